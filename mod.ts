@@ -31,6 +31,8 @@
  *
  * @module
  */
+// Objects of OpenCL and pools are machinery: those here are named by programs that bring kernels, buffers or
+// pools of their own; all others have the entry points "./ffi", "./memory" and "./backend".
 export {
   Buffer,
   CommandQueue,
@@ -39,14 +41,12 @@ export {
   isOpenCLAvailable,
   Kernel,
   KernelBuildError,
-  liveObjects,
   MemFlags,
   OpenCLError,
   OpenCLUnavailableError,
   Platform,
   platforms,
   Program,
-  withFaults,
 } from "./ffi/mod.ts";
 export type { Handle, KernelArg, LaunchOptions, TransferOptions } from "./ffi/mod.ts";
 export {
@@ -58,9 +58,7 @@ export {
   OutOfMemoryError,
   PersistentBufferPool,
   PinnedBufferPool,
-  recordQueue,
   SlabPool,
-  SvmPool,
 } from "./memory/mod.ts";
 export type {
   BufferHandle,
@@ -71,61 +69,29 @@ export type {
   PoolStats,
 } from "./memory/mod.ts";
 export {
-  attach,
-  type AttentionCall,
-  type AttentionDropout,
-  type AttentionMask,
   type BackendName,
-  type BufferSnapshot,
   type BuildObserver,
   type BuildProgress,
   configureSignals,
-  type CustomCall,
-  type CustomKernel,
   device,
   type DeviceDescription,
   DeviceHandle,
   DeviceManager,
   type DType,
-  type HandleSnapshot,
   InterruptedError,
   interruptible,
   interruptSignal,
-  type KernelDeclaration,
-  type KernelParameter,
   manager,
-  type MemorySnapshot,
-  Node,
-  type NodeStorage,
-  type Op,
-  type PrimitiveName,
   profiler,
   type ProfilerCounters,
   type ProfilerRow,
-  type RandomStream,
-  rearm,
-  type ReduceFn,
-  revokeHandles,
-  type RowOp,
   saveFile,
   saveFileSync,
   type SaveOptions,
-  type ScalarType,
-  type ScanFn,
   type Shape,
-  type ShareableDevice,
-  type SharedArg,
-  type SharedBuffer,
-  type SharedHandles,
-  SharedQueue,
-  type ShareOptions,
   shutdown,
   type SignalOptions,
-  snapshotHandles,
-  startWatchdog,
-  type Token,
   type TypedArray,
-  type ViewOp,
   withDevice,
 } from "./backend/mod.ts";
 export * from "./tensor/mod.ts";

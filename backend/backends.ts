@@ -10,7 +10,7 @@ import { type BackendName, DeviceHandle } from "./devices/device_handle.ts";
 import { manager } from "./devices/devices.ts";
 import { OpenCLBackend } from "./opencl/runtime/opencl_backend.ts";
 
-/** How each backend is made for a device. */
+/** Constructor of each backend for a device. */
 const constructors: Readonly<Record<BackendName, (device: DeviceHandle) => Backend>> = {
   cl: (device) => new OpenCLBackend(device, () => new HostBaseline()),
   cpu: (device) => new CPUBackend(device),

@@ -1,5 +1,5 @@
 /**
- * What the tensor layer needs of the backends, beside what everybody may use (`mod.ts`): the graph,
+ * The backends for the tensor layer, beside what everybody may use (`mod.ts`): the graph,
  * its schedules, recordings of them.
  */
 export * from "./mod.ts";
@@ -16,6 +16,9 @@ export type {
   RepeatedLaunch,
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
+export { blockBytes, type BlockFormat } from "./formats/block_format.ts";
+export { formatTable } from "./formats/block_formats.ts";
+export { fieldsApart, hostBlocks } from "./formats/host_blocks.ts";
 export {
   beginResumable,
   isDeterministic,
@@ -41,7 +44,7 @@ export { isInterrupted } from "./lifecycle/interruption.ts";
 export { Pace } from "./lifecycle/pace.ts";
 export { BlockPart, MAX_BASE_BYTES } from "./execution/block_part.ts";
 export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";
-export { busyWith, leaveToCollector } from "./execution/spilling.ts";
+export { busyWith, leaveToCollector, relieve } from "./execution/spilling.ts";
 export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {

@@ -28,11 +28,17 @@ export {
   type DeviceType,
   manager,
 } from "./devices/devices.ts";
-export type { AttentionCall, AttentionDropout, AttentionMask } from "./graph/attention.ts";
+export type {
+  AttentionCall,
+  AttentionDropout,
+  AttentionMask,
+  FilledKeys,
+} from "./graph/attention.ts";
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
+export type { BlockFormatName } from "./formats/block_formats.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
 // The table as a type: PrimitiveName is its keys.
-export type { RandomStream } from "./graph/random_stream.ts";
+export type { RandomStream } from "./graph/scalar.ts";
 export type { PrimitiveName, primitiveTable } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export type { Storage as NodeStorage } from "./graph/stored_value.ts";

@@ -23,7 +23,7 @@ export function flagValues<O extends Options>(
   return parseArgs({ args, options }).values;
 }
 
-/** What the command line asks for; a mistake in it is said in a line, with status 2. */
+/** The choices of the command line; a mistake in it is said in a line, with status 2. */
 export function argumentsOrExit<T>(parse: (args: string[]) => T): T {
   try {
     return parse(Deno.args);

@@ -1,5 +1,5 @@
 /**
- * What several devices train a second, beside one: a ResNet-18 for 32x32 at 128 samples a device, and a
+ * Samples that several devices train a second, beside one: a ResNet-18 for 32x32 at 128 samples a device, and a
  * GPT of 10 million parameters. Two ways to run it:
  *
  *     deno run -A bench/distributed.ts --device gpu                  1, 2, 4 devices of one process

@@ -1,5 +1,5 @@
 /**
- * What the binding costs over the bare C functions: `deno bench -A bench/ffi_bench.ts` for the
+ * The cost of the binding over the bare C functions: `deno bench -A bench/ffi_bench.ts` for the
  * distributions, `deno run -A bench/ffi_bench.ts` for the ratios and the garbage of a launch.
  */
 import { setFlagsFromString } from "node:v8";

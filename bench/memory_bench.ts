@@ -1,5 +1,5 @@
 /**
- * What memory/ promises, against what it does: `deno run -A bench/memory_bench.ts` prints every promise
+ * The promises of memory/ against its measures: `deno run -A bench/memory_bench.ts` prints every promise
  * with its figure, `deno bench -A bench/memory_bench.ts` the distributions of the times.
  */
 import {
@@ -141,7 +141,7 @@ function printPromises(): void {
   printCosts();
 }
 
-/** What is not promised but good to know. */
+/** Measures that are not promised but good to know. */
 function printCosts(): void {
   console.log("");
   const plain = new DeviceMemory(new SlabPool(new SimulatedSource()), { name: "plain" });

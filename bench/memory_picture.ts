@@ -17,7 +17,7 @@ const help = "deno run -A bench/memory_picture.ts PICTURE.svg";
 /** Enough for what the eye can tell apart, in a file of some 150 KB. */
 const COLUMNS = 420, BLOCKS = 150;
 
-/** What two steps of training allocate and release. */
+/** Events of two steps of training: what they allocate and release. */
 async function record(): Promise<readonly MemoryEvent[]> {
   manualSeed(0);
   const layer = () => new nn.TransformerEncoderLayer(128, 4, { dimFeedforward: 512, dropout: 0 });

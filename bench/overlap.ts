@@ -1,5 +1,5 @@
 /**
- * How much of the time that batches take to reach a device is hidden behind its kernels: a training
+ * The share of the time that batches take to reach a device is hidden behind its kernels: a training
  * loop over a DataLoader, in a process of its own for each way of copying.
  *
  *     deno run -A bench/overlap.ts [--device gpu] [--steps 40] [--batch 2048] [--width 1024]
@@ -41,7 +41,7 @@ const ways: readonly Way[] = [
   { name: "NETCL_ASYNC_H2D=1, pinMemory", async: "1", pinMemory: true },
 ];
 
-/** What one way came to. */
+/** The result of one way. */
 interface Result {
   readonly device: string;
   readonly stepMs: number;

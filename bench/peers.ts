@@ -12,7 +12,7 @@ const environment = {
 };
 const oneThread = { OMP_NUM_THREADS: "1" };
 
-/** How a peer is started. */
+/** The command that starts a peer. */
 interface Recipe {
   /** Tried in turn; the first that answers is it. */
   readonly commands: (device: string) => readonly (readonly string[])[];
@@ -28,6 +28,11 @@ const deno = (file: string) => [
   [Deno.execPath(), "run", "-A", "--no-check", "--no-config", "--no-lock", here(file)],
 ];
 
+/** With this package's configuration, for it writes its graphs by netcl. */
+const withNetcl = (file: string) => [
+  [Deno.execPath(), "run", "-A", "--no-check", "--no-lock", here(file)],
+];
+
 const recipes: Record<PeerName | "netcl", Recipe> = {
   netcl: { commands: (device) => [[Deno.execPath(), "run", "-A", here("netcl.ts"), device]] },
   numpy: { commands: () => python("numpy_peer.py") },
@@ -38,6 +43,8 @@ const recipes: Record<PeerName | "netcl", Recipe> = {
   },
   // Compiling takes a minute a model, so in one setting.
   "torch-compile": { commands: (device) => python("torch_peer.py", device, "compile") },
+  // Replayed CUDA graphs: PyTorch's fastest mode where the host is what limits.
+  "torch-graphs": { commands: (device) => python("torch_peer.py", device, "graphs") },
   onednn: {
     commands: () => [["sh", here("compiled.sh"), here("onednn.c"), "-ldnnl"]],
     settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }],
@@ -45,12 +52,17 @@ const recipes: Record<PeerName | "netcl", Recipe> = {
   machine: { commands: () => [["sh", here("compiled.sh"), here("machine.c")]] },
   tfjs: { commands: () => deno("tfjs.ts") },
   "jax-js": { commands: () => deno("jax.ts") },
+  onnxruntime: {
+    commands: () => withNetcl("onnxruntime.ts"),
+    // Threads that wait in a loop are faster on an idle machine, and slower on a busy one.
+    settings: [{}, { ORT_SPINNING: "0" }],
+  },
 };
 
 /** The names of all peers. */
 export const peerNames = Object.keys(recipes).filter((name) => name !== "netcl") as PeerName[];
 
-/** What a peer says of a work: seconds or a count, or why it has none. */
+/** A peer's answer for a work: seconds or a count, or why it has none. */
 export interface Answer {
   readonly work: string;
   readonly value?: number;
@@ -74,7 +86,7 @@ export class Peer {
   readonly #requests: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #complaints: Promise<string>;
   #ended = false;
-  /** What it calls itself, with its version. */
+  /** Its own name, with its version. */
   title = "";
 
   constructor(command: readonly string[], env: Record<string, string>) {
@@ -130,7 +142,9 @@ export class Peer {
  * @throws {Error} Where it is not installed or does not load; the message says why.
  */
 export async function start(name: PeerName | "netcl", device: string): Promise<Peer[]> {
-  const { commands, settings = [{}] } = recipes[name];
+  const recipe = recipes[name], { commands } = recipe;
+  // A GPU's works do not depend on how the host's threads wait.
+  const settings = device === "gpu" ? [{}] : recipe.settings ?? [{}];
   let problem: unknown;
   for (const command of commands(device)) {
     try {

@@ -43,7 +43,7 @@ function verdict(target: Target, text: string, reached: number, met: boolean): V
   return { target, text: `${text}: ${met ? "met" : "not met"})`, reached, met };
 }
 
-/** How a row stands against its targets for a class of devices. */
+/** The state of a row against its targets for a class of devices. */
 export function judgeAll(row: Row, device: DeviceClass): Verdict[] {
   return (row.work.targets[device] ?? []).map((target) => judge(target, row));
 }

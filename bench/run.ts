@@ -7,13 +7,14 @@ import { saveFileSync } from "../ffi/host/atomic_file.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
 import { judgeAll, type Row, table } from "./report.ts";
-import { type DeviceClass, nameOf, type PeerName, type Work, works } from "./works.ts";
+import { type DeviceClass, labelOf, nameOf, type PeerName, type Work, works } from "./works.ts";
 
 const help = `deno task bench [options]
   --only A,B     works whose names begin with one of these, such as matmul,"mlp 64"
   --peers A,B    these peers only (${peerNames.join(", ")})
   --device D     cl (the default), cpu (the built-in backend) or gpu
   --json FILE    writes what was measured
+  --figures FILE the same for pages: refused on a busy machine, and of a quick or partial run
   --quick        fewer and shorter samples`;
 
 type Who = PeerName | "netcl";
@@ -23,15 +24,20 @@ interface Options {
   readonly peers: readonly PeerName[];
   readonly device: DeviceClass;
   readonly json: string | undefined;
+  /** The file of a whole run on an idle machine, from which pages are made. */
+  readonly figures: string | undefined;
   readonly quick: boolean;
 }
 
 function parseOptions(args: string[]): Options | null {
   const string = { type: "string" } as const, boolean = { type: "boolean" } as const;
-  const options = { only: string, peers: string, device: string, json: string };
+  const options = { only: string, peers: string, device: string, json: string, figures: string };
   const values = flagValues(args, { ...options, quick: boolean, help: boolean });
   if (values.help === true) return null;
-  const { only, peers, device = "cl", json, quick = false } = values;
+  const { only, peers, device = "cl", json, figures, quick = false } = values;
+  if (figures !== undefined && (quick || only !== undefined)) {
+    throw new TypeError("Cannot write --figures of a part: leave out --quick and --only");
+  }
   if (device !== "cl" && device !== "cpu" && device !== "gpu") {
     throw new TypeError(`Cannot measure on --device ${device}: write cl, cpu or gpu`);
   }
@@ -40,14 +46,23 @@ function parseOptions(args: string[]): Options | null {
   if (unknown !== undefined) {
     throw new TypeError(`Cannot ask peer "${unknown}": there are ${peerNames.join(", ")}`);
   }
-  return { only: only?.split(",") ?? [""], peers: wanted as PeerName[], device, json, quick };
+  return {
+    only: only?.split(",") ?? [""],
+    peers: wanted as PeerName[],
+    device,
+    json,
+    figures,
+    quick,
+  };
 }
 
 /** Starts netcl and the peers that there are; says which are left out. */
 async function startAll({ peers, device }: Options): Promise<Map<Who, Peer[]>> {
   const running = new Map<Who, Peer[]>();
   // On a GPU only those that compute there are comparable.
-  const comparable = device === "gpu" ? peers.filter((peer) => peer === "torch") : peers;
+  const comparable = peers.filter((peer) =>
+    device === "gpu" ? ["torch", "torch-graphs"].includes(peer) : peer !== "torch-graphs"
+  );
   for (const name of ["netcl", ...comparable] as const) {
     try {
       running.set(name, await start(name, device));
@@ -90,23 +105,45 @@ async function measure(work: Work, running: Map<Who, Peer[]>, quick: boolean): P
   return { work, values };
 }
 
-function load(): string {
-  const [one, five] = Deno.loadavg();
-  return `load ${one!.toFixed(1)} (1 min), ${five!.toFixed(1)} (5 min) on ` +
-    `${navigator.hardwareConcurrency} cores`;
+/** The number of processes that wanted a core, and of cores. */
+export interface Load {
+  readonly oneMinute: number;
+  readonly fiveMinutes: number;
+  readonly cores: number;
+}
+
+function load(): Load {
+  const [oneMinute, fiveMinutes] = Deno.loadavg();
+  return {
+    oneMinute: oneMinute!,
+    fiveMinutes: fiveMinutes!,
+    cores: navigator.hardwareConcurrency,
+  };
+}
+
+const inWords = ({ oneMinute, fiveMinutes, cores }: Load): string =>
+  `load ${oneMinute.toFixed(1)} (1 min), ${fiveMinutes.toFixed(1)} (5 min) on ${cores} cores`;
+
+/** True where so little else runs that a run can be quoted: at most a core in eight, or one half. */
+export function isIdle({ oneMinute, cores }: Load): boolean {
+  return oneMinute <= Math.max(0.5, cores / 8);
 }
 
 /** Measures and prints; gives back the exit code. */
 async function run(options: Options): Promise<number> {
-  const { only, device, json, quick } = options;
+  const { only, device, json, figures, quick } = options;
   const before = load();
+  if (figures !== undefined && !isIdle(before)) {
+    console.error(`Cannot write --figures: ${inWords(before)}; wait until the machine is idle`);
+    return 1;
+  }
   const chosen = works.filter((work) =>
     (work.devices ?? [device]).includes(device) &&
     only.some((prefix) => nameOf(work).startsWith(prefix))
   );
   const running = await startAll(options);
   if (!running.has("netcl")) return 1;
-  console.log(`at the start: ${before}\n`);
+  console.log(`at the start: ${inWords(before)}\n`);
   const rows: Row[] = [];
   for (const work of chosen) {
     rows.push(await measure(work, running, quick));
@@ -114,19 +151,23 @@ async function run(options: Options): Promise<number> {
   }
   const peers = [...running.keys()].filter((who) => who !== "netcl");
   console.log(table(rows, peers, device));
-  console.log(`\nat the end: ${load()}`);
-  if (json !== undefined) {
+  const after = load();
+  console.log(`\nat the end: ${inWords(after)}`);
+  const file = figures ?? json;
+  if (file !== undefined) {
     const titles = Object.fromEntries([...running].map(([who, [peer]]) => [who, peer!.title]));
     const results = rows.map((row) => ({
       work: nameOf(row.work),
+      label: labelOf(row.work),
       unit: row.work.unit,
       figures: Object.fromEntries(
         Object.entries(row.values).map(([who, value]) => [who, row.work.figure(value)]),
       ),
       verdicts: judgeAll(row, device),
     }));
-    const record = { date: new Date().toISOString(), device, quick, before, titles, results };
-    saveFileSync(json, JSON.stringify(record, null, 2));
+    const date = new Date().toISOString(), loads = { before, after };
+    const record = { date, device, quick, loads, titles, results };
+    saveFileSync(file, JSON.stringify(record, null, 2));
   }
   await Promise.all([...running.values()].flat().map((peer) => peer.close()));
   return 0;

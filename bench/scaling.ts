@@ -1,5 +1,5 @@
 /**
- * How data-parallel training scales from 8 to 1,024 ranks, by the cost model of
+ * Scaling of data-parallel training from 8 to 1,024 ranks, by the cost model of
  * distributed/cost_model.ts: a table, and with a file name a chart.
  *
  *     deno run -A bench/scaling.ts [examples/guide/images/scaling.svg]

@@ -33,7 +33,7 @@ function numberOf(name: string, text: string): number {
   return value;
 }
 
-/** What the arguments ask for; null where they ask for help. */
+/** The choices of the arguments; null where they ask for help. */
 export function parseOptions(args: string[]): Options | null {
   const string = { type: "string" } as const, list = { type: "string", multiple: true } as const;
   const sizes = { matmul: list, linear: list, conv: list };

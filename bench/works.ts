@@ -1,16 +1,18 @@
-/** What is measured: one table of works, how their times are shown, and what is to be reached. */
+/** The works that are measured: one table, how their times are shown, and what is to be reached. */
 
 /** The names of the peers; each is a program in peers/ but "machine", the limits of this machine. */
 export type PeerName =
   | "numpy"
   | "torch"
   | "torch-compile"
+  | "torch-graphs"
   | "onednn"
   | "tfjs"
   | "jax-js"
+  | "onnxruntime"
   | "machine";
 
-/** What netcl is to reach: a share of the best of some peers' speeds, or a figure at most or at least. */
+/** The target of netcl: a share of the best of some peers' speeds, or a figure at most or at least. */
 export type Target =
   | { readonly of: readonly PeerName[]; readonly ratio: number }
   | { readonly atMost: number }
@@ -21,13 +23,13 @@ export type DeviceClass = "cl" | "cpu" | "gpu";
 
 /** One row of the table. */
 export interface Work {
-  /** What peers know it by. */
+  /** Its name among peers. */
   readonly kind: string;
   /** The number that the kind takes: a side, a count of elements, a batch. */
   readonly size: number;
   /** Told to netcl only: "compiled" for a step that is replayed. */
   readonly variant?: string;
-  /** What {@linkcode figure} gives. */
+  /** The result of {@linkcode figure}. */
   readonly unit: string;
   /** The figure of a call of so many seconds; of a count, the count. */
   readonly figure: (value: number) => number;
@@ -37,9 +39,82 @@ export interface Work {
 }
 
 /** A work's name, as `--only` and the table have it. */
-export function nameOf({ kind, size, variant }: Work): string {
+export function nameOf({ kind, size, variant }: Pick<Work, "kind" | "size" | "variant">): string {
   const length = size >= 1e4 ? size.toExponential().replace("+", "") : String(size);
   return [kind, length, ...variant === undefined ? [] : [variant]].join(" ");
+}
+
+/** The words of a kind for people who have not read the table; `#` stands for the size. */
+const words: Readonly<Record<string, string>> = {
+  matmul: "float32 product, # x #",
+  "matmul-float16": "float16 product, # x #",
+  "packed-product": "a row times packed weights, # x #",
+  chain: "relu(a * b + c) * d - e over # numbers",
+  gelu: "GELU of # numbers",
+  sum: "sum of # numbers",
+  softmax: "softmax of # x #",
+  layernorm: "layer norm of # x #",
+  sort: "sort of # numbers",
+  "scatter-add": "scatter-add of # numbers",
+  conv2d: "3x3 convolution, batch #",
+  "conv2d-backward": "3x3 convolution's gradients, batch #",
+  mlp: "small MLP with Adam, batch #",
+  cnn: "small CNN with Adam, batch #",
+  gpt: "GPT training, float32, batch #",
+  "gpt-bfloat16": "GPT training, bfloat16, batch #",
+  resnet: "ResNet training, float32, batch #",
+  "resnet-float16": "ResNet training, float16, batch #",
+  embedding: "embedding training, # ids",
+  lstm: "LSTM training, batch #",
+  attention: "attention with gradients, float32, # positions",
+  "attention-float16": "attention with gradients, float16, # positions",
+  "resnet18-inference": "ResNet-18 inference, # image",
+  "onnx-mobilenet": "ONNX graph: MobileNetV2, batch #",
+  "onnx-resnet": "ONNX graph: ResNet-18, batch #",
+  "onnx-encoder": "ONNX graph: BERT of 6 layers, 128 words, batch #",
+  "onnx-text-detector": "ONNX graph: PP-OCRv4's text detector, 320 x 320, batch #",
+  "onnx-load": "loading an ONNX graph of # MB",
+  upload: "copy to the device, # MiB",
+  adds: "# additions of 64 numbers",
+  fft: "Fourier transform of # numbers",
+  fft2: "Fourier transform of # x #",
+  cholesky: "Cholesky factor, # x #",
+  solve: "linear equations, # x #",
+  qr: "QR factors, # x #",
+  svd: "singular values and vectors, # x #",
+  eigh: "symmetric eigenvalues and vectors, # x #",
+  "solve-16": "# systems of 16 equations",
+};
+
+/** A work's name for readers of a page; a kind without words keeps its own name. */
+export function labelOf(work: Pick<Work, "kind" | "size" | "variant">): string {
+  const label = words[work.kind]?.replaceAll("#", work.size.toLocaleString("en"));
+  if (label === undefined) return nameOf(work);
+  const isTwice = work.variant === undefined &&
+    works.some(({ kind, variant }) => kind === work.kind && variant === "compiled");
+  return isTwice ? `${label}, not compiled` : label;
+}
+
+/** Bytes of an element of the formats that are measured. */
+export const packedBytes: Readonly<Partial<Record<string, number>>> = {
+  Q4_0: 18 / 32,
+  Q8_0: 34 / 32,
+  Q4_K: 144 / 256,
+  Q6_K: 210 / 256,
+};
+
+/** A product of one row with packed weights, bound by their bytes; an H200's memory gives 4,800 GB/s. */
+function packedProduct(format: string, size: number): Work {
+  const bytes = size ** 2 * packedBytes[format]!;
+  return {
+    kind: "packed-product",
+    size,
+    variant: format,
+    unit: "GB/s",
+    figure: (seconds) => bytes / seconds / 1e9,
+    targets: { gpu: size > 4096 ? [{ atLeast: 0.7 * 4800 }] : [] },
+    ...size > 4096 && { devices: ["gpu"] },
+  };
 }
 
 const of = (ratio: number, ...peers: PeerName[]): Target => ({ of: peers, ratio });
@@ -101,6 +176,20 @@ function model(
   if (sizes.cl === undefined) return [gpu];
   const targets = { cl: [of(onCPU, "torch", "torch-compile")], cpu: [of(0.7, "torch")] };
   return [gpu, { ...rate, size: sizes.cl, variant: "compiled", targets, devices: ["cl", "cpu"] }];
+}
+
+/** Linear algebra and Fourier transforms: a share of the better peer's speed, on a GPU of PyTorch's. */
+function numeric(kind: string, size: number, ratio: number, onGPU = ratio): Work {
+  const rate = { unit: "ms", figure: (seconds: number) => seconds * 1e3 };
+  const targets = { cl: [of(ratio, "numpy", "torch")], gpu: [of(onGPU, "torch")] };
+  return { kind, size, ...rate, targets, devices: ["cl", "gpu"] };
+}
+
+/** A graph of ONNX, for one input and for eight. */
+function graph(kind: string): Work[] {
+  const rate = { kind, unit: "ms", figure: (seconds: number) => seconds * 1e3 };
+  const targets = { cl: [of(1, "onnxruntime")], cpu: [of(0.7, "onnxruntime")] };
+  return [1, 8].map((size) => ({ ...rate, size, targets, devices: ["cl", "cpu"] }));
 }
 
 /** The first training step of a program with empty caches of kernels, from making the model to its end. */
@@ -166,6 +255,15 @@ export const works: readonly Work[] = [
   ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
   ...model("attention-float16", { gpu: 1024 }, 0.8),
   ...model("resnet18-inference", { cl: 1, gpu: 1 }, 1, 1.2),
+  ...["mobilenet", "resnet", "encoder", "text-detector"].flatMap((name) => graph(`onnx-${name}`)),
+  {
+    kind: "onnx-load",
+    size: 100,
+    unit: "s",
+    figure: (seconds) => seconds,
+    targets: { cl: [{ atMost: 1 }], cpu: [{ atMost: 1 }] },
+    devices: ["cl", "cpu"],
+  },
   firstStep("gpt", 12, 4),
   firstStep("resnet", 16, 6),
   firstStep("lstm", 16, 3),
@@ -177,6 +275,12 @@ export const works: readonly Work[] = [
     targets: { gpu: [of(0.9, "torch")] },
     devices: ["gpu"],
   })),
+  ...[4096, 16384].flatMap((size) => [
+    packedProduct("Q4_0", size),
+    packedProduct("Q8_0", size),
+    packedProduct("Q4_K", size),
+    packedProduct("Q6_K", size),
+  ]),
   {
     kind: "adds",
     size: 1000,
@@ -196,4 +300,9 @@ export const works: readonly Work[] = [
     targets: { gpu: [{ atLeast: 45 }] },
     devices: ["cl", "gpu"],
   },
+  numeric("fft", 2 ** 20, 0.7),
+  numeric("fft2", 1000, 0.7),
+  ...["cholesky", "solve", "qr"].map((kind) => numeric(kind, 2048, 0.6)),
+  numeric("solve-16", 10_000, 0.6, 1),
+  ...["svd", "eigh"].map((kind) => numeric(kind, 512, 0.3)),
 ];

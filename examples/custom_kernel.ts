@@ -3,7 +3,7 @@ import { customGradient, optim, rawKernel, Tensor } from "@netcl/netcl";
 import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 
-/** How often z = z * z + c stays within 2, for c = x + iy. */
+/** The number of steps for which z = z * z + c stays within 2, for c = x + iy. */
 const escapeTime = rawKernel("escapeTime", {
   // Inputs, then outputs, then numbers.
   source:

@@ -8,7 +8,6 @@
  */
 import {
   DataLoader,
-  type Dataset,
   distributed,
   InterruptedError,
   manager,
@@ -23,25 +22,26 @@ import {
 import { reportUsage } from "./flags.ts";
 import { pickDevice } from "./run_example.ts";
 import { loadDataset } from "./train/datasets.ts";
+import type { Labelled } from "./train/loop.ts";
 import { makeModel } from "./train/model.ts";
 import { helpText, type Options, parseOptions } from "./train/options.ts";
 
 /** The share of unseen samples that are read right; every rank reads a part of them. */
 async function accuracy(
   model: nn.Module,
-  dataset: Dataset,
+  dataset: Labelled,
   group: distributed.Group,
 ): Promise<number> {
   model.eval();
   const counts = Tensor.zeros([2]); // right, and all
   for await (const [x, y] of new DataLoader(dataset, { batchSize: 500, shard: group })) {
-    const right = noGrad(() => model.forward(x!).argmax(1).eq(y!).cast("float32").sum());
-    counts.assign(counts.add(Tensor.stack([right, Tensor.full([], y!.size)]))).realize();
+    const right = noGrad(() => model.forward(x).argmax(1).eq(y).cast("float32").sum());
+    counts.assign(counts.add(Tensor.stack([right, Tensor.full([], y.size)]))).realize();
   }
   await group.allReduce([counts], "sum");
-  const [right, all] = await counts.toNumbers();
+  const [right = 0, all = 1] = await counts.toNumbers();
   model.train();
-  return right! / all!;
+  return right / all;
 }
 
 async function train(options: Options, group: distributed.Group): Promise<void> {
@@ -63,9 +63,9 @@ async function train(options: Options, group: distributed.Group): Promise<void> 
   });
   const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
   for (let epoch = 1; epoch <= epochs; epoch++) {
-    const losses = Tensor.zeros([1]);
+    const losses = Tensor.zeros([]);
     for await (const [images, labels] of loader) {
-      using x = images!, y = labels!;
+      using x = images, y = labels;
       using loss = parallel.forward(x).crossEntropy(y);
       optimizer.zeroGrad();
       loss.backward();
@@ -76,8 +76,8 @@ async function train(options: Options, group: distributed.Group): Promise<void> 
     await group.allReduce([losses], "mean");
     const read = await accuracy(model, data.test, group);
     if (!isFirst) continue;
-    const [loss] = await losses.toNumbers();
-    console.log(`epoch ${epoch}/${epochs}  loss ${loss!.toFixed(4)}  accuracy ${read.toFixed(4)}`);
+    const loss = (await losses.item()).toFixed(4);
+    console.log(`epoch ${epoch}/${epochs}  loss ${loss}  accuracy ${read.toFixed(4)}`);
   }
   if (isFirst) {
     await saveSafetensors(`${out}/model.safetensors`, model.stateDict());

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { EnvironmentError } from "@netcl/netcl/ffi";
+import { FileFormatError } from "@netcl/netcl/tensor";
 import { didYouMean } from "../ffi/host/nearest_name.ts";
 
 /** A mistake on the command line, for people to read. */
@@ -7,13 +8,13 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** What a flag takes. */
+/** The value that a flag takes. */
 export interface Flag {
   /** The name of the value in the help text. */
   readonly value: string;
   readonly default: string;
   readonly help: string;
-  /** What the value must be, in words, and how it is told. */
+  /** The rule of a value: in words, and as a test. */
   readonly takes: string;
   readonly accepts: (text: string) => boolean;
   /** It stands alone: "true" where it is given, else "false". */
@@ -48,13 +49,13 @@ const anything = (value: string, takes: string): Kind => ({
 
 const isWhole = Number.isSafeInteger;
 
-/** How many. */
+/** A flag that takes a count. */
 const count: Kind = number("N", "a whole number above 0", (n) => isWhole(n) && n > 0);
 
 /** Above 0, such as a learning rate. */
 const positive: Kind = number("X", "a number above 0", (n) => n > 0 && n < Infinity);
 
-/** What is on or off. */
+/** A flag that is on or off. */
 export const onOff: Omit<Flag, "help"> = {
   value: "",
   default: "false",
@@ -63,7 +64,7 @@ export const onOff: Omit<Flag, "help"> = {
   isSwitch: true,
 };
 
-/** What an option is, but for its default, which each example has of its own. */
+/** An option, but for its default, which each example has of its own. */
 type Option = Omit<Flag, "default">;
 
 /** The options of all examples: one word means one thing. */
@@ -98,6 +99,7 @@ const options = {
     ...number("N", "a port from 0 to 65535", (n) => isWhole(n) && n >= 0 && n < 65536),
     help: "where the page is; 0 takes any that is free",
   },
+  texts: { ...count, help: "how many are written at once; others wait" },
   only: { ...anything("FILE", "an example, such as vae.ts"), help: "runs this one only" },
   out: { ...anything("DIR", "a folder"), help: "where the results are written" },
 } satisfies Record<string, Option>;
@@ -113,7 +115,7 @@ export function optionsWith<N extends keyof typeof options>(
   return Object.fromEntries(chosen);
 }
 
-/** What every example that computes takes. */
+/** Flags of every example that computes. */
 export const common: { readonly device: Flag; readonly seed: Flag } = optionsWith({
   device: "auto",
   seed: "0",
@@ -162,6 +164,26 @@ function typeOf({ isSwitch }: Flag): { readonly type: "boolean" | "string" } {
   return { type: isSwitch ? "boolean" : "string" };
 }
 
+/** A flag that names a file, and may be left out. */
+export function file(help: string): Flag {
+  return { ...anything("FILE", "a path"), default: "", help };
+}
+
+/**
+ * The command line of a program that looks at a picture: its path, then flags.
+ *
+ * @throws {UsageError} As `parseFlags`, and where there is no picture.
+ */
+export function parsePicture<F extends Flags>(
+  args: readonly string[],
+  flags: F,
+): [path: string, values: { [name in keyof F]: string } | "help"] {
+  const isFirst = args.length > 0 && !args[0]!.startsWith("-");
+  const values = parseFlags(isFirst ? args.slice(1) : [...args], flags);
+  if (!isFirst && values !== "help") throw new UsageError("Which picture? Give its path first");
+  return [isFirst ? args[0]! : "", values];
+}
+
 /** The mistake that names what was probably meant, and every flag that there is. */
 export function unknownFlag(name: string, known: readonly string[]): UsageError {
   const hint = didYouMean(name, known, dashed);
@@ -177,7 +199,7 @@ function dashed(name: string): string {
 }
 
 /**
- * What --help prints.
+ * The text that --help prints.
  *
  * @param about What the program does.
  * @param file The program, as seen from the package.
@@ -203,6 +225,7 @@ function byDefault(flag: Flag): string {
 /** Mistakes that a user can mend: their messages name the file, the folder or the port. */
 const mendable = [
   UsageError,
+  FileFormatError,
   EnvironmentError,
   Deno.errors.NotFound,
   Deno.errors.NotADirectory,

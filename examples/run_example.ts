@@ -11,18 +11,18 @@ import { showBuilds } from "./terminal/builds.ts";
 import { screen } from "./terminal/live_screen.ts";
 import { askFor } from "./terminal/permissions.ts";
 
-/** What the flags of an example say: a text for each. */
+/** The flags of an example in words: a text for each. */
 export type Values<F extends Flags> = { readonly [name in keyof F | "seed"]: string };
 
-/** What an example is, for its --help. */
+/** The description of an example, for its --help. */
 export interface Example<F extends Flags> {
-  /** What it does. */
+  /** Its purpose. */
   readonly about: string;
-  /** Where it lies, as seen from the package. */
+  /** Its path in the package. */
   readonly file: string;
   /** Its flags, beside --device, --seed and --help. */
   readonly flags: F;
-  /** What it reads and writes: asked for before the work begins. */
+  /** Files that it reads and writes: asked for before the work begins. */
   readonly needs?: (values: Values<F>) => Deno.PermissionDescriptor[];
 }
 

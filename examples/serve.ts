@@ -5,54 +5,30 @@
  *     deno run -A examples/serve.ts --help
  */
 import {
-  DataLoader,
-  type Dataset,
   interruptSignal,
   loadSafetensors,
   type nn,
   noGrad,
-  optim,
   Tensor,
   transforms,
 } from "@netcl/netcl";
 import { optionsWith, UsageError } from "./flags.ts";
 import { runExample } from "./run_example.ts";
-import { Progress } from "./terminal/progress.ts";
+import { shown } from "./terminal/progress.ts";
 import { loadDataset } from "./train/datasets.ts";
+import { train } from "./train/loop.ts";
 import { makeModel } from "./train/model.ts";
 
 const SIZE = 8;
 
-/** Digits as people draw them on a screen: shifted a little, so that their place matters less. */
-async function train(model: nn.Module, epochs: number, seed: number): Promise<void> {
-  const { train, test } = await loadDataset({ dataset: "digits", data: "", seed });
-  const loader = new DataLoader(train, { batchSize: 32, shuffle: true, seed });
-  const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
-  const steps = epochs * loader.length;
-  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: steps });
-  const progress = new Progress({ steps, stepsPerRound: loader.length, unit: "digits" });
-  for (let epoch = 1; epoch <= epochs; epoch++) {
-    for await (const [images, labels] of loader) {
-      const shifted = transforms.randomCrop(images!, SIZE, { padding: 1 });
-      using loss = model.forward(shifted).crossEntropy(labels!);
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      schedule.step();
-      progress.step(await loss.item(), labels!.size);
-    }
-    progress.endRound({ accuracy: await accuracy(model, test) });
-  }
-  progress.end();
-}
-
-/** The share of digits that it reads right. */
-async function accuracy(model: nn.Module, digits: Dataset): Promise<number> {
-  let right = 0;
-  for await (const [images, labels] of new DataLoader(digits, { batchSize: 360 })) {
-    right += await noGrad(() => model.forward(images!).argmax(1).eq(labels!).sum()).item();
-  }
-  return right / digits.length;
+/** Trains with digits as people draw them on a screen: shifted a little, so that their place matters less. */
+async function teach(model: nn.Module, epochs: number, seed: number): Promise<void> {
+  const { train: seen, test } = await loadDataset({ dataset: "digits", data: "", seed });
+  const augment = (images: Tensor) => transforms.randomCrop(images, SIZE, { padding: 1 });
+  const steps = train(model, seen, test, { epochs, batchSize: 32, lr: 3e-3, seed, augment });
+  const stepsPerRound = Math.ceil(seen.length / 32);
+  const plan = { steps: epochs * stepsPerRound, stepsPerRound, unit: "digits" };
+  await Array.fromAsync(shown(steps, plan));
 }
 
 /** @throws UsageError for a file that is none, is damaged, or holds another model. */
@@ -72,7 +48,7 @@ function parsePixels(body: unknown): number[] | string {
   return body.every(isPixel) ? body : "each number is a shade from 0 to 1";
 }
 
-/** What the server says to a request. */
+/** The answer to a request. */
 function answering(model: nn.Module): (request: Request) => Promise<Response> {
   const page = Deno.readTextFileSync(new URL("./serve/page.html", import.meta.url));
   return async (request) => {
@@ -95,7 +71,7 @@ const about = "Serves a page on which to draw a digit, and reads it.";
 const flags = optionsWith({ weights: "", epochs: "15", port: "8000" });
 await runExample({ about, file: "examples/serve.ts", flags }, async (values, print) => {
   const model = makeModel("cnn", SIZE);
-  if (values.weights === "") await train(model, Number(values.epochs), Number(values.seed));
+  if (values.weights === "") await teach(model, Number(values.epochs), Number(values.seed));
   else await load(model, values.weights);
   model.eval();
   const server = Deno.serve({

@@ -141,6 +141,7 @@ export {
   type SimulatedSourceOptions,
 } from "./sources/simulated_source.ts";
 export { SlabPool, type SlabPoolOptions } from "./pools/slab_pool.ts";
+export { HostedSource, type LentMemory } from "./sources/hosted_source.ts";
 export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./sources/source.ts";
 export { StatisticsScope } from "./wrappers/statistics_scope.ts";
 export { type SvmHandle, SvmPool } from "./pools/svm_pool.ts";

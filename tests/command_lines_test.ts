@@ -20,7 +20,9 @@ async function run(
 /** Every program of the package that reads a command line of its own. */
 async function programs(): Promise<string[]> {
   const found: string[] = [];
-  for (const folder of ["examples", "bench", "tests/oclgrind"]) {
+  for (
+    const folder of ["examples", "examples/models", "examples/tools", "bench", "tests/oclgrind"]
+  ) {
     for await (const { name, isFile } of Deno.readDir(`${root}${folder}`)) {
       if (!isFile || !name.endsWith(".ts")) continue;
       const text = await Deno.readTextFile(`${root}${folder}/${name}`);
@@ -40,7 +42,9 @@ const internal = ["tests/oclgrind/kernels.ts", "tests/oclgrind/tensors.ts"];
 const all = await programs();
 
 Deno.test("the programs with a command line are found", () => {
-  for (const name of ["examples/train.ts", "examples/doctor.ts", "bench/run.ts", "bench/tune.ts"]) {
+  for (
+    const name of ["examples/train.ts", "examples/tools/doctor.ts", "bench/run.ts", "bench/tune.ts"]
+  ) {
     assert(all.includes(name), `${name} is not among ${all}`);
   }
 });
@@ -54,7 +58,7 @@ for (const program of all) {
 }
 
 Deno.test("a flag that is nearly right is told", async () => {
-  const [, , json] = await run("examples/devices.ts", ["--jsn"]);
+  const [, , json] = await run("examples/tools/devices.ts", ["--jsn"]);
   assertMatch(json, /^Unknown flag --jsn \(did you mean --json\?\)/);
   const [, , epochs] = await run("examples/train.ts", ["--epohcs", "2"]);
   assertMatch(epochs, /\(did you mean --epochs\?\)/);
@@ -63,7 +67,13 @@ Deno.test("a flag that is nearly right is told", async () => {
 });
 
 Deno.test("help is help, and no mistake", async () => {
-  for (const program of ["examples/devices.ts", "examples/doctor.ts", "bench/memory_bench.ts"]) {
+  for (
+    const program of [
+      "examples/tools/devices.ts",
+      "examples/tools/doctor.ts",
+      "bench/memory_bench.ts",
+    ]
+  ) {
     const [code, out, err] = await run(program, ["--help"]);
     assertEquals([code, err], [0, ""]);
     assert(out.includes(program), out);
@@ -80,8 +90,8 @@ const wrong = [
 
 for (const [name, value] of wrong) {
   Deno.test(`a wrong ${name} ends an example with one line`, async () => {
-    const args = ["--device", "cpu", "--steps", "1"];
-    const [code, , err] = await run("examples/linear_regression.ts", args, { [name]: value });
+    const args = ["--device", "cpu", "--points", "60", "--steps", "1"];
+    const [code, , err] = await run("examples/clusters.ts", args, { [name]: value });
     assertEquals(code, 2);
     assertMatch(err, new RegExp(`^${name} is "${value}": .*\n$`));
   });

@@ -1,4 +1,4 @@
-/** Comments that send the reader to another file name one that exists. */
+/** The words of the sources: comments name files that exist and begin plainly, tests name their symbol. */
 import { assertEquals } from "@std/assert";
 
 const root = new URL("../", import.meta.url);
@@ -51,4 +51,58 @@ Deno.test("a file that does not exist is found in a comment, and nowhere else", 
     ["a.ts: gone.ts", "a.ts: ./pool.ts"],
   );
   assertEquals(find(['import "./gone', '"; const url = "https://host/gone', '";'].join(".ts")), []);
+});
+
+/** First lines of doc comments that ask instead of saying what they stand before. */
+function questions({ path, text }: File): string[] {
+  const first = [...text.matchAll(/\/\*\*\s*\n?\s*\*? *(\w+\b.*)/g)].map(([, line]) => line!);
+  return first.filter((line) => /^(What|Who|Whose|Whether|How|Where|Which|When|Why)\b/.test(line))
+    .map((line) => `${path}: ${line}`);
+}
+
+Deno.test("every doc comment begins with a noun phrase or a verb", () => {
+  const files = [...folders, "tests"].flatMap((folder) => [...sources(folder)]);
+  assertEquals(files.flatMap(questions), []);
+  const comment = (line: string): string => ["/*", line, "/"].join("* ");
+  const asking = ["What it is.", "\n   * Whether it is.", "Whatever."].map(comment);
+  assertEquals(questions({ path: "a.ts", text: asking.join("\n") }), [
+    "a.ts: What it is.* /",
+    "a.ts: Whether it is.* /",
+  ]);
+});
+
+/** The symbols that a source exports; null where none of them has the name of the file. */
+function symbolsOf({ path, text }: File): string[] | null {
+  const declared =
+    /^export (?:abstract |async )*(?:class|function\*?|const|interface|type|let) (\w+)/gm;
+  const names = [...text.matchAll(declared)].map(([, name]) => name!);
+  const own = path.split("/").at(-1)!.replace(".ts", "").replaceAll("_", "").toLowerCase();
+  return names.some((name) => name.toLowerCase() === own) ? names : null;
+}
+
+/** Names of tests that begin with none of the symbols. */
+function nameless({ path, text }: File, symbols: readonly string[]): string[] {
+  const called = /(?:Deno\.test|\btest\w+)\(\s*(?:\{\s*name: )?"((?:[^"\\]|\\.)*)"/g;
+  const begins = new RegExp(`^(?:an? |the )?(?:${symbols.join("|")})\\b`);
+  return [...text.matchAll(called)].map(([, name]) => name!).filter((name) => !begins.test(name))
+    .map((name) => `${path}: ${name}`);
+}
+
+Deno.test("the tests of a symbol's file begin with the symbol that they hold", () => {
+  const files = folders.flatMap((folder) => [...sources(folder)]);
+  const tests = new Map([...sources("tests")].map((file) => [file.path, file]));
+  let count = 0;
+  const wrong = files.flatMap((file) => {
+    const symbols = symbolsOf(file),
+      test = tests.get(`tests/${file.path.replace(".ts", "_test.ts")}`);
+    if (!symbols || !test) return [];
+    count++;
+    return nameless(test, symbols);
+  });
+  assertEquals(wrong, []);
+  assertEquals(count > 50, true);
+  const file = { path: "a/the_pool.ts", text: "export class ThePool {}\nexport const size = 1;" };
+  const test = { path: "t.ts", text: 'Deno.test("a ThePool is", () => {});\ntestX("it is", f);' };
+  assertEquals(nameless(test, symbolsOf(file)!), ["t.ts: it is"]);
+  assertEquals(symbolsOf({ path: "a/b.ts", text: file.text }), null);
 });

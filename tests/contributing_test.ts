@@ -9,7 +9,7 @@ import { inSameFolder } from "./temporary_folder.ts";
 interface Edit {
   readonly path: string;
   readonly isNew: boolean;
-  /** What is found once in the file, and what takes its place. */
+  /** The text that is found once in the file, and its replacement. */
   readonly places: readonly { readonly before: string; readonly after: string }[];
 }
 
@@ -73,12 +73,16 @@ async function follow(folder: URL, edits: readonly Edit[]): Promise<void> {
   }
 }
 
-/** What the page's own tests leave open: the additions as a user meets them, together. */
+/** Cases that the page's own tests leave open: the additions as a user meets them, together. */
 const programOfAdditions = `
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { bindExtension, OpenCLUnavailableError, suggestedLocalWorkSizeFunctions } from "./ffi/mod.ts";
 import { environmentVariables } from "./ffi/host/environment.ts";
+import { withExpressions } from "./backend/tile/language/expression.ts";
+import { gemv, gemvMapping } from "./backend/tile/programs/gemv.ts";
+import { narrowUnit } from "./backend/tile/units.ts";
 import { compile, manager, memory, nn, optim, Tensor, withDevice } from "./mod.ts";
+import { interpret } from "./tests/backend/tile/interpreter.ts";
 import { testOnBackends, testOpenCL } from "./tests/opencl.ts";
 
 testOnBackends("cbrt: values and gradients", (backend) => withDevice(backend, async () => {
@@ -117,6 +121,35 @@ testOnBackends("ema: values, gradients of two orders, and a compiled loop", (bac
     }
   }
 }));
+
+testOnBackends("blocks of TQ2_0 are read one by one, and multiplied", (backend) => withDevice(backend, () => {
+  const block = Uint8Array.from({ length: 66 }, (_, k) => 37 * k);
+  block.set([0x00, 0x38], 64); // 0.5
+  const expected = Array.from({ length: 256 }, (_, at) =>
+    0.5 * ((block[(at >> 7) * 32 + at % 32]! >> 2 * (at >> 5 & 3) & 3) - 1));
+  const weight = Tensor.fromBlocks(block, "TQ2_0").decodeBlocks("TQ2_0", [1, 256]);
+  const product = Tensor.ones([2, 256]).matmul(weight.transpose());
+  const sum = expected.reduce((a, b) => a + b);
+  assertEquals([...product.toHostSync()], [sum, sum]);
+  assertEquals([...weight.toHostSync()], expected);
+}));
+
+Deno.test("the new unit has each result of a product once, by way of local memory", () => {
+  const w = { name: "w", blocks: 24, offset: 0 };
+  const x = { name: "x", element: "float32", offset: 0, step: 0 } as const;
+  const product = { format: "Q8_0", rows: 1, columns: 3, terms: 256, x, w } as const;
+  let names = 0;
+  const mapping = gemvMapping(product, narrowUnit)!;
+  const kernel = withExpressions(() => gemv(product, narrowUnit, mapping, () => "p" + names++));
+  assertEquals(kernel.items, 128);
+  // Scales of 1 and numbers of 1: a sum is the number of its terms.
+  const bytes = new Uint8Array(24 * 34).fill(1);
+  new Uint16Array(bytes.buffer, 24 * 32).fill(0x3c00);
+  const buffers = { x: new Float32Array(256).fill(1).buffer, w: bytes.buffer };
+  const { faults, results } = interpret(kernel, buffers);
+  assertEquals([...faults], []);
+  assertEquals([...results].sort(), [["0,0", 256], ["0,1", 256], ["0,2", 256]]);
+});
 
 testOpenCL("tensors of a training loop live in the new pool, whose statistics are right", () => {
   const device = manager.default("cl");
@@ -188,11 +221,18 @@ async function deno(folder: string, args: string[]): Promise<string> {
   return out + err;
 }
 
+/** Files that change for an operation of one element, those of its tests among them. */
+const MAX_FILES_OF_UNARY = 5;
+
 const recipes = [
   "Add a unary operation",
   "Add a layer",
   "Add an operation with state",
   "Add a contraction template",
+  "Add an operator of ONNX",
+  "Add an architecture of language models",
+  "Add a format of blocks",
+  "Add a unit of tile programs",
   "Add a pool",
   "Add an OpenCL extension function",
   "Add a backend",
@@ -211,6 +251,7 @@ const parts = {
   /** Every method of tensors has a row among the operations that are held against PyTorch. */
   "tests/conformance/completeness_test.ts": "every (method|function)", // rows have no cases yet
   "tests/memory/pools/pool_conformance_test.ts": "PagePool",
+  "tests/tensor/models/onnx/export/layers_test.ts": "each layer|every class of nn",
 };
 
 Deno.test("the recipes work as the page says, all of them in one tree", async () => {
@@ -220,6 +261,8 @@ Deno.test("the recipes work as the page says, all of them in one tree", async ()
     assert(found.length > 0, `"${heading}" has no diff`);
     return found;
   });
+  const unary = new Set(editsOf(page, "Add a unary operation").map(({ path }) => path));
+  assert(unary.size <= MAX_FILES_OF_UNARY, `a unary operation takes ${[...unary].join(", ")}`);
   assertEquals(recipes, [...page.matchAll(/^## (Add .*)$/gm)].map(([, heading]) => heading!));
   await inSameFolder("recipes", async (path) => {
     const folder = toFileUrl(path);
@@ -245,7 +288,7 @@ Deno.test("the recipes work as the page says, all of them in one tree", async ()
     await deno(path, ["check", "--no-lock", ...tests, ...files]);
     const run = ["test", "-A", "--no-check", "--no-lock"];
     const printedOfParts = await deno(path, [...run, "--filter", filter, ...files]);
-    for (const part of ["every method", "every function", "PagePool, simulated: "]) {
+    for (const part of ["every method", "every function", "PagePool, simulated: ", "each layer"]) {
       assert(printedOfParts.includes(`\n${part}`), `${part} did not run: ${printedOfParts}`);
     }
     const printed = await deno(path, [...run, ...tests]);

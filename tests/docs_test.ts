@@ -154,7 +154,7 @@ Deno.test("the README is one that people read to its end", async () => {
   assert(lines.length <= 150, `it has ${lines.length} lines`);
 });
 
-/** What `deno doc --json` says of one symbol. */
+/** One symbol in the words of `deno doc --json`. */
 interface Documented {
   readonly name: string;
   readonly declarations: readonly { readonly kind: string; readonly jsDoc?: { doc?: string } }[];

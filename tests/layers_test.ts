@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
 import { runDeno, runProgram } from "./run_deno.ts";
 
@@ -9,14 +10,26 @@ function layerOf(path: string): number {
   return layers.indexOf(path.split("/")[0]!);
 }
 
-/** What an import breaks, or null. */
+/**
+ * The packages that the entry point of models needs, where they may be imported: well kept, and without
+ * dependencies of their own. The versions are exact.
+ */
+const packages = ["npm:@huggingface/jinja@0.5.11", "npm:@huggingface/tokenizers@0.2.0"];
+const packageFolder = "tensor/models/text/";
+
+/** The rule that an import breaks, or null. */
 function fault({ from, to }: Pick<Import, "from" | "to">): string | null {
   if (to.startsWith("node:")) return null;
+  if (from.startsWith(packageFolder) && packages.includes(to)) return null;
   if (layerOf(to) < 0) return "published modules import no package and no file outside the layers";
   return layerOf(to) > layerOf(from) ? "an arrow goes down only" : null;
 }
 
-const imports = (await Promise.all((await entryPoints()).map(importsOf))).flat();
+const entries = await entryPoints();
+const importsBy = new Map(
+  await Promise.all(entries.map(async (entry) => [entry, await importsOf(entry)] as const)),
+);
+const imports = [...importsBy.values()].flat();
 
 Deno.test("no published module imports a higher layer, a package or a file outside the layers", () => {
   const faults = imports.flatMap((edge) => {
@@ -24,6 +37,21 @@ Deno.test("no published module imports a higher layer, a package or a file outsi
     return what === null ? [] : [`${edge.from} imports ${edge.to}: ${what}`];
   });
   assertEquals(faults, []);
+});
+
+Deno.test("only the entry point of models imports packages: those that are named here", () => {
+  const isPackage = ({ to }: Import) => /^(npm|jsr|https?):/.test(to);
+  const users = entries.filter((entry) => importsBy.get(entry)!.some(isPackage));
+  assertEquals(users, ["tensor/models/mod.ts"]);
+  assertEquals([...new Set(imports.filter(isPackage).map(({ to }) => to))].sort(), packages);
+});
+
+Deno.test("deno.lock has no package that nobody imports: one stops a run offline", async () => {
+  const json = async (name: string) => JSON.parse(await Deno.readTextFile(new URL(name, root)));
+  const [lock, config] = [await json("deno.lock"), await json("deno.json")];
+  const named = Object.values<string>(config.imports).filter((to) => to.startsWith("npm:"));
+  const known = [...packages, ...named];
+  assertEquals(Object.keys(lock.specifiers).filter((name) => !known.includes(name)), []);
 });
 
 Deno.test("the check of the layers sees what it is there for", () => {
@@ -36,6 +64,9 @@ Deno.test("the check of the layers sees what it is there for", () => {
   assert(fault({ from: "memory/a.ts", to: "backend/b.ts" }) !== null);
   assert(fault({ from: "ffi/a.ts", to: "mod.ts" }) !== null);
   assert(fault({ from: "tensor/a.ts", to: "jsr:@std/assert" }) !== null);
+  assert(fault({ from: "tensor/a.ts", to: packages[0]! }) !== null);
+  assert(fault({ from: `${packageFolder}a.ts`, to: "npm:@huggingface/jinja@^0.5.11" }) !== null);
+  assertEquals(fault({ from: `${packageFolder}a.ts`, to: packages[0]! }), null);
   assert(fault({ from: "tensor/a.ts", to: "tests/opencl.ts" }) !== null);
   assertEquals(fault({ from: "tensor/a.ts", to: "ffi/b.ts" }), null);
 });
@@ -71,12 +102,16 @@ function add(next: Map<string, string[]>, node: string): string[] {
 
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
 
-/** The published imports: between files, or between the folders that they lie in. */
+/** The one import that goes up: the class stands above operations, which call its methods and make tensors. */
+const upward = ["tensor/core/tensor.ts", "tensor/class/tensor.ts"] as const;
+
+/** The published imports but for {@linkcode upward}: between files, or between the folders that they lie in. */
 function edges(options: { types: boolean; folders: boolean }): (readonly [string, string])[] {
   const end = (path: string) => options.folders ? folderOf(path) : path;
   return imports
     .filter(({ to }) => layerOf(to) >= 0)
     .filter(({ typeOnly }) => options.types || !typeOnly)
+    .filter(({ from, to, typeOnly }) => !(typeOnly && from === upward[0] && to === upward[1]))
     .map(({ from, to }) => [end(from), end(to)]);
 }
 
@@ -100,37 +135,25 @@ Deno.test("the check of circles sees what it is there for", () => {
   ]);
 });
 
-Deno.test("each module of tensor may be imported first: none needs what methods do to be there", async () => {
-  const table = "tensor/methods.ts";
-  const users = imports.filter(({ to }) => to === table).map(({ from }) => from);
-  // The entry points provide what methods do; nobody else needs it to be evaluated.
-  const entries = (await entryPoints()).filter((path) => path.startsWith("tensor/"));
-  assertEquals(new Set(users), new Set(entries));
-  const others = [...new Set(imports.map(({ from }) => from))]
-    .filter((path) => path.startsWith("tensor/") && ![...entries, table].includes(path));
-  assert(others.length > 100, `${others.length} modules`);
-  // Without circles, a module is evaluated after what it imports, whichever of them is imported first.
-  const script = `
-    const load = (path) => import(new URL(path, ${JSON.stringify(root.href)}));
-    for (const path of ${JSON.stringify(others)}) await load(path);
-    const { Tensor } = await load("tensor/core/tensor.ts");
-    let refusal = "";
-    try { Tensor.ones([1]); } catch (error) { refusal = error.message; }
-    await load(${JSON.stringify(table)});
-    console.log(refusal, Tensor.ones([1], { device: "cpu" }).add(1).itemSync());
-  `;
-  const { out, err } = await runProgram(script, { cwd: root });
-  const missing =
-    "Cannot call ones of tensors yet: import tensor/methods.ts, or tensor/mod.ts, first";
-  assertEquals((out + err).trim(), `${missing} 2`);
+Deno.test("one import goes up: the type of tensors, for operations that are below their class", () => {
+  const users = imports.filter(({ to }) => to === upward[1]);
+  const [below, above] = [true, false].map((is) =>
+    users.filter(({ from }) => (from === upward[0]) === is)
+  ) as [Import[], Import[]];
+  assert(below.length > 0 && below.every(({ typeOnly }) => typeOnly));
+  // No circle at run time says that none of these is below the class.
+  assert(above.length > 50, `${above.length} modules make tensors by the class`);
 });
 
 Deno.test("what an entry point gives makes tensors, whichever is imported alone", async () => {
   const uses: Readonly<Record<string, string>> = {
-    "tensor/nn.ts": "new m.Linear(2, 3).parameters().length",
-    "tensor/optim.ts":
+    "tensor/nn/mod.ts": "new m.Linear(2, 3).parameters().length",
+    "tensor/optim/mod.ts":
       "new m.SGD(new (await load('tensor/nn/layers/linear.ts')).Linear(2, 3).parameters()).lr",
-    "tensor/amp.ts": "await new m.GradScaler().currentScale()",
+    "tensor/amp/mod.ts": "await new m.GradScaler().currentScale()",
+    "tensor/models/mod.ts": `await m.loadNpz(${
+      JSON.stringify(fileURLToPath(new URL("tests/tensor/io/fixtures/stored.npz", root)))
+    })`,
   };
   for (const [path, use] of Object.entries(uses)) {
     const script = `
@@ -167,7 +190,7 @@ function headerOf({ text }: Source): string {
   return /^\/\*\*[\s\S]*?\*\//.exec(text)?.[0].replace(/\n \* ?/g, " ") ?? "";
 }
 
-/** What is too large to be overlooked: folders, and files whose header does not say "long because". */
+/** Folders that are too large, and files: folders, and files whose header does not say "long because". */
 function tooLarge(sources: readonly Source[]): string[] {
   const folders = Map.groupBy(sources, ({ path }) => folderOf(path));
   const crowded = [...folders].filter(([, files]) => files.length > MAX_FILES);

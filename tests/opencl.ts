@@ -6,7 +6,7 @@ import type { BackendName } from "../mod.ts";
 import { backendOf, manager, waitForCompiledKernels } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
-/** Whether this machine has an OpenCL platform. */
+/** True if this machine has an OpenCL platform. */
 export const hasOpenCL: boolean = isOpenCLAvailable();
 
 // What is tested are a device's own kernels, not those that serve while they are compiled.
@@ -17,8 +17,8 @@ waitForCompiledKernels(true);
 if (hasOpenCL) void manager.default("cl").queue;
 backendOf(manager.default("cpu"));
 
-/** Whether the device compiles so slowly that others' kernels serve meanwhile. */
-export const compilesSlowly: boolean = hasOpenCL &&
+/** True if the device is PoCL's: clang compiles for it, so slowly that others' kernels serve meanwhile. */
+export const isPoCL: boolean = hasOpenCL &&
   manager.default("cl").platformName === "Portable Computing Language";
 
 /** The backends that tests run on. */

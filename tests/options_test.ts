@@ -1,4 +1,7 @@
-/** An option that does not exist is an error at every function that takes options. */
+/**
+ * An option that does not exist is an error at every function that takes options. It is long because each
+ * of them has its row.
+ */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   amp,
@@ -6,13 +9,22 @@ import {
   CommandQueue,
   configureSignals,
   DataLoader,
+  decodeImage,
+  decodeNpz,
   distributed,
+  encodeImage,
+  encodeWav,
+  func,
   grad,
   loadCheckpoint,
   loadCsv,
   loadIdx,
+  loadImage,
   loadNpy,
+  loadNpz,
   loadSafetensors,
+  loadTorch,
+  loadWav,
   manager,
   memory,
   nn,
@@ -25,15 +37,16 @@ import {
   rawKernel,
   saveFile,
   saveFileSync,
+  saveImage,
   saveSafetensors,
-  SharedQueue,
+  saveWav,
   SlabPool,
-  snapshotHandles,
-  SvmPool,
   Tensor,
   transforms,
   withDevice,
 } from "../mod.ts";
+import { SharedQueue, snapshotHandles } from "../backend/mod.ts";
+import { SvmPool } from "../memory/mod.ts";
 import { CommandBuffer, Image, Sampler, SvmBuffer } from "@netcl/netcl/ffi";
 import {
   DeviceMemory,
@@ -46,6 +59,9 @@ import {
   Recorder,
   SimulatedSource,
 } from "@netcl/netcl/memory";
+import { modelCalls } from "./tensor/models/option_calls.ts";
+import { numericCalls } from "./tensor/linalg/numeric_options.ts";
+import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
 import { nearestName } from "../ffi/host/nearest_name.ts";
 import { optionParameters } from "./option_parameters.ts";
 
@@ -56,6 +72,10 @@ type Call = (options: Untyped) => unknown;
 // Options are looked at before anything is done, so nothing behind them need be real.
 const nothing: Untyped = {};
 const context: Untyped = { devices: [{}] };
+
+function isRecord(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
 const queue = CommandQueue.prototype, image = Image.prototype, svm = SvmBuffer.prototype;
 const commands = CommandBuffer.prototype;
 const host = (): HostPool => new HostPool();
@@ -107,6 +127,23 @@ withDevice("cpu", () => {
     "Tensor::convTranspose1d(1)": (o) => images.convTranspose1d(images, o),
     "Tensor::convTranspose2d(1)": (o) => images.convTranspose2d(images, o),
     "Tensor::convTranspose3d(1)": (o) => images.convTranspose3d(images, o),
+    "Tensor::cov(0)": (o) => x.cov(o),
+    "Tensor::diff(0)": (o) => x.diff(o),
+    "Tensor::median(1)": (o) => x.median(0, o),
+    "Tensor::nanmedian(1)": (o) => x.nanmedian(0, o),
+    "Tensor::nanToNum(0)": (o) => x.nanToNum(o),
+    "Tensor::nanmean(1)": (o) => x.nanmean(0, o),
+    "Tensor::nansum(1)": (o) => x.nansum(0, o),
+    "Tensor::quantile(2)": (o) => x.quantile(0.5, 0, o),
+    "Tensor::trapezoid(0)": (o) => x.trapezoid(o),
+    "Tensor.exponential(2)": (o) => Tensor.exponential([2], 1, o),
+    "Tensor.gamma(2)": (o) => Tensor.gamma(1, [2], o),
+    "Tensor.beta(3)": (o) => Tensor.beta(1, 1, [2], o),
+    "Tensor.dirichlet(2)": (o) => Tensor.dirichlet(leaf, [2, 2], o),
+    "Tensor.logNormal(3)": (o) => Tensor.logNormal(0, 1, [2], o),
+    "Tensor.laplace(3)": (o) => Tensor.laplace(0, 1, [2], o),
+    "Tensor.cauchy(3)": (o) => Tensor.cauchy(0, 1, [2], o),
+    "Tensor.gumbel(3)": (o) => Tensor.gumbel(0, 1, [2], o),
     "Tensor::interpolate(0)": (o) => images.interpolate({ size: 2, ...o }),
     "Tensor::maxPool2d(1)": (o) => images.maxPool2d(2, o),
     "SharedQueue::run(1)": (o) => SharedQueue.prototype.run.call(nothing, nothing, o),
@@ -136,6 +173,9 @@ withDevice("cpu", () => {
     "Tensor::minWithIndices(1)": (o) => x.minWithIndices(0, o),
     "Tensor::norm(1)": (o) => x.norm(0, o),
     "Tensor::prod(1)": (o) => x.prod(0, o),
+    "Tensor::argsort(1)": (o) => x.argsort(0, o),
+    "Tensor::sort(1)": (o) => x.sort(0, o),
+    "Tensor::topk(2)": (o) => x.topk(1, 0, o),
     "Tensor::std(1)": (o) => x.std(0, o),
     "Tensor::sum(1)": (o) => x.sum(0, o),
     "Tensor::variance(1)": (o) => x.variance(0, o),
@@ -149,6 +189,8 @@ withDevice("cpu", () => {
     "SvmBuffer::fill(2)": (o) => svm.fill.call(nothing, nothing, nothing, o),
     "SvmBuffer::map(1)": (o) => svm.map.call(nothing, nothing, o),
     "SvmPool::allocate(1)": (o) => SvmPool.prototype.allocate.call(host() as Untyped, 8, o),
+    "Tensor.arange(1)": (o) => Tensor.arange(4, { ...o }),
+    "Tensor.arange(2)": (o) => Tensor.arange(0, 4, { ...o }),
     "Tensor.arange(3)": (o) => Tensor.arange(0, 4, 1, o),
     "Tensor.eye(1)": (o) => Tensor.eye(2, o),
     "Tensor.fromBuffer(1)": (o) => Tensor.fromBuffer(nothing, { shape: [1], ...o }),
@@ -162,6 +204,9 @@ withDevice("cpu", () => {
     "Tensor.randn(1)": (o) => Tensor.randn([1], o),
     "Tensor.randperm(1)": (o) => Tensor.randperm(3, o),
     "Tensor.zeros(1)": (o) => Tensor.zeros([1], o),
+    "Tensor::backward(0)": (o) =>
+      // Nothing but an object is taken for options that stand alone.
+      isRecord(o) ? leaf.sum().backward(o) : leaf.sum().backward(undefined, o),
     "Tensor::backward(1)": (o) => leaf.sum().backward(undefined, o),
     "configureSignals(0)": (o) => configureSignals(o),
     "profiler::table(0)": (o) => profiler.table(o),
@@ -169,6 +214,13 @@ withDevice("cpu", () => {
       new distributed.ShardedOptimizer([leaf], distributed.init(), (own) => new optim.SGD(own))
         .step(o),
     "distributed.init(0)": (o) => distributed.init(o),
+    "func.grad(1)": (o) => func.grad((x: Tensor) => x.sum(), o),
+    "func.hessian(1)": (o) => func.hessian((x: Tensor) => x.sum(), o),
+    "func.jacfwd(1)": (o) => func.jacfwd((x: Tensor) => x.sum(), o),
+    "func.jacobian(1)": (o) => func.jacobian((x: Tensor) => x.sum(), o),
+    "func.jacrev(1)": (o) => func.jacrev((x: Tensor) => x.sum(), o),
+    "func.valueAndGrad(1)": (o) => func.valueAndGrad((x: Tensor) => x.sum(), o),
+    "func.vmap(1)": (o) => func.vmap((x: Tensor) => x.sum(), o),
     "grad(2)": (o) => grad([leaf.sum()], [leaf], o),
     "nn.init.kaimingNormal(1)": (o) => nn.init.kaimingNormal([2, 2], o),
     "nn.init.kaimingUniform(1)": (o) => nn.init.kaimingUniform([2, 2], o),
@@ -179,7 +231,20 @@ withDevice("cpu", () => {
     "loadCheckpoint(2)": (o) => loadCheckpoint("missing.safetensors", {}, o),
     "loadCsv(1)": (o) => loadCsv("missing.csv", o),
     "loadIdx(1)": (o) => loadIdx("missing", o),
+    "decodeNpz(1)": (o) => decodeNpz(new Uint8Array(), o),
     "loadNpy(1)": (o) => loadNpy("missing.npy", o),
+    ...modelCalls,
+    "loadNpz(1)": (o) => loadNpz("missing.npz", o),
+    "decodeImage(1)": (o) => decodeImage(new Uint8Array(), o),
+    "encodeImage(2)": (o) => encodeImage(nothing, "png", o),
+    "encodeWav(1)": (o) => encodeWav(nothing, o),
+    "loadImage(1)": (o) => loadImage("missing.png", o),
+    "loadWav(1)": (o) => loadWav("missing.wav", o),
+    "saveImage(2)": (o) => saveImage("never.png", x, o),
+    "saveWav(3)": (o) => saveWav("never.wav", x, 8000, o),
+    "loadOnnx(1)": (o) => loadOnnx("missing.onnx", o),
+    "saveOnnx(3)": (o) => saveOnnx("never.onnx", new nn.Linear(2, 2), { x }, o),
+    "loadTorch(1)": (o) => loadTorch("missing.pt", o),
     "loadSafetensors(1)": (o) => loadSafetensors("missing", o),
     "new Buffer(2)": (o) => new Buffer(context, 8, o),
     "new CommandQueue(2)": (o) => new CommandQueue(context, undefined, o),
@@ -195,6 +260,7 @@ withDevice("cpu", () => {
     "new Sampler(1)": (o) => new Sampler(nothing, o),
     "new SimulatedSource(0)": (o) => new SimulatedSource(o),
     "new SlabPool(1)": (o) => new SlabPool(new SimulatedSource(), o),
+    "SvmBuffer.isAvailable(1)": (o) => SvmBuffer.isAvailable(nothing, o),
     "new SvmBuffer(2)": (o) => new SvmBuffer(context, 8, o),
     "new SvmPool(1)": (o) => new SvmPool(nothing, o),
     "new amp.GradScaler(0)": (o) => new amp.GradScaler(o),
@@ -216,6 +282,10 @@ withDevice("cpu", () => {
     "new nn.LayerNorm(1)": (o) => new nn.LayerNorm(2, o),
     "new nn.Linear(2)": (o) => new nn.Linear(2, 2, o),
     "new nn.MSELoss(0)": (o) => new nn.MSELoss(o),
+    "new nn.AvgPool1d(1)": (o) => new nn.AvgPool1d(2, o),
+    "new nn.AvgPool3d(1)": (o) => new nn.AvgPool3d(2, o),
+    "new nn.MaxPool1d(1)": (o) => new nn.MaxPool1d(2, o),
+    "new nn.MaxPool3d(1)": (o) => new nn.MaxPool3d(2, o),
     "new nn.MaxPool2d(1)": (o) => new nn.MaxPool2d(2, o),
     "new nn.GRU(2)": (o) => new nn.GRU(2, 2, o),
     "new nn.GRUCell(2)": (o) => new nn.GRUCell(2, 2, o),
@@ -292,6 +362,7 @@ withDevice("cpu", () => {
     "transforms.randomCrop(2)": (o) => transforms.randomCrop(images, 2, o),
     "transforms.mixup(3)": (o) => transforms.mixup(images, imageLabels, 2, o),
     "transforms.cutmix(3)": (o) => transforms.cutmix(images, imageLabels, 2, o),
+    ...numericCalls,
     "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
   };
 
@@ -302,6 +373,7 @@ withDevice("cpu", () => {
     "new InterruptedError(1)",
     "new OutOfMemoryError(0)",
     // Their subclasses say which options there are.
+    "new nn.Pooling(3)",
     "new nn.Recurrent(3)",
     "new nn.TransformerLayer(2)",
     "new optim.Optimizer(1)",

@@ -1,19 +1,24 @@
 /**
- * `deno task test`: the whole suite, with its own set-up. Where there is no OpenCL platform and the
- * machine is Debian-like it installs PoCL first; where that cannot be done, it runs what needs no
- * OpenCL and says how much was left out, which with CI=true is a failure.
+ * `deno task test`: the whole suite, with its own set-up. On a Debian-like machine it first installs what
+ * is small and missing: PoCL where there is no OpenCL platform, mpirun, headers. What cannot be had leaves
+ * tests out; the last line says how many, and what to install. With CI=true a missing OpenCL platform is
+ * a failure.
  *
  * The files of tests of a folder share a process, and as many run side by side as there are cores. With
  * arguments there is one process, and they go to `deno test`: `deno task test tests/memory --filter
  * SlabPool`.
  */
-import { suite } from "./suite/jobs.ts";
+import { alone, suite } from "./suite/jobs.ts";
 import { addUp, type Counts } from "./suite/junit.ts";
-import { hasOpenCL, installPoCL, linker } from "./suite/opencl.ts";
+import { leftOut, needs, provide } from "./suite/needs.ts";
+import { hasOpenCL, linker } from "./suite/opencl.ts";
 import { type Result, runJobs } from "./suite/side_by_side.ts";
 
 /** More would want more memory than most machines have. */
 const MAX_AT_ONCE = 8;
+
+/** Files that may fail beside others for the time that they get; what each must then pass alone. */
+const MAX_UNSTEADY = 3, TRIES = 3;
 
 /**
  * Thousands of kernels, each for one test: to keep them would compile every one twice on PoCL, a third
@@ -21,6 +26,8 @@ const MAX_AT_ONCE = 8;
  */
 const env = {
   NETCL_CACHE_DIR: Deno.env.get("NETCL_CACHE_DIR") ?? "off",
+  // Tests of helpers that build kernels start their own; others would see them as leaks on a GPU.
+  NETCL_BUILD_PROCESSES: "0",
   // What is tested on PoCL are its kernels, not those that serve while they are compiled.
   NETCL_DETERMINISTIC: "1",
   ...Deno.build.os === "linux" && { PATH: `${linker}:${Deno.env.get("PATH")}` },
@@ -41,7 +48,7 @@ function say(success: boolean, name: string, seconds: number, { all }: Partial<C
   console.log(`${success ? ok() : failed()} ${name} ${detail}`);
 }
 
-/** What a job printed, where it failed, and its lines; gives back the names of what failed. */
+/** Prints the output of a job that failed, and its lines; gives back the names of what failed. */
 function sayAll({ job, success, output, reports, seconds }: Result): string[] {
   if (!success) console.log(`\n${output.trimEnd()}\n`);
   const bad = reports.filter(({ counts }) => counts.failed > 0).map(({ name }) => name);
@@ -54,6 +61,21 @@ function sayAll({ job, success, output, reports, seconds }: Result): string[] {
   return asOne && !success ? [job.name] : bad;
 }
 
+/**
+ * Runs what failed on the quiet machine: true if it passes, and so only a busy one makes it fail. More than a few
+ * files do not fail for that.
+ */
+async function passAlone(bad: readonly string[]): Promise<boolean> {
+  if (bad.length === 0 || bad.length > MAX_UNSTEADY) return false;
+  const results: Result[] = [];
+  const again = alone(bad);
+  for (let tries = 0; tries < TRIES; tries++) {
+    await runJobs(again, 1, env, (result) => results.push(result));
+  }
+  results.filter(({ success }) => !success).forEach(sayAll);
+  return again.length === bad.length && results.every(({ success }) => success);
+}
+
 /** The whole suite; gives back how many tests there were, and whether all is well. */
 async function runAll(): Promise<[success: boolean, counts: Counts]> {
   const start = performance.now(), found: Counts[] = [], bad: string[] = [];
@@ -62,9 +84,14 @@ async function runAll(): Promise<[success: boolean, counts: Counts]> {
     found.push(...result.reports.map(({ counts }) => counts));
     bad.push(...sayAll(result));
   });
-  const counts = addUp(found);
+  const unsteady = await passAlone(bad), sum = addUp(found);
+  const counts = unsteady ? { ...sum, failed: 0 } : sum;
   console.log();
-  for (const name of bad) console.log(`${failed()} ${name}`);
+  for (const name of bad) console.log(`${unsteady ? colored("UNSTEADY", 33) : failed()} ${name}`);
+  if (unsteady) {
+    console.log(`What is unsteady failed above, beside others, then passed ${TRIES} times alone.`);
+    bad.length = 0;
+  }
   const seconds = Math.round((performance.now() - start) / 1000);
   const time = `${Math.floor(seconds / 60)}m${seconds % 60}s`;
   console.log(`${bad.length === 0 ? ok() : failed()} | ${inWords(counts)} (${time})`);
@@ -76,7 +103,7 @@ function inWords({ all, ignored, failed }: Counts): string {
   return [...parts, ...ignored > 0 ? [`${ignored} ignored`] : []].join(" | ");
 }
 
-/** What the user chose, in one process; gives back whether all is well. */
+/** Runs what the user chose, in one process; gives back whether all is well. */
 async function runChosen(args: readonly string[]): Promise<boolean> {
   const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests"];
   const { success } = await new Deno.Command(Deno.execPath(), {
@@ -88,20 +115,16 @@ async function runChosen(args: readonly string[]): Promise<boolean> {
 }
 
 Deno.chdir(new URL("..", import.meta.url));
-const withOpenCL = await hasOpenCL() || await installPoCL();
-if (Deno.args.length > 0) {
-  Deno.exitCode = await runChosen(Deno.args) ? 0 : 1;
-} else {
+const isWhole = Deno.args.length === 0;
+const lacking = await provide(isWhole ? needs : needs.slice(0, 1));
+if (isWhole) {
   const [success, { all, ignored }] = await runAll();
   Deno.exitCode = success ? 0 : 1;
-  if (!withOpenCL) {
-    console.log(
-      `${ignored} of ${all} tests were left out: they need an OpenCL platform. Install a GPU driver, ` +
-        "or PoCL (Debian, Ubuntu: apt install pocl-opencl-icd).",
-    );
-  }
+  console.log(leftOut(ignored, all, lacking));
+} else {
+  Deno.exitCode = await runChosen(Deno.args) ? 0 : 1;
 }
-if (!withOpenCL && Deno.env.get("CI") === "true") {
-  console.log("CI=true: tests that are left out are a failure.");
+if (Deno.env.get("CI") === "true" && !await hasOpenCL()) {
+  console.log("CI=true: without an OpenCL platform too much is left out.");
   Deno.exitCode ||= 1;
 }

@@ -1,7 +1,7 @@
 /** Programs in a process of their own, with what they print as plain text. */
 import { plain } from "./plain.ts";
 
-/** How a process ended, and what it printed. */
+/** The end of a process, and its output. */
 export interface Run {
   readonly success: boolean;
   readonly code: number;
@@ -9,17 +9,21 @@ export interface Run {
   readonly err: string;
 }
 
-type RunOptions = Pick<Deno.CommandOptions, "cwd" | "env" | "uid" | "gid">;
+type RunOptions = Pick<Deno.CommandOptions, "cwd" | "env"> & {
+  /** A command and its arguments that start Deno, such as `setpriv`. */
+  readonly through?: readonly string[];
+};
 
 /** Runs Deno to its end, without input unless there is some. */
 export async function runDeno(
   args: readonly string[],
-  { env = {}, ...options }: RunOptions = {},
+  { env = {}, through = [], ...options }: RunOptions = {},
   input?: string,
 ): Promise<Run> {
-  const child = new Deno.Command(Deno.execPath(), {
+  const [command, ...all] = [...through, Deno.execPath(), ...args];
+  const child = new Deno.Command(command!, {
     ...options,
-    args: [...args],
+    args: all,
     env: { ...plain, ...env },
     stdin: input === undefined ? "null" : "piped",
     stdout: "piped",

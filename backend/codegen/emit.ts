@@ -10,11 +10,12 @@ import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import type { ReduceFn } from "../graph/op.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
-import type { Bound, LoopKernel } from "../kernel/kernel.ts";
+import { shiftedProducts } from "../kernel/analysis.ts";
+import type { Bound, Load, LoopKernel } from "../kernel/kernel.ts";
 import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../kernel/structure.ts";
 import { opCode } from "../graph/index_error.ts";
 
-/** How a target language writes what kernels need. */
+/** Text of what kernels need, in a target language. */
 export interface Dialect {
   /** `const float v = text;` */
   declare(dtype: DType, name: string, text: string): string;
@@ -28,8 +29,8 @@ export interface Dialect {
   loopHead(name: string, start: string, end: string, step?: string): string;
   /** The smaller of two indices. */
   smaller(a: string, b: string): string;
-  /** The element of an input, in compute type. */
-  load(input: number, dtype: DType, index: string): string;
+  /** The element of an input, in compute type; of a packed one, with the number of its blocks. */
+  load(load: Load, index: string, blocks: string): string;
   /** Stores a value of compute type in an output. */
   store(output: number, dtype: DType, index: string, value: string): string;
   primitive(fn: PrimitiveName, args: readonly string[], dtype: DType, result: DType): string;
@@ -40,11 +41,13 @@ export interface Dialect {
   random(index: string, seed: string, stream: string): string;
   /** The value of an index that was read from memory, checked. */
   checkedIndex(value: string, size: string, op: string): string;
-  /** Whether sums of the type are kept in more precision than it has. */
+  /** True where a compiler may join a product and a sum of it in one instruction, across statements. */
+  readonly contracts: boolean;
+  /** True when sums of the type are kept in more precision than it has. */
   sumsWide(dtype: DType): boolean;
   /** Statements that join a value into an accumulator of `dtype` (and its position, for argmax). */
   accumulate(fn: ReduceFn, dtype: DType, acc: string, value: string, index: string): string[];
-  /** What was added up, in the precision of its type. */
+  /** The accumulated sum, in the precision of its type. */
   total(acc: string, dtype: DType): string;
   /** The result of an arg-reduction as a number of its type. */
   argResult(acc: string, dtype: DType): string;
@@ -63,6 +66,7 @@ export class Emitter {
   readonly kernel: LoopKernel;
   readonly #dialect: Dialect;
   readonly #hidden: ReadonlySet<number>;
+  readonly #shifted: ReadonlySet<number>;
   readonly #texts = new Map<string, string>();
   readonly #constants = new Map<string, string>();
   readonly #names = new Map<number, string>();
@@ -72,6 +76,7 @@ export class Emitter {
     this.kernel = kernel;
     this.#dialect = dialect;
     this.#hidden = hiddenConstants(kernel);
+    this.#shifted = dialect.contracts ? shiftedProducts(kernel) : new Set();
   }
 
   line(text: string): void {
@@ -129,6 +134,11 @@ export class Emitter {
     }).join(" && ");
   }
 
+  /** An element of an input in compute type. */
+  load(load: Load, index: string): string {
+    return this.#dialect.load(load, index, load.packed ? this.index(load.packed.blocks) : "");
+  }
+
   /** The text of an expression whose operands have names. */
   #text(id: number): string {
     const d = this.#dialect;
@@ -140,7 +150,7 @@ export class Emitter {
         const masked = load.bounds.length > 0
           ? `(${this.maskText(load.bounds)} ? ${index} : 0)`
           : index;
-        return d.load(load.input, load.dtype, masked);
+        return this.load(load, masked);
       }
       case "constant":
         return this.#constant(e.value, e.dtype, this.#hidden.has(id));
@@ -154,7 +164,12 @@ export class Emitter {
       }
       case "primitive": {
         const dtype = this.kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
-        return d.primitive(e.fn, e.args.map((a) => this.name(a)), dtype, e.dtype);
+        const args = e.args.map((a) => this.name(a));
+        if (this.#shifted.has(id)) {
+          // What is joined with the difference is then this product, by a 1 that no compiler sees.
+          args[0] = d.primitive("mul", [args[0]!, this.#constant(1, dtype, true)], dtype, dtype);
+        }
+        return d.primitive(e.fn, args, dtype, e.dtype);
       }
       case "cast":
         return d.cast(this.name(e.args[0]!), this.kernel.exprs[e.args[0]!]!.dtype, e.dtype);

@@ -7,7 +7,7 @@ export function openLoop(emitter: Emitter, dialect: Dialect, symbol: number): vo
   emitter.open(dialect.loopHead(`i${symbol}`, ...boundsOf(emitter, dialect, symbol)));
 }
 
-/** Where the loop over a symbol begins and ends: all of it, or the part that this row was given. */
+/** Bounds of the loop over a symbol: all of it, or the part that this row was given. */
 export function boundsOf(
   emitter: Emitter,
   dialect: Dialect,
@@ -33,7 +33,7 @@ export function openBlocks(
   return [block, dialect.smaller(`${block} + ${step}`, `e${block}`)];
 }
 
-/** What is done before and after the iterations of each block of a loop. */
+/** Statements before and after the iterations of each block of a loop. */
 interface InBlocks {
   readonly blocks: Blocks | null;
   begin(): void;

@@ -16,40 +16,29 @@ import { StageSums } from "./stage_sums.ts";
 export function emitRow(emitter: Emitter, dialect: Dialect): void {
   const { kernel } = emitter;
   const program = inItems(kernel, rowProgram(kernel), (dtype) => dialect.sumsWide(dtype));
-  const writer = new ScalarRow(emitter, dialect, {
-    walk: (sums, body) => walk(emitter, dialect, kernel.inner, sums, body),
-  });
-  writeRow(program, writer);
+  const each: Walk = (sums, body) => walk(emitter, dialect, kernel.inner, sums, body);
+  writeRow(program, new ScalarRow(emitter, dialect, each));
 }
 
 /** The statements of one short row, its elements written out one after the other. */
 export function emitUnrolledRow(emitter: Emitter, dialect: Dialect): void {
-  const writer = new ScalarRow(emitter, dialect, {
-    walk: (_, body) => eachIteration(emitter, dialect, body),
-  });
-  writeRow(rowProgram(emitter.kernel), writer);
+  const each: Walk = (_, body) => eachIteration(emitter, dialect, body);
+  writeRow(rowProgram(emitter.kernel), new ScalarRow(emitter, dialect, each));
 }
 
-/** What differs between mappings whose statements are those of one element. */
-export interface RowMapping {
-  /** Writes a body for each element of the row, and what blocks of sums need around it. */
-  walk(sums: StageSums | null, body: () => void): void;
-  /** Joins the accumulators of several items; by default there is one. */
-  join?(reduction: number): void;
-  /** Writes stores of the row's single elements; by default every item does them. */
-  once?(stores: () => void): void;
-}
+/** Writes a body for each element of the row, and what blocks of sums need around it. */
+type Walk = (sums: StageSums | null, body: () => void) => void;
 
 /** The steps of a row, an element at a time. */
-export class ScalarRow implements RowWriter {
+class ScalarRow implements RowWriter {
   readonly #emitter: Emitter;
   readonly #dialect: Dialect;
-  readonly #mapping: RowMapping;
+  readonly #walk: Walk;
 
-  constructor(emitter: Emitter, dialect: Dialect, mapping: RowMapping) {
+  constructor(emitter: Emitter, dialect: Dialect, walk: Walk) {
     this.#emitter = emitter;
     this.#dialect = dialect;
-    this.#mapping = mapping;
+    this.#walk = walk;
   }
 
   compute(exprs: readonly number[]): void {
@@ -59,28 +48,22 @@ export class ScalarRow implements RowWriter {
   reduce(step: ReduceStep): void {
     const sums = new StageSums(this.#emitter, this.#dialect, step);
     sums.declare();
-    this.#mapping.walk(sums, () => {
+    this.#walk(sums, () => {
       this.#emitter.declare(step.exprs);
       sums.accumulate();
-      this.#store(step.outputs);
+      this.store(step.outputs);
     });
-    sums.finish((r) => this.#mapping.join?.(r));
+    sums.finish();
   }
 
   store(outputs: readonly number[]): void {
-    const stores = (): void => this.#store(outputs);
-    if (this.#mapping.once) this.#mapping.once(stores);
-    else stores();
-  }
-
-  #store(outputs: readonly number[]): void {
     for (const o of outputs) this.#emitter.store(o);
   }
 
   storeEach({ exprs, outputs }: StoreEachStep): void {
-    this.#mapping.walk(null, () => {
+    this.#walk(null, () => {
       this.#emitter.declare(exprs);
-      this.#store(outputs);
+      this.store(outputs);
     });
   }
 }

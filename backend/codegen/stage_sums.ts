@@ -77,10 +77,9 @@ export class StageSums {
     for (const [r, total] of this.#totals) total.add(`q${r}`);
   }
 
-  /** After the last block; `join` may first join accumulators of several work-items. */
-  finish(join?: (r: number) => void): void {
+  /** After the last block. */
+  finish(): void {
     for (const total of this.#totals.values()) total.finish();
-    if (join) { for (const r of this.#step.reductions) join(r); }
     finishArgs(this.#emitter, this.#dialect, this.#step.reductions);
   }
 }

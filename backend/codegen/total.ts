@@ -2,7 +2,7 @@
 import type { DType } from "../graph/dtype.ts";
 import type { Emitter } from "./emit.ts";
 
-/** How a language declares the values that a total is made with. */
+/** Declarations of the values that a total is made with. */
 export interface TotalText {
   constant(name: string, text: string): string;
   variable(name: string, text: string): string;

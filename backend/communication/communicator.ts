@@ -3,10 +3,10 @@
  * host. Every process of a communicator must call the same operations in the same order.
  */
 
-/** What elements are while they are reduced. */
+/** Type of elements while they are reduced. */
 export type WireType = "float32" | "float64" | "int32" | "int64" | "uint8";
 
-/** How elements of several processes become one. */
+/** Operation that joins elements of several processes. */
 export type WireOp = "sum" | "max" | "min";
 
 /** An operation under way. */
@@ -29,11 +29,11 @@ export interface Operation {
 export interface Communicator {
   /** This process's number, from 0. */
   readonly rank: number;
-  /** How many processes there are. */
+  /** Number of processes. */
   readonly size: number;
   /** This process's number among those of its host. */
   readonly localRank: number;
-  /** How many processes are on its host. */
+  /** Number of processes on its host. */
   readonly localSize: number;
   /** Every process gets the elements of all, reduced; the same bits everywhere. */
   allReduce(data: Uint8Array<ArrayBuffer>, type: WireType, op: WireOp): Operation;

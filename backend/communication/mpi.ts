@@ -25,7 +25,7 @@ import { completedSync } from "./waiting.ts";
  */
 const PIECE_BYTES = 2 ** 20;
 
-/** How long MPI_Abort may take to end this process. */
+/** Milliseconds for MPI_Abort to end this process. */
 const ABORT_MS = 2000;
 
 let world: Communicator | null = null;

@@ -23,7 +23,7 @@ export interface SharedParts extends Disposable {
   signal(which: SharedSignal): Operation;
 }
 
-/** What processes tell each other about their parts; what it means is for the caller to say. */
+/** Signals between processes about their parts; the caller defines their meaning. */
 export type SharedSignal = "announced" | "written";
 
 /** Behind each part, in a cache line of its own: how often each signal was given. */

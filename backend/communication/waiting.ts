@@ -9,7 +9,7 @@ import type { Communicator } from "./communicator.ts";
 
 export type { Progress };
 
-/** What another process may take before it counts as lost. */
+/** Time before another process counts as lost. */
 const DEFAULT_TIMEOUT_MS = 30 * 60_000;
 let timeoutMs = DEFAULT_TIMEOUT_MS;
 
@@ -51,7 +51,7 @@ const MIN_SLEEP_MS = 0.02;
 const MAX_BUSY_SLEEP_MS = 0.2;
 
 /**
- * How long to sleep while other processes are waited for, in milliseconds: not at all at first.
+ * Sleep while other processes are waited for, in milliseconds: none at first.
  *
  * @param waitedMs Since they were first asked.
  */

@@ -6,11 +6,11 @@
  * line is given some time.
  */
 
-/** What mpirun reads at once (ORTE_IOF_BASE_MSG_MAX of Open MPI 4). */
+/** Bytes read by mpirun at once (ORTE_IOF_BASE_MSG_MAX of Open MPI 4). */
 const PIECE_BYTES = 4096;
 /** mpirun needs some 50 microseconds for a piece, once it has a core. */
 const MS_PER_PIECE = 5;
-/** How long it is waited for where Linux says that it has not read a line yet: it may be stopped. */
+/** Longest wait while Linux says that mpirun has not read a line yet: it may be stopped. */
 const MAX_WAIT_MS = 5000;
 
 const bell = new Int32Array(new SharedArrayBuffer(4));

@@ -25,7 +25,7 @@ const MAX_RECURRENT_BYTES = 2 ** 21;
 /** Runs kernels on the host, in the fastest way that its strategy has. */
 export class CPUBackend extends HostBackend {
   override readonly name = "cpu";
-  /** What computes: chosen by NETCL_CPU and by what the system has. */
+  /** Strategy chosen by NETCL_CPU and by what the system has. */
   readonly strategy: Strategy;
   readonly #runners: KernelRunners;
   readonly #known = new KernelMemo<Runner>();

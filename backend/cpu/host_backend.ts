@@ -1,5 +1,5 @@
 /**
- * What backends that compute on the host have in common: blocks of its memory, copies that are over
+ * Common base of backends that compute on the host: blocks of its memory, copies that are over
  * when they begin, launches that run at once. A backend adds how it computes a kernel.
  */
 import { hostTarget } from "../kernel/target.ts";
@@ -34,6 +34,7 @@ import { readSwitch } from "../../ffi/host/switches.ts";
 import { installExitHooks } from "../lifecycle/exit_hooks.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
+import { bytesMoved, bytesWritten } from "../kernel/analysis.ts";
 import type { Kernel, Launchable } from "../kernel/kernel.ts";
 import type { Runner } from "./script/runner.ts";
 
@@ -46,7 +47,7 @@ const copied: BesideCopy = { isDone: () => true, [Symbol.dispose]: () => {} };
 /** A kernel of so few operations takes a few milliseconds at most: no signal has to be held back for it. */
 const MAX_QUICK = 1 << 16;
 
-/** What backends on the host can do where they say nothing else. */
+/** Default capabilities of backends on the host. */
 const hostCapabilities: Capabilities = {
   dtypes: new Set(Object.keys(dtypes) as DType[]),
   fp16: false,
@@ -95,7 +96,7 @@ export abstract class HostBackend implements Backend {
     installExitHooks(false);
   }
 
-  /** How a kernel is computed. */
+  /** Runner that computes a kernel. */
   protected abstract runnerOf(kernel: Kernel): Runner;
 
   upload(data: Uint8Array, { persistent = false }: UploadOptions = {}): Block {
@@ -179,7 +180,7 @@ export abstract class HostBackend implements Backend {
 
   #launch(kernel: Kernel): Launch {
     const runner = this.runnerOf(kernel), isQuick = operationsOf(kernel) <= MAX_QUICK;
-    const bytes = outputsOf(kernel).reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
+    const bytes = bytesOfLaunch(kernel);
     return {
       name: kernel.label,
       source: runner.source,
@@ -217,10 +218,16 @@ export abstract class HostBackend implements Backend {
   }
 }
 
-/** How many operations on single elements a kernel is, at most. */
+/** Upper bound of a kernel's operations on single elements. */
 function operationsOf(kernel: Kernel): number {
   if (kernel.kind !== "loop") return Infinity;
   return kernel.sizes.reduce((product, size) => product * size, 1 + kernel.exprs.length);
+}
+
+/** As on OpenCL: kernels that are no loops read about as much as they write, and a user's own nobody knows. */
+function bytesOfLaunch(kernel: Kernel): number {
+  if (kernel.kind === "loop") return bytesMoved(kernel);
+  return (kernel.kind === "custom" ? 1 : 2) * bytesWritten(outputsOf(kernel));
 }
 
 function outputsOf(kernel: Kernel): readonly { readonly size: number; readonly dtype: DType }[] {

@@ -1,8 +1,9 @@
 /** Finds for each kernel the fastest way of a strategy to compute it. */
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
-import type { Kernel, LoopKernel, SpecialKernel } from "../kernel/kernel.ts";
+import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
+import { filledRunner } from "./attention/filled_runner.ts";
 import { withDenseOperands } from "./attention/dense_operands.ts";
 import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
@@ -20,6 +21,8 @@ import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { scanRunner } from "./wasm/special/scan.ts";
 import type { WasmRuntime } from "./wasm/runtime.ts";
+import { packedCopyRunner } from "./wasm/tile/packed_copy.ts";
+import { packedRunner } from "./wasm/tile/packed_gemv.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
 
 /** Ways to convolve that take less than products of matrices. */
@@ -50,18 +53,20 @@ export class KernelRunners {
     this.#host = this.#hostFor(strategy);
   }
 
-  /** How a kernel is computed. */
+  /** Runner that computes a kernel. */
   of(kernel: Kernel): Runner {
     if (kernel.kind === "custom") return customRunner(kernel);
     const { isReference, gemm, wasm } = this.#strategy;
     if (isReference) return referenceRunner(kernel, this.#check);
     if (kernel.kind === "attention") {
+      if (kernel.filled !== null) return filledRunner(kernel);
       const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
         this.#allocate(nbytes, "attention scratch");
       const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
       return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
     }
     if (kernel.kind === "special") return this.#special(kernel);
+    if (readsPacked(kernel)) return this.#packed(kernel);
     // Tiles read windows of images where they are: for those BLAS would need copies.
     const byBLAS = (copies: boolean): Runner | null =>
       gemm && gemmRunner(kernel, gemm, this.#host, copies);
@@ -99,6 +104,15 @@ export class KernelRunners {
       default: // a new operation is computed by its script until it has lanes
         return null;
     }
+  }
+
+  /** Runner that decodes blocks as it reads. */
+  #packed(kernel: LoopKernel): Runner {
+    const { wasm } = this.#strategy;
+    const script = (): Runner => this.#scripts.runner(kernel);
+    if (wasm === null) return script();
+    const product = kernel.contraction && packedRunner(kernel, wasm, this.#host, script);
+    return product ?? packedCopyRunner(kernel, wasm, script) ?? script();
   }
 
   #contraction(kernel: LoopKernel): Runner | null {

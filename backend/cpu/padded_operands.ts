@@ -1,11 +1,19 @@
 /**
  * Contractions whose operands are padded as they are read, as those of convolutions on OpenCL: such an
- * operand is copied first, with its zeros, since products of matrices read what is in memory.
+ * operand is copied first, with its zeros, since products of matrices read what is in memory. Where the
+ * padded elements are windows of an image the copy is the padded image, whose windows overlap.
  */
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { sizeOf } from "../graph/shape.ts";
-import { coefficient } from "../kernel/affine.ts";
+import {
+  type AffineExpr,
+  coefficient,
+  linearize,
+  rangeOf,
+  scale,
+  symbol,
+} from "../kernel/affine.ts";
 import { collapse } from "../kernel/collapse.ts";
 import type { Contraction, Load, LoopKernel, Output } from "../kernel/kernel.ts";
 import { rowMajor } from "./blas/gemm_plan.ts";
@@ -39,8 +47,11 @@ export function withPaddedOperands(
   const copied = (load: Load, rows: readonly number[]): Load => {
     if (load.bounds.length === 0) return load;
     const moving = batch.filter((s) => coefficient(load.index, s) !== 0);
-    const copy = paddedCopy(kernel, load, [...moving, ...rows, ...k]);
-    const [{ index, size, dtype }] = copy.outputs as [Output];
+    const { copy, index } = smaller(
+      paddedImage(kernel, load),
+      paddedCopy(kernel, load, [...moving, ...rows, ...k]),
+    );
+    const [{ size, dtype }] = copy.outputs as [Output];
     const nbytes = size * dtypes[dtype].bytes;
     copies.push({ input: load.input, runner: runnerOf(collapse(copy)), nbytes });
     return { input: kernel.inputs.length + copies.length - 1, dtype, index, bounds: [] };
@@ -67,10 +78,75 @@ export function withPaddedOperands(
   };
 }
 
-/** A kernel that copies an operand into a row-major array over `symbols`: 0 outside its bounds. */
-function paddedCopy(kernel: LoopKernel, load: Load, symbols: readonly number[]): LoopKernel {
+/** A kernel that copies a padded operand, and where a product then finds an element in the copy. */
+interface PaddedCopy {
+  readonly copy: LoopKernel;
+  readonly index: AffineExpr;
+}
+
+/** An axis of a padded image: positions from `low` on, in steps of `stride` elements of the operand. */
+interface Axis {
+  readonly position: AffineExpr;
+  readonly low: number;
+  readonly extent: number;
+  readonly stride: number;
+  /** Length without padding, in positions; null: the axis is not padded. */
+  readonly bound: number | null;
+}
+
+/** A copy of all positions that the bounds are about, once each; null where they are no axes. */
+function paddedImage(kernel: LoopKernel, load: Load): PaddedCopy | null {
+  const axes = imageAxes(kernel, load);
+  if (axes === null) return null;
+  const first = kernel.sizes.length, sizes = [...kernel.sizes, ...axes.map(({ extent }) => extent)];
+  const symbols = axes.map((_, k) => first + k);
+  const positions = axes.map(({ low }, k) => scale(symbol(symbols[k]!), 1, low));
+  const strides = axes.map(({ stride }) => stride);
+  // Where all positions are 0.
+  const base = load.index.offset -
+    axes.reduce((sum, { position, stride }) => sum + position.offset * stride, 0);
+  const read: Load = {
+    ...load,
+    index: scale(linearize(positions, strides), 1, base),
+    bounds: axes.flatMap(({ bound }, k) =>
+      bound === null ? [] : [{ index: positions[k]!, size: bound }]
+    ),
+  };
+  const { copy, index } = paddedCopy({ ...kernel, sizes }, read, symbols);
+  const places = axes.map(({ position, low }) => scale(position, 1, -low));
+  return { copy, index: linearize(places, symbols.map((id) => coefficient(index, id))) };
+}
+
+/** The axes of an image, as they lie in memory; null where a bound is about no axis of its own. */
+function imageAxes({ sizes }: LoopKernel, { index, bounds }: Load): Axis[] | null {
+  const axes: Axis[] = [], padded = new Set<number>();
+  for (const { index: position, size: bound } of bounds) {
+    const [low, high] = rangeOf(position, sizes), [first] = position.terms;
+    const stride = first ? coefficient(index, first[0]) / first[1] : 0;
+    for (const [id, step] of position.terms) {
+      if (padded.has(id) || coefficient(index, id) !== stride * step) return null;
+      padded.add(id);
+    }
+    if (!Number.isInteger(stride)) return null;
+    axes.push({ position, low, extent: high - low + 1, stride, bound });
+  }
+  for (const [id, stride] of index.terms) {
+    if (padded.has(id)) continue;
+    axes.push({ position: symbol(id), low: 0, extent: sizes[id]!, stride, bound: null });
+  }
+  return axes.sort((a, b) => Math.abs(b.stride) - Math.abs(a.stride));
+}
+
+/** The image, unless the operand reads few of its positions. */
+function smaller(image: PaddedCopy | null, rows: PaddedCopy): PaddedCopy {
+  return image !== null && image.copy.outputs[0]!.size <= rows.copy.outputs[0]!.size ? image : rows;
+}
+
+/** A copy into a row-major array over `symbols`: 0 outside the operand's bounds. */
+function paddedCopy(kernel: LoopKernel, load: Load, symbols: readonly number[]): PaddedCopy {
   const { dtype, bounds } = load, size = sizeOf(symbols.map((s) => kernel.sizes[s]!));
-  return {
+  const index = rowMajor(kernel, symbols);
+  const copy: LoopKernel = {
     kind: "loop",
     sizes: kernel.sizes,
     outer: symbols,
@@ -86,7 +162,8 @@ function paddedCopy(kernel: LoopKernel, load: Load, symbols: readonly number[]):
     ],
     reductions: [],
     contraction: null,
-    outputs: [{ expr: 3, dtype, index: rowMajor(kernel, symbols), size }],
+    outputs: [{ expr: 3, dtype, index, size }],
     label: "pad",
   };
+  return { copy, index };
 }

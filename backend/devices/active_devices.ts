@@ -1,5 +1,5 @@
 /**
- * Which device is active, for each asynchronous task by itself. A frame belongs to one
+ * The active device, for each asynchronous task by itself. A frame belongs to one
  * `withDevice` call, or to the program outside of any; AsyncLocalStorage carries it across await.
  * Frames are changed in place and never entered with `enterWith`, which would leak into the caller
  * when used before the first await of an async function.

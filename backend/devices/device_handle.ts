@@ -6,6 +6,7 @@
  * and `ffi/`; the backends that compute import it. Devices come from the drivers; users get handles.
  */
 import { CommandQueue, Context, type Device, type Platform } from "../../ffi/mod.ts";
+import { awaitDeferred } from "../../ffi/events/context_work.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { destroyContextPools } from "../../memory/mod.ts";
 import { ActiveDevices } from "./active_devices.ts";
@@ -19,7 +20,7 @@ export type BackendName = "cl" | "cpu";
 /** A backend that computes on the host: it needs no driver and has one device. */
 type HostBackendName = Exclude<BackendName, "cl">;
 
-/** What people are told of the device of each; a function, since a BLAS is searched for only when asked. */
+/** Each device's description; a function, since a BLAS is searched for only when asked. */
 const hostDevices: Readonly<Record<HostBackendName, () => string>> = {
   cpu: () => `built-in CPU backend (${cores()}, ${strategyName()})`,
 };
@@ -37,7 +38,7 @@ function cores(): string {
   return `${count} core${count === 1 ? "" : "s"}`;
 }
 
-/** What kind of processor a device is. */
+/** Kind of processor that a device is. */
 export type DeviceType = "gpu" | "cpu" | "accel" | "other";
 
 /** The four words of a handle that cost nothing to know. */
@@ -68,7 +69,7 @@ export class DeviceHandle implements DeviceDescription {
   readonly selector: string;
   /** The OpenCL device, null for the built-in backend. */
   readonly clDevice: Device | null;
-  /** Whether kernels may compute in half precision (cl_khr_fp16). */
+  /** True when kernels may compute in half precision (cl_khr_fp16). */
   readonly fp16: boolean;
   readonly #description: DeviceDescription;
   #context: Context | null = null;
@@ -158,7 +159,7 @@ export class DeviceHandle implements DeviceDescription {
     return this.#queue;
   }
 
-  /** Whether a context or a queue is open. */
+  /** True when a context or a queue is open. */
   get isOpen(): boolean {
     return this.#context !== null;
   }
@@ -178,6 +179,8 @@ export class DeviceHandle implements DeviceDescription {
       () => revokeAll(context),
       () => destroyContextPools(context),
       () => queue?.release(),
+      // Else nobody may wait again, and what it marked would keep the queue and the context.
+      () => void awaitDeferred(context.unsafeHandle),
       () => context.release(),
     ]);
   }
@@ -200,5 +203,5 @@ export class DeviceHandle implements DeviceDescription {
   }
 }
 
-/** Which of the devices is active. */
+/** The active one of the devices. */
 export const activeDevices: ActiveDevices<DeviceHandle> = new ActiveDevices();

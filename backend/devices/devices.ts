@@ -20,10 +20,10 @@ const HOW_TO_INSTALL = "install the driver of your GPU, or PoCL for the processo
 const PREFERENCE = ["gpu", "accel", "cpu", "other"] as const;
 const TYPE_NAMES = { gpu: "GPU", accel: "accelerator", cpu: "CPU", other: "device" } as const;
 
-/** What a search for OpenCL devices came back with. */
+/** Result of a search for OpenCL devices. */
 interface Search {
   readonly handles: readonly DeviceHandle[];
-  /** Why there is none, or what went wrong beside those that there are. */
+  /** Reasons why there is none, or errors beside those that there are. */
   readonly problems: readonly string[];
   readonly cause?: unknown;
 }

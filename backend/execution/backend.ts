@@ -1,5 +1,5 @@
 /**
- * What a backend must do. It is small on purpose: everything above it (graph, scheduler, tensors,
+ * Contract of a backend. It is small on purpose: everything above it (graph, scheduler, tensors,
  * autograd) is written once and runs on any. All backends pass one conformance suite.
  *
  * This folder (`execution/`) has the interface and all that runs schedules on it: buffers,
@@ -17,7 +17,7 @@ import type { Launchable } from "../kernel/kernel.ts";
 // deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
 export type Block = BufferHandle<any>;
 
-/** What a device can do. */
+/** Capabilities of a device. */
 export interface Capabilities {
   /** The element types that arithmetic and storage work for. */
   readonly dtypes: ReadonlySet<DType>;
@@ -34,11 +34,11 @@ export interface Capabilities {
   readonly minAttentionScores: number;
   /** So many bytes of scores are kept for `backward`; more are computed again where types have no tiles. */
   readonly keptAttentionBytes: number;
-  /** Whether attention stores rows of all heads side by side, as the products around it read them. */
+  /** True when attention stores rows of all heads side by side, as products read them. */
   readonly interleavesHeads: boolean;
-  /** Whether the product that maps heads is faster of a copy that has them side by side, row by row. */
+  /** True when the product that maps heads is faster of a copy with all heads row by row. */
   readonly joinsHeads: boolean;
-  /** Whether mean and variance of scattered parts (a batch norm's) are found in one walk, part by part. */
+  /** True when mean and variance of scattered parts (a batch norm's) take a single walk. */
   readonly joinsMoments: boolean;
   /**
    * Bytes of a recurrent layer's weights for a state of float32 with which all its steps are one
@@ -48,11 +48,11 @@ export interface Capabilities {
   /** The most elements of a row whose first places are found without sorting it; 0: rows are sorted. */
   readonly maxSelected: number;
   /**
-   * Whether the gradient of a few rows of many is kept as the sums of those rows, which its readers
+   * True when the gradient of a few rows of many is kept as sums of those rows, which readers
    * gather: where passes over all rows wait for memory.
    */
   readonly gathersGradients: boolean;
-  /** Whether products of half types are those of float32 copies: the vectors of a CPU device hold floats. */
+  /** True when products of half types are computed on float32 copies, a CPU's vectors. */
   readonly widensProducts: boolean;
 }
 
@@ -62,7 +62,7 @@ export interface Launch {
   run(inputs: readonly Block[], outputs: readonly Block[]): void;
   /** Its name in traces. */
   readonly name: string;
-  /** What runs, in the language of the backend. */
+  /** Running code, in the language of the backend. */
   readonly source: string;
   /** Bytes that it must move at least. */
   readonly bytes: number;
@@ -84,11 +84,11 @@ export interface RepeatedLaunch extends Launch, Disposable {
   again(): void;
 }
 
-/** How the content of a new block gets to a device. */
+/** Transfer of a new block's content to a device. */
 export interface UploadOptions {
-  /** Whether it is made in pinned memory as a whole, which the device copies from by itself. */
+  /** True when it is made in pinned memory as a whole, which the device copies from by itself. */
   readonly pinMemory?: boolean;
-  /** Whether the block is to come from the device's persistent pool: weights, which live long. */
+  /** True when the block comes from the device's persistent pool: weights, which live long. */
   readonly persistent?: boolean;
 }
 
@@ -107,7 +107,7 @@ export interface HostCopy {
 /** Copies between a device and the host that go on while the host does something else. */
 export interface BesideCopy extends Disposable {
   /**
-   * Whether they are over; then the bytes are the caller's again.
+   * True when they are over; then the bytes are the caller's again.
    *
    * @throws {OpenCLError} When one failed.
    */
@@ -131,9 +131,9 @@ export interface Backend extends PlanningDevice {
   readonly name: BackendName;
   /** The device it runs on. */
   readonly device: DeviceHandle;
-  /** What the device can do. */
+  /** Capabilities of the device. */
   readonly capabilities: Capabilities;
-  /** Where its buffers come from. */
+  /** Allocator of its buffers. */
   // deno-lint-ignore no-explicit-any -- as above
   readonly memory: DeviceMemory<any>;
   /**
@@ -186,7 +186,7 @@ export interface Backend extends PlanningDevice {
   copy(source: Block, destination: Block, nbytes: number): void;
   /** Builds kernels that are not built yet, all in one go. */
   prepare(kernels: readonly Launchable[]): Launch[];
-  /** Whether launches may be run `again` now: none is another tier's. */
+  /** True when launches may be run `again` now: none is another tier's. */
   mayRepeat(): boolean;
   /** Waits for all work without blocking the event loop. */
   finish(): Promise<void>;

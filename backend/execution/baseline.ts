@@ -2,12 +2,17 @@
  * The baseline tier: kernels of a backend that compiles slowly, computed on the host until its own
  * kernel is compiled. The backend that has them hands in how bytes get to the host and back.
  */
+import type { LentMemory } from "../../memory/mod.ts";
 import type { Block, HostCopy } from "./backend.ts";
 import type { Launchable } from "../kernel/kernel.ts";
 
-/** How the baseline tier reaches the blocks of the backend that it serves. */
+/** Access of the baseline tier to the blocks of the backend it serves. */
 export interface BlockAccess {
-  /** Copies blocks to the host, behind everything enqueued so far; waits for it. */
+  /** Waits for everything enqueued so far, and for uploads to these blocks. */
+  settle(blocks: readonly Block[]): void;
+  /** The lent memory that a block's buffer lies in; undefined where it lies elsewhere. */
+  arrayOf(block: Block): Uint8Array<ArrayBuffer> | undefined;
+  /** Copies settled blocks to the host. */
   read(copies: readonly HostCopy[]): void;
   /** Copies from the host, which may change its bytes when this returns. */
   write(copies: readonly HostCopy[]): void;
@@ -19,8 +24,8 @@ export interface BaselineKernel {
   run(inputs: readonly Block[], outputs: readonly Block[], access: BlockAccess): void;
 }
 
-/** Makes kernels of the baseline tier. */
-export interface BaselineKernels {
+/** Makes kernels of the baseline tier, and lends memory that they compute in: such blocks need no copies. */
+export interface BaselineKernels extends LentMemory {
   /** The kernel on the host; null where to wait for the compiler takes less time. */
   kernel(kernel: Launchable): BaselineKernel | null;
   /** The first index out of range since the last call. */

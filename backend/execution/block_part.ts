@@ -1,7 +1,7 @@
 /** Places in a block that has an owner: what kernels read and write side by side. */
 import type { Block } from "./backend.ts";
 
-/** What kernels count with begins within these bytes of a memory object, or at its beginning. */
+/** Bytes of a memory object within which kernel operands begin, or else at its beginning. */
 export const MAX_BASE_BYTES = 2 ** 31;
 
 /** A place in a block, which others may have at another time. Who holds the block gives it back. */

@@ -1,7 +1,7 @@
-/** Whether a value may come from either of two kernels that differ in the last digits. */
+/** Choice between kernels that differ in the last digits of a value. */
 import { readSwitch } from "../../ffi/host/switches.ts";
 
-/** What the user chose; undefined before the environment was asked, null where nobody chose. */
+/** The user's choice; undefined before the environment was asked, null where nobody chose. */
 let chosen: boolean | null | undefined;
 let isResumable = false;
 

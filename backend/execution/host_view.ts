@@ -3,7 +3,7 @@ import type { Node } from "../graph/node.ts";
 import type { Op } from "../graph/op.ts";
 import { type Shape, sizeOf, stridesOf } from "../graph/shape.ts";
 
-/** Where the elements of a node lie in the memory of another. */
+/** Position of a node's elements in the memory of another. */
 export interface HostView {
   /** A value in memory. */
   readonly base: Node;
@@ -26,7 +26,7 @@ interface Steps {
   readonly start: number;
 }
 
-/** How a node's elements lie in memory; null where they are not there, or not in regular steps. */
+/** Layout of a node's elements in memory; null: not there, or not in regular steps. */
 export function hostViewOf(node: Node): HostView | null {
   const views: Node[] = [];
   let base = node;

@@ -1,11 +1,11 @@
-/** What was made of kernels, found again by what they do: layers and later plans have the same ones. */
+/** Memo of results by what kernels do: layers and later plans have the same ones. */
 import type { CustomKernelCall, Launchable } from "../kernel/kernel.ts";
 
 /** A kernel that netcl planned; what a user wrote is known by itself. */
 type Planned = Exclude<Launchable, CustomKernelCall>;
 
 /**
- * What was made of the last kernels. It keeps two generations: what is used moves to the younger one, and
+ * Memo of the last kernels. It keeps two generations: what is used moves to the younger one, and
  * when that is full the older one is forgotten.
  */
 export class KernelMemo<T> {
@@ -18,7 +18,7 @@ export class KernelMemo<T> {
     this.#maxKernels = maxKernels;
   }
 
-  /** What was made of an equal kernel, or is made now. */
+  /** The value made of an equal kernel, or a new one. */
   get(kernel: Planned, make: () => T): T {
     const key = kernelKey(kernel);
     if (key === null) return make();

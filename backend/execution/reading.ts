@@ -7,10 +7,10 @@ import { type HostView, hostViewOf } from "./host_view.ts";
 import { realize } from "./realize.ts";
 import { activeRecording } from "./recording.ts";
 
-/** What a view reads from the device beside its own bytes, at most: this many, or this many times its own. */
+/** Most bytes that a view reads beside its own, and most times its own. */
 const MAX_EXTRA_BYTES = 16 << 20, MAX_EXTRA_FACTOR = 8;
 
-/** What is copied to the host for a read, and how the elements lie in it. */
+/** Bytes copied to the host for a read, and the layout of the elements in them. */
 interface Source {
   readonly storage: Storage | null;
   readonly data: Uint8Array<ArrayBuffer> | null;
@@ -19,7 +19,7 @@ interface Source {
 }
 
 /**
- * Where a value is read from; a computed one is stored if it is not yet, so that the next read finds it.
+ * Source of a value; a computed one is stored if it is not yet, so that the next read finds it.
  *
  * @throws {Error} Inside a recorded function: what is recorded runs again without a reader.
  */
@@ -88,7 +88,7 @@ export function readNodeSync(backend: Backend, node: Node, into: Uint8Array): vo
   if (bytes !== into) pick(source, bytes, into);
 }
 
-/** Where the device's bytes are copied: straight to the reader where they lie one behind the other. */
+/** Destination of the device's bytes: the reader itself where they lie one behind the other. */
 function target({ view, itemBytes }: Source, into: Uint8Array): Uint8Array {
   if (view.isContiguous) return into;
   return new Uint8Array((view.last - view.first + 1) * itemBytes);

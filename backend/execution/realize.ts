@@ -8,9 +8,10 @@ import { releaseTransient } from "../graph/stored_value.ts";
 import { PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
+import { writesInPlace } from "../kernel/kernel.ts";
 import { activeRecording, type Recording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
-import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
+import { busyWith, noteReturn, relieve, spillWhereShort } from "./spilling.ts";
 import { readSwitch } from "../../ffi/host/switches.ts";
 
 /** Data of at most this many bytes stays on the host until a kernel reads it: it costs no device memory. */
@@ -23,7 +24,7 @@ export function isEager(): boolean {
   return eager ??= readSwitch("NETCL_EAGER") ?? false;
 }
 
-/** What a backend ran before, and what of it is kept for later. */
+/** Runs of a backend, and what of them is kept for later. */
 interface Remembered {
   readonly plans: PlanCache;
   readonly launches: WeakMap<Plan, readonly Launch[]>;
@@ -41,11 +42,11 @@ function rememberedBy(backend: Backend): Remembered {
   return known;
 }
 
-/** What is computed beside what is asked for, and what is kept. */
+/** Nodes to compute beside those asked for, and to keep. */
 export interface RealizeOptions {
-  /** What is computed as well, if its partners are. */
+  /** Nodes computed as well, if their partners are. */
   readonly companions?: readonly Companion[];
-  /** What will be asked for: values on the way that it needs are saved. */
+  /** Nodes asked for later: values that they need on the way are saved. */
   readonly later?: readonly Node[];
   /** Tensors have other values since: what only activations of former steps need may go. */
   readonly endsFormer?: boolean;
@@ -88,10 +89,10 @@ export function realize(
   for (const node of nodes) node.require();
   if (options.endsFormer) releaseTransient(backend.memory);
   const plan = scheduleFor(backend, nodes, options);
-  const blocks = run(backend, plan);
+  const { blocks, lent } = run(backend, plan);
   const saved = plan.saved.length === 0 ? null : save(backend, plan, blocks);
-  finish(backend, plan, blocks);
-  relieve(backend);
+  finish(backend, plan, blocks, lent);
+  if (relieve(backend, plan.peakBytes)) rememberedBy(backend).saved.releaseOld();
   return saved;
 }
 
@@ -114,10 +115,15 @@ function save(
 type Blocks = (Block | undefined)[];
 
 /** Stores the results whose blocks are there, and settles what was computed. */
-function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
+function finish(
+  backend: Backend,
+  { order, kept, results }: Schedule,
+  blocks: Blocks,
+  lent: Map<number, AnyStorage> | null,
+): void {
   const views = viewsOf(results);
-  // The values that views have taken over; mostly a block belongs to one result.
-  let storages: Map<number, AnyStorage> | null = null;
+  // The values that views have taken over, or that were changed; mostly a block belongs to one result.
+  let storages = lent && new Map(lent);
   for (const { node, at } of results) {
     if (node.storage || node.holders === 0) continue;
     const known = order[at]!.storage ?? storages?.get(at), block = blocks[at];
@@ -132,6 +138,7 @@ function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Bl
   // Everybody who could have asked for the rest is gone.
   for (const at of kept) blocks[at]?.release();
   Node.settle(order);
+  for (const storage of lent?.values() ?? []) storage.release();
   if (views !== null) Node.settle(views);
 }
 
@@ -147,28 +154,33 @@ function viewsOf(results: Schedule["results"]): readonly Node[] | null {
   return views === null ? null : views.reverse();
 }
 
-/** Enqueues a schedule; the returned blocks are those of the kept nodes. */
-function run(backend: Backend, plan: Schedule): Blocks {
+/** Enqueues a schedule; its blocks afterwards are those of the kept nodes. */
+function run(backend: Backend, plan: Schedule): ScheduleRun {
   const run = new ScheduleRun(backend, plan);
   // Where memory is short, values that other computations have saved may go, but not those read here.
-  const pinned = savedBy(plan.order);
+  const pinned = noteUse(plan.order);
   for (const saved of pinned) saved.pin();
   try {
     busyWith(plan.order, () => run.enqueue(launchesOf(backend, plan)));
   } catch (error) {
     for (const block of run.blocks) block?.release();
+    for (const storage of run.lent?.values() ?? []) storage.release();
     throw error;
   } finally {
     for (const saved of pinned) saved.unpin();
   }
-  return run.blocks;
+  return run;
 }
 
 const none: readonly Saved[] = [];
 
-function savedBy(order: readonly Node[]): readonly Saved[] {
+/** Notes that values are read; gives back those of them that can be let go. */
+function noteUse(order: readonly Node[]): readonly Saved[] {
   let saved: Saved[] | null = null;
-  for (const node of order) if (node.saved !== null) (saved ??= []).push(node.saved);
+  for (const node of order) {
+    node.noteUse();
+    if (node.saved !== null) (saved ??= []).push(node.saved);
+  }
   return saved ?? none;
 }
 
@@ -178,6 +190,8 @@ class ScheduleRun {
   readonly #plan: Schedule;
   /** The block of each node or temporary that has one of this run, by position. */
   readonly blocks: Blocks;
+  /** The values that were changed where they are, by the position of the result; held once each. */
+  lent: Map<number, AnyStorage> | null = null;
 
   constructor(backend: Backend, plan: Schedule) {
     this.#backend = backend;
@@ -194,13 +208,33 @@ class ScheduleRun {
     }
     for (let k = 0; k < kernels.length; k++) {
       const { kernel: { label }, inputs, outputs, dying } = kernels[k]!;
-      const reads = this.#blocksAt(inputs, label), writes = this.#blocksAt(outputs, label);
+      const reads = this.#blocksAt(inputs, label);
+      if (writesInPlace(kernels[k]!.kernel)) this.#lend(inputs[0]!, outputs[0]!, recording);
+      const writes = this.#blocksAt(outputs, label);
       launches[k]!.run(reads, writes);
       recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
       for (const at of dying) {
         this.blocks[at]?.release();
         this.blocks[at] = undefined;
       }
+    }
+  }
+
+  /** Gives a result the memory of what it changes, or a copy of that where others need it. */
+  #lend(from: number, to: number, recording: Recording | null): void {
+    const node = this.#plan.order[from], own = this.blocks[from];
+    const storage = this.lent?.get(from) ?? node?.storage;
+    if (node?.isLent && storage) {
+      storage.markWritten();
+      (this.lent ??= new Map()).set(to, storage.retain());
+    } else if (node?.isLent && own !== undefined) {
+      this.blocks[to] = own;
+      this.blocks[from] = undefined;
+    } else {
+      const copy = copyLaunch(this.#backend), inputs = [this.#blockAt(from, copy.name)];
+      const outputs = [this.#blockAt(to, copy.name)];
+      copy.run(inputs, outputs);
+      recording?.add(copy, [node ?? null], inputs, outputs);
     }
   }
 
@@ -211,7 +245,7 @@ class ScheduleRun {
   }
 
   #blockAt(at: number, label: string): Block {
-    const own = this.blocks[at];
+    const own = this.blocks[at] ?? this.lent?.get(at)?.handle;
     if (own !== undefined) return own;
     const storage = this.#plan.order[at]?.storage;
     return storage ? storage.handle : this.#newBlock(at, label);
@@ -228,9 +262,16 @@ class ScheduleRun {
     if (node.op.bytes.length > MAX_HOST_DATA_BYTES) {
       this.blocks[at] = undefined;
       node.store(new Storage(backend.memory, block));
+      noteReturn(backend, block.nbytes);
     }
     return block;
   }
+}
+
+/** Copies a block as a whole. */
+function copyLaunch(backend: Backend): Launch {
+  const run: Launch["run"] = ([from], [to]) => backend.copy(from!, to!, to!.nbytes);
+  return { name: "copy", source: "", bytes: 0, run };
 }
 
 /** A recording reads host data once, so that it needs a place that stays; and it must know its results. */

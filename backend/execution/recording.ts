@@ -12,7 +12,7 @@ export interface RecordedLaunch {
   readonly outputs: readonly Block[];
 }
 
-/** What was launched while it was open. */
+/** Launches made while it was open. */
 export class Recording {
   readonly launches: RecordedLaunch[] = [];
   readonly #start = nextNodeId();
@@ -55,9 +55,9 @@ export class Recording {
     return found;
   }
 
-  /** True when one of the recorded launches writes the block. */
+  /** True when one of the recorded launches writes the block, which was not there before. */
   produces(block: Block): boolean {
-    return this.#produced.has(block);
+    return this.#produced.has(block) && !this.external.has(block);
   }
 }
 

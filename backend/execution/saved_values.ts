@@ -7,12 +7,14 @@ import type { DeviceMemory, Reclaimer } from "../../memory/mod.ts";
 import type { Node, Saved } from "../graph/node.ts";
 import type { Storage } from "../graph/stored_value.ts";
 
-/** What one read has kept. */
+/** Values kept by one read. */
 export class SavedValues implements Saved {
   readonly #nodes: Node[] = [];
   readonly #all: SavedInMemory;
   #isUsed = false;
   #pins = 0;
+  /** It was there when old ones were let go last. */
+  isOld = false;
 
   constructor(all: SavedInMemory) {
     this.#all = all;
@@ -74,6 +76,14 @@ export class SavedInMemory implements Reclaimer {
   /** Forgets what was let go. */
   delete(saved: SavedValues): void {
     if (this.#live.delete(saved) && this.#live.size === 0) this.#live = new Set();
+  }
+
+  /** Lets go of what was kept before this was called last: backward may never come. */
+  releaseOld(): void {
+    for (const saved of [...this.#live]) {
+      if (saved.isOld) saved.release();
+      saved.isOld = true;
+    }
   }
 
   /** Lets everything go. */

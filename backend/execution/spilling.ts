@@ -1,21 +1,25 @@
 /**
- * Values that move to the host: former ones that are kept for what may be computed again, where they
- * become many, and all that nobody reads at the moment, where memory is short. A value comes back when a
- * kernel reads it.
+ * Values that move to the host, where the collector finds those that nobody can reach in the midst of a
+ * loop: what no kernel has read for a while, when memory grows, and all that none reads at the moment, where
+ * it is short. A value comes back when a kernel reads it.
  */
 import { runCollector } from "../../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
 import type { Node } from "../graph/node.ts";
 import type { Storage } from "../graph/stored_value.ts";
-import { releaseTransient, retiredBytes, spill } from "../graph/stored_value.ts";
+import { releaseTransient, spill, transientBytes } from "../graph/stored_value.ts";
+import { isRecording } from "./recording.ts";
 
-/** Former values may take this share of the memory limit on the device. */
-const LASTING_SHARE = 1 / 16;
+/** Values that only activations of former steps need may take this share of the memory limit. */
+const TRANSIENT_SHARE = 1 / 16;
+
+/** Memory may grow by so much, and by these shares of what is held and of a schedule's peak, between sweeps. */
+const MIN_GROWTH_BYTES = 1 << 16, HELD_SHARE = 1 / 16, PEAK_SHARE = 1 / 8;
 
 /** So much of the limit is freed at a time: each time costs a wait for the device. */
 const SPILL_SHARE = 1 / 16;
 
-/** What schedules and replays use just now. */
+/** Nodes and blocks in use just now. */
 const busy: { readonly order: readonly Node[]; readonly blocks: readonly Block[] }[] = [];
 
 /** Runs `fn` while the values of the nodes, and the blocks, stay where they are. */
@@ -48,7 +52,7 @@ const MIN_HOST_BYTES = 256 << 20;
 /** Bytes that were moved to the host, those of values that are gone among them. */
 let spilledBytes = 0;
 
-/** What the program had outside of the JavaScript heap before. */
+/** Bytes of the program outside of the JavaScript heap before. */
 let otherBytes = 0;
 
 /** Bytes that values moved to the host take there, at most: the collector takes them one by one. */
@@ -59,30 +63,68 @@ function bytesOnHost(): number {
 }
 
 /** Moves values to the host, as long as those there are not too many. */
-function moveToHost(backend: Backend, nbytes: number, onlyLasting: boolean): void {
+function moveToHost(backend: Backend, nbytes: number, onlyIdle: boolean): void {
   const { memory } = backend;
   const most = Math.max(memory.pool.limitBytes, MIN_HOST_BYTES);
+  // Asked for all there is, it would run the collector at each sweep.
+  const wanted = Math.min(nbytes, memory.pool.stats.requestedBytes);
   spilledBytes = bytesOnHost();
-  if (spilledBytes + nbytes > most && spilledBytes > 0) {
+  if (spilledBytes + wanted > most && spilledBytes > 0) {
     runCollector();
     spilledBytes = bytesOnHost();
   }
   const room = most - spilledBytes;
   spilledBytes += spill(memory, {
-    onlyLasting,
-    nbytes: Math.min(nbytes, room),
+    onlyIdle,
+    nbytes: Math.min(wanted, room),
     mayGo: mayGoNow(),
     read: ({ handle }, into) => backend.readSync(handle, into),
   });
 }
 
-/** Moves former values to the host where they are many, and lets those of activations go. */
-export function relieve(backend: Backend): void {
-  const { lasting, transient } = retiredBytes(backend.memory);
-  if (lasting + transient === 0) return;
-  const most = backend.memory.pool.limitBytes * LASTING_SHARE;
-  if (transient > most) releaseTransient(backend.memory, most);
-  if (lasting > most) moveToHost(backend, lasting - most / 2, true);
+/** Growth of a backend's memory since idle values were looked for. */
+interface Growth {
+  /** The least bytes that were held since the last sweep. */
+  least: number;
+  /** The largest share of a schedule's peak, and what came back from the host: that was not idle. */
+  room: number;
+}
+
+const growths = new WeakMap<Backend, Growth>();
+
+function growthOf(backend: Backend): Growth {
+  let growth = growths.get(backend);
+  if (!growth) growths.set(backend, growth = { least: 0, room: 0 });
+  return growth;
+}
+
+/** Notes that a value has come back from the host. */
+export function noteReturn(backend: Backend, nbytes: number): void {
+  growthOf(backend).room += nbytes;
+}
+
+/**
+ * Lets values of former steps' activations go where they are many; and when memory has grown, moves to the
+ * host what no kernel has read since the last time: of values that a program lets fall without `dispose()`
+ * nobody knows that it has them no more, before the collector has run.
+ *
+ * @param peakBytes What the schedule that has run held at most.
+ * @returns Whether it looked for idle values.
+ */
+export function relieve(backend: Backend, peakBytes: number): boolean {
+  const { memory } = backend;
+  const most = memory.pool.limitBytes * TRANSIENT_SHARE;
+  if (transientBytes(memory) > most) releaseTransient(memory, most);
+  const growth = growthOf(backend), { stats } = memory.pool;
+  growth.room = Math.max(growth.room, peakBytes * PEAK_SHARE);
+  const held = stats.requestedBytes;
+  if (held < growth.least) growth.least = held;
+  const room = Math.max(MIN_GROWTH_BYTES, held * HELD_SHARE, growth.room);
+  // What is recorded must stay in its place.
+  if (held <= growth.least + room || isRecording()) return false;
+  moveToHost(backend, Infinity, true);
+  growth.least = stats.requestedBytes;
+  return true;
 }
 
 /** Bytes that the library let go of since the collector ran last, while the program may have them yet. */
@@ -95,7 +137,7 @@ const unclaimed = new WeakMap<Backend, number>();
  */
 export function leaveToCollector(backend: Backend, nbytes: number): void {
   const { limitBytes } = backend.memory.pool;
-  const most = Number.isFinite(limitBytes) ? limitBytes * LASTING_SHARE : MIN_HOST_BYTES;
+  const most = Number.isFinite(limitBytes) ? limitBytes * TRANSIENT_SHARE : MIN_HOST_BYTES;
   const total = (unclaimed.get(backend) ?? 0) + nbytes;
   if (total > most) runCollector();
   unclaimed.set(backend, total > most ? 0 : total);

@@ -3,12 +3,12 @@
  * Kernels compute it in tiles, so that scores are never in memory as a whole.
  */
 import type { DType } from "./dtype.ts";
-import type { RandomStream } from "./random_stream.ts";
+import type { RandomStream } from "./scalar.ts";
 import type { Shape } from "./shape.ts";
 
 /** Weights are dropped where a Philox number is below `probability`; the others are scaled up. */
 export interface AttentionDropout {
-  /** How likely a weight is dropped. */
+  /** Probability to drop a weight. */
   readonly probability: number;
   /** The key of the generator. */
   readonly seed: number;
@@ -16,36 +16,49 @@ export interface AttentionDropout {
   readonly stream: RandomStream;
 }
 
-/** How a mask is meant: true where a query may look, or numbers to add to the scores. */
+/** Meaning of a mask: true where a query may look, or numbers to add to the scores. */
 export type AttentionMask = "none" | "bool" | "added";
+
+/**
+ * Keys of which the first are there, as in a cache that is filled step by step. The last query stands at the
+ * last of them, the others before it.
+ */
+export interface FilledKeys {
+  /** Keys that a query sees, those at its own place and before; null for all. */
+  readonly window: number | null;
+  /** Scores s become `cap * tanh(s / cap)`; null for none. */
+  readonly cap: number | null;
+}
 
 /**
  * One call, which gives several nodes; they share this object. Leading axes are equal, but for the mask,
  * whose axes may be 1.
  *
  * - `forward`: inputs query (..., L, E), key (..., S, E), value (..., S, V) and the mask, if there is one,
- *   (..., L, S); outputs (..., L, V) and the logarithm of the sum of each row's exponentials (..., L) in
+ *   (..., L, S), or how many keys are filled, int32 of (..., 1, 1); outputs (..., L, V) and the logarithm of the sum of each row's exponentials (..., L) in
  *   float32, which is infinite where a query may look nowhere.
  * - `backward`: inputs query, key, value, the output's gradient (..., L, V), that logarithm (..., L), the
  *   sum of output times gradient of each row (..., L) in float32, and the mask; outputs the gradients of
  *   query, key and value.
  */
 export interface AttentionCall {
-  /** What is computed. */
+  /** Pass to compute. */
   readonly pass: "forward" | "backward";
-  /** What scores are multiplied by. */
+  /** Factor of the scores. */
   readonly scale: number;
   /** True where query i looks at the keys 0 to i only. */
   readonly isCausal: boolean;
-  /** How the mask is meant. */
+  /** Meaning of the mask. */
   readonly mask: AttentionMask;
   /**
-   * How the output, and the gradients of query, key and value, lie in memory: false where they are (..., H, L, V)
+   * Layout of the output, and of gradients of query, key and value: false where (..., H, L, V)
    * as they are meant, true where they are (..., L, H, V), as the projections around attention have them.
    */
   readonly isInterleaved: boolean;
-  /** Which weights are dropped; null: none. */
+  /** Dropout of weights; null: none. */
   readonly dropout: AttentionDropout | null;
-  /** What it gives. */
+  /** Null where all keys are there. With it there is no mask, no dropout and no backward pass. */
+  readonly filled: FilledKeys | null;
+  /** Shapes and types of results. */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
 }

@@ -11,14 +11,19 @@ export interface CustomKernel {
   readonly id: number;
   /** OpenCL C; empty for a kernel of the built-in backend alone. */
   readonly source: string;
-  /** What the compiler is told beside the options that all kernels are built with. */
+  /** Options for the compiler beside those that all kernels are built with. */
   readonly buildOptions: string;
-  /** What the source declares; null where there is none. */
+  /** Declaration in the source; null where there is none. */
   readonly declaration: KernelDeclaration | null;
   /** The same on the host. */
   readonly cpu:
     | ((inputs: TypedArray[], outputs: TypedArray[], numbers: number[]) => void)
     | null;
+  /**
+   * Of a kernel that does the same for each element of leading axes, in work-groups one after the other
+   * along the first dimension: the inputs that have these axes. Null where nothing is known.
+   */
+  readonly batched: readonly boolean[] | null;
 }
 
 /** One call. It gives several nodes where the kernel has several outputs; they share this object. */
@@ -27,7 +32,7 @@ export interface CustomCall {
   readonly kernel: CustomKernel;
   /** Its numbers. */
   readonly numbers: readonly number[];
-  /** What it gives. */
+  /** Shapes and types of results. */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
   /** Work-items in each dimension. */
   readonly global: readonly number[];

@@ -25,7 +25,7 @@ export type TypedArray =
   | Uint8Array<ArrayBuffer>
   | Uint16Array<ArrayBuffer>;
 
-/** What kind of number an element type is. */
+/** Kind of number that an element type is. */
 export type DTypeKind = "float" | "int" | "bool";
 
 /** Everything that code generators and transfers must know about an element type. */

@@ -16,6 +16,15 @@ export function opName(code: number): string {
   return opNames[code] ?? "an operation";
 }
 
+const singular = "singular: pinv and lstsq take such matrices, too";
+
+/** Factorizations that matrices do not have, with the remedy; the index is -1 - the batch element. */
+const badMatrices: Readonly<Record<string, string>> = {
+  cholesky: "not positive definite: add a multiple of the identity, or use eigh",
+  solve: singular,
+  inv: singular,
+};
+
 /** The error for an index that a kernel found out of range. */
 export function indexError(op: string, index: number, bound: number): RangeError {
   const range = `valid: 0 to ${bound - 1}`;
@@ -29,6 +38,11 @@ export function indexError(op: string, index: number, bound: number): RangeError
     return new RangeError(
       "Cannot multinomial by weights of which one is negative, infinite or NaN, or fewer than are " +
         "drawn are above 0: pass finite weights of at least 0; { replacement: true } needs one above 0",
+    );
+  }
+  if (op in badMatrices) {
+    return new RangeError(
+      `Cannot ${op}: the matrix that is batch element ${-1 - index} is ${badMatrices[op]}`,
     );
   }
   return new RangeError(

@@ -33,7 +33,7 @@ export interface KernelParameter {
 export interface KernelDeclaration {
   /** Inputs and then outputs. */
   readonly pointers: readonly KernelParameter[];
-  /** What comes behind them. */
+  /** Parameters behind them. */
   readonly numbers: readonly KernelParameter[];
 }
 

@@ -7,6 +7,8 @@
  * shapes, signatures. It imports `memory/` (what a value is stored in) and nothing else of
  * `backend/`. The tensor layer makes nodes; `schedule/` reads them, `execution/` stores their
  * values.
+ *
+ * This file is long because the counts of who needs a value are private to the class: one place changes them.
  */
 import {
   disown,
@@ -30,7 +32,7 @@ export interface Token {
 }
 
 /**
- * How strongly a value is needed, by a tensor or by what is computed from it.
+ * Need of a value, by a tensor or by what is computed from it.
  *
  * - `none`: nobody can ask for it.
  * - `transient`: a tensor that `backward` has gone through may ask for it, until the next assignment.
@@ -43,7 +45,7 @@ export type Need = 0 | 1 | 2 | 3;
 /** See {@linkcode Need}. */
 export const NEED = { none: 0, transient: 1, lasting: 2, firm: 3 } as const;
 
-/** Why a computed value is in memory although its node still knows how it was made. */
+/** The reason why a computed value is in memory although its node still knows how it was made. */
 export interface Saved {
   /** Only the pending computations that read the value want it. */
   readonly isUsed: boolean;
@@ -64,7 +66,7 @@ export function nextNodeId(): number {
   return nextId;
 }
 
-/** What the operation and the inputs of a node are once its value has been stored. */
+/** Operation and inputs of a node once its value has been stored. */
 const stored: Op = { kind: "buffer" }, noInputs: readonly Node[] = [];
 
 /** Nodes whose holders have changed, and which may have to hold their inputs otherwise. */
@@ -81,9 +83,9 @@ export class Node {
   readonly dtype: DType;
   /** The number of elements. */
   readonly size: number;
-  /** How the value is made; `buffer` once it has been stored. */
+  /** Operation of the value; `buffer` once it has been stored. */
   op: Op;
-  /** What it is made from; empty once it has been stored. */
+  /** Nodes it is made from; empty once it has been stored. */
   inputs: readonly Node[];
   /** Nodes on the longest path to a value in memory, when it was made. */
   readonly depth: number;
@@ -105,9 +107,9 @@ export class Node {
   #lasting = 0;
   /** Computed nodes that backward has gone through, and that may be read until the next assignment. */
   #transient = 0;
-  /** How strongly it holds what it is made from. */
+  /** Its need of what it is made from. */
   #need: Need = NEED.none;
-  /** How strongly its tensor needs it after it was computed on the way. */
+  /** Its tensor's need of it after it was computed on the way. */
   #exposure: Need = NEED.transient;
   /** True once a schedule has computed it: what it is made from is not needed but to do so again. */
   #isComputed = false;
@@ -150,6 +152,14 @@ export class Node {
     return node;
   }
 
+  /** The same for a value that came from the host, and that no kernel has read yet. */
+  static uploaded(storage: Storage, shape: Shape, dtype: DType, stays = false): Node {
+    const node = Node.stored(storage, shape, dtype);
+    node.#value!.patience = Infinity;
+    node.#value!.stays = stays;
+    return node;
+  }
+
   /** The stored value, row-major and contiguous; null while it is only a promise. */
   get storage(): Storage | null {
     return this.#value === null ? null : this.#value.storage;
@@ -175,12 +185,12 @@ export class Node {
     return this.#isComputed;
   }
 
-  /** How many tensors and pending nodes hold this value. */
+  /** Number of tensors and pending nodes that hold this value. */
   get holders(): number {
     return this.#holders;
   }
 
-  /** How many pending nodes read this value. */
+  /** Number of pending nodes that read this value. */
   get users(): number {
     return this.#users;
   }
@@ -213,7 +223,7 @@ export class Node {
     if (this.#isComputed || this.#holders <= 0) this.#touch();
   }
 
-  /** How strongly its tensor needs it after it was computed on the way to something else. */
+  /** Its tensor's need of it after it was computed on the way to something else. */
   get exposure(): Need {
     return this.#exposure;
   }
@@ -223,9 +233,16 @@ export class Node {
     if (this.#isComputed) this.#touch();
   }
 
+  /** It is the present value of a tensor. */
+  bind(token: Token): void {
+    this.token = this.owner = token;
+    if (token.isVariable && this.#value !== null) this.#value.stays = true;
+  }
+
   /** Its tensor is gone, or has another value. */
   unbind(): void {
     this.token = null;
+    if (this.#value !== null) this.#value.stays = false;
     if (this.#isComputed) this.#touch();
   }
 
@@ -250,6 +267,12 @@ export class Node {
     this.#own(storage, false);
     this.#cut();
     this.#touch();
+  }
+
+  /** True where the stored value may be changed: the one who holds the node is the last who needs it. */
+  get isLent(): boolean {
+    const others = this.#holders - 1 + this.#lasting + this.#transient;
+    return others === 0 && this.saved === null && (this.storage?.references ?? 1) === 1;
   }
 
   /**
@@ -295,6 +318,21 @@ export class Node {
     this.#touch();
   }
 
+  /**
+   * Backward is through with it, or what is computed from it goes around it, as a cast does around a view:
+   * unless a pending computation reads it, it holds what it is made from as if it had been computed.
+   */
+  subside(): void {
+    if (this.#isComputed || this.inputs.length === 0) return;
+    this.#isComputed = true;
+    if (this.#users === 0) this.#touch();
+  }
+
+  /** The value is read now: it is not among those that go to the host because nobody does. */
+  noteUse(): void {
+    if (this.#value !== null) this.#value.patience = 1;
+  }
+
   /** Lets the value go, if only activations of former steps may need it. */
   releaseTransient(): void {
     if (this.#value?.retired === "transient") this.#disown();
@@ -323,6 +361,7 @@ export class Node {
   #own(storage: Storage, isSaved: boolean): void {
     this.#disown();
     this.#value = own(this, this.#value, storage, isSaved);
+    if (this.token !== null && this.token.isVariable) this.#value.stays = true;
   }
 
   #disown(): void {
@@ -352,7 +391,7 @@ export class Node {
     else retire(this.#value!, this.#soft === NEED.lasting);
   }
 
-  /** How strongly what it is made from is needed. */
+  /** Need of what it is made from. */
   get #present(): Need {
     if (this.#holders > 0 && (this.#users > 0 || !this.#isComputed)) return NEED.firm;
     const own = this.token === null || this.#holders <= 0 ? NEED.none : this.#exposure;
@@ -360,7 +399,7 @@ export class Node {
     return own > soft ? own : soft;
   }
 
-  /** How strongly those that are computed may need it again. */
+  /** Possible later need by those that are computed. */
   get #soft(): Need {
     return this.#lasting > 0 ? NEED.lasting : this.#transient > 0 ? NEED.transient : NEED.none;
   }

@@ -1,22 +1,23 @@
-/** What a node of the expression graph does with its inputs. */
+/** Operation of an expression graph's node on its inputs. */
 import type { AttentionCall } from "./attention.ts";
+import type { BlockFormatName } from "../formats/block_formats.ts";
 import type { CustomCall } from "./custom.ts";
 import type { PrimitiveName } from "./primitives.ts";
-import type { RandomStream } from "./random_stream.ts";
+import type { RandomStream } from "./scalar.ts";
 
 /**
- * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
+ * Precision of float32 products: "highest" keeps float32's accuracy; "high" and "medium" may
  * round their operands to 11 significant bits where a device multiplies those faster.
  */
 export type Float32Precision = "highest" | "high" | "medium";
 
-/** What a reduction does to the elements that it joins. */
+/** Operation by which a reduction joins its elements. */
 export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
 
-/** What a running result does with each element. */
+/** Join of a running result with each element. */
 export type ScanFn = "sum" | "prod" | "max" | "min";
 
-/** How a view maps its coordinates to those of its input. */
+/** Mapping of a view's coordinates to those of its input. */
 export type ViewOp =
   | { readonly kind: "reshape" }
   | { readonly kind: "permute"; readonly axes: readonly number[] }
@@ -39,14 +40,14 @@ export type ViewOp =
 
 /** Operations along the last axis whose loop carries a state from one element to the next. */
 export type RowOp =
-  /** What has been joined so far: running sums, products, extremes. */
+  /** Running result of a join: running sums, products, extremes. */
   | { readonly kind: "scan"; readonly fn: ScanFn }
   /** Indices that sort the axis, stable; the first of them where the result's axis is shorter. */
   | { readonly kind: "argsort"; readonly descending: boolean };
 
 const rowKinds: Readonly<Record<RowOp["kind"], true>> = { scan: true, argsort: true };
 
-/** Whether an operation walks the last axis with a state. */
+/** True when an operation walks the last axis with a state. */
 export function isRowOp(op: Op): op is RowOp {
   return op.kind in rowKinds;
 }
@@ -92,13 +93,13 @@ export interface RecurrenceOp {
   readonly kind: "recurrence";
   /** The states of all steps, or their gradients. */
   readonly pass: "forward" | "backward";
-  /** How a step goes from one state to the next. */
+  /** Gates of a step from one state to the next. */
   readonly gates: RecurrentGates;
-  /** Whether the steps go from the last to the first. */
+  /** True when the steps go from the last to the first. */
   readonly isReverse: boolean;
 }
 
-/** What a node does with its inputs. */
+/** Operation of a node on its inputs. */
 export type Op =
   | RowOp
   | RecurrenceOp
@@ -120,16 +121,24 @@ export type Op =
     readonly batch: number;
     readonly m: number;
     readonly n: number;
-    /** How products of float32 may be computed; "highest" where nothing is said. */
+    /** Precision of float32 products; default: "highest". */
     readonly precision?: Float32Precision;
   }
   /** `out[..., i, ...] = input[..., indices[..., i, ...], ...]` along `axis`. */
   | { readonly kind: "gather"; readonly axis: number; readonly opName: string }
-  /** A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order. */
+  /**
+   * Numbers of a block format: the input is uint8 with the bytes of all blocks, fields apart
+   * (`formats/block_format.ts`). Elements of a block are neighbours along the last axis.
+   */
+  | { readonly kind: "decode"; readonly format: BlockFormatName }
+  /**
+   * A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order; "write"
+   * stores in the memory of the input itself where nobody else needs its value.
+   */
   | {
     readonly kind: "scatter";
     readonly axis: number;
-    readonly mode: "add" | "set";
+    readonly mode: "add" | "set" | "write";
     readonly opName: string;
   }
   /** The same value, in memory: readers load it instead of computing it again. */

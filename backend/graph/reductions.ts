@@ -1,12 +1,12 @@
 /**
- * What reductions do: how partial results are joined, and what they start from. A further one is a name
+ * Table of reductions: the join of partial results, and their start. A further one is a name
  * in `ReduceFn` and a row here; type checking names the accumulators of the WebAssembly writer.
  */
 import { type DType, dtypes } from "./dtype.ts";
 import type { ReduceFn } from "./op.ts";
 import type { PrimitiveName } from "./primitives.ts";
 
-/** What is known of a reduction, whatever language it is written in. */
+/** Facts of a reduction, whatever language it is written in. */
 type Reduction =
   /** Values are joined by a primitive. */
   | { readonly combine: PrimitiveName; readonly identity: number }

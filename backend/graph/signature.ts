@@ -116,7 +116,7 @@ export class Signature {
   }
 
   #attentionCall(
-    { pass, scale, isCausal, isInterleaved, mask, dropout }: AttentionCall,
+    { pass, scale, isCausal, isInterleaved, mask, dropout, filled }: AttentionCall,
   ): void {
     this.#push(idOf(pass));
     this.#number(scale);
@@ -124,6 +124,8 @@ export class Signature {
     this.#push(idOf(mask));
     this.#number(dropout?.probability ?? 0);
     this.#number(dropout?.seed ?? 0);
+    this.#number(filled ? filled.window ?? 0 : -1);
+    this.#number(filled?.cap ?? 0);
   }
 
   #node(node: Node): void {
@@ -176,6 +178,8 @@ export class Signature {
       case "gather":
         this.#push(op.axis);
         return this.#push(idOf(op.opName));
+      case "decode":
+        return this.#push(idOf(op.format));
       case "scatter":
         this.#push(op.axis);
         this.#push(idOf(op.mode));

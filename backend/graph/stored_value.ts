@@ -1,5 +1,5 @@
 /**
- * What nodes have in memory, and who gives it back.
+ * Values of nodes in memory, and who gives them back.
  *
  * Mostly the node does, when nobody needs its value any more. A node that is still in memory at the end of
  * the turn is registered with a finalizer: the collector finds nodes that no tensor holds, and no other
@@ -20,27 +20,34 @@ export type Storage = StorageOf<any>;
 // deno-lint-ignore no-explicit-any -- graphs are the same on every backend
 type Memory = DeviceMemory<any>;
 
-/** What the collector's finalizer knows of a node: nothing that keeps the node's bytes on the host. */
+/** Finalizer's data of a node: nothing that keeps the node's bytes on the host. */
 class Claim {
   constructor(public value: StoredValue | null) {}
 }
 
+/** Sweeps that an unread computed value stays: it may belong to a model being set up. */
+const UNREAD_SWEEPS = 4;
+
 /**
- * What a node has in memory. A class, as claims are: V8 puts objects of literals that live for a while
+ * A node's value in memory. A class, as claims are: V8 puts literals that live for a while
  * into the old generation, where they stay until a full collection.
  */
 export class StoredValue {
-  /** Where it is; null while it is not in memory. */
+  /** Its storage; null while it is not in memory. */
   storage: Storage | null = null;
   /** The value, after it was moved to the host. */
   spilled: Uint8Array<ArrayBuffer> | null = null;
+  /** So many sweeps it may stay unread; for ever, what came from the host and was never read. */
+  patience = UNREAD_SWEEPS;
+  /** It is what a tensor has that learns or was assigned, or the user wants it to stay. */
+  stays = false;
   /** It is no leak: whoever saved the value gives it back. */
   isSaved = false;
-  /** Whether the node is registered with the finalizer, or waits to be. */
+  /** True when the node is registered with the finalizer, or waits to be. */
   isWatched = false;
-  /** Whether it is in {@linkcode MemoryValues.all}. */
+  /** True when it is in {@linkcode MemoryValues.all}. */
   isListed = false;
-  /** In which set of {@linkcode MemoryValues} it is. */
+  /** Possible later need of a value that no tensor has any more. */
   retired: "lasting" | "transient" | null = null;
   /** Made when the node is registered. */
   claim: Claim | null = null;
@@ -50,9 +57,6 @@ export class StoredValue {
 class MemoryValues {
   /** Those of registered nodes, the oldest first. */
   readonly all = new Set<StoredValue>();
-  /** Values that no tensor has any more, but from which one that has been computed may be again. */
-  readonly lasting = new Set<StoredValue>();
-  lastingBytes = 0;
   /** Those that only activations of a graph that backward has gone through may need again. */
   readonly transient = new Set<StoredValue>();
   transientBytes = 0;
@@ -91,6 +95,7 @@ export function own(
   const value = known ?? new StoredValue();
   value.storage = storage;
   value.spilled = null;
+  value.patience = UNREAD_SWEEPS;
   value.isSaved = isSaved;
   if (value.claim !== null) list(value, value.claim, storage);
   else if (!value.isWatched) watch(node, value);
@@ -157,26 +162,28 @@ function leave(value: StoredValue, { memory }: Storage): void {
   valuesIn(memory).all.delete(value);
 }
 
-/** Nobody has the value any more, but it may be needed again; see {@linkcode MemoryValues}. */
+/** Nobody has the value any more, but what was computed from it may be computed again. */
 export function retire(value: StoredValue, isLasting: boolean): void {
-  const set = isLasting ? "lasting" : "transient";
-  if (value.retired === set) return;
+  const retired = isLasting ? "lasting" : "transient";
+  if (value.retired === retired) return;
   unretire(value);
+  value.retired = retired;
+  if (isLasting) return;
   const { memory, nbytes } = value.storage!;
   const all = valuesIn(memory);
-  value.retired = set;
-  all[set].add(value);
-  all[`${set}Bytes`] += nbytes;
+  all.transient.add(value);
+  all.transientBytes += nbytes;
 }
 
 /** Somebody has the value again, or it is gone. */
 export function unretire(value: StoredValue): void {
-  if (value.retired === null) return;
+  const { retired } = value;
+  value.retired = null;
+  if (retired !== "transient") return;
   const { memory, nbytes } = value.storage!;
   const all = valuesIn(memory);
-  all[value.retired].delete(value);
-  all[`${value.retired}Bytes`] -= nbytes;
-  value.retired = null;
+  all.transient.delete(value);
+  all.transientBytes -= nbytes;
 }
 
 /**
@@ -192,16 +199,15 @@ export function releaseTransient(memory: Memory, most = 0): void {
   }
 }
 
-/** The bytes of values that no tensor has any more and that are kept for what may be computed again. */
-export function retiredBytes(memory: Memory): { lasting: number; transient: number } {
-  const all = values.get(memory);
-  return { lasting: all?.lastingBytes ?? 0, transient: all?.transientBytes ?? 0 };
+/** The bytes of values that only activations of former steps may need. */
+export function transientBytes(memory: Memory): number {
+  return values.get(memory)?.transientBytes ?? 0;
 }
 
-/** How values move to the host. */
+/** Move of values to the host. */
 export interface Spill {
-  /** Only those that no tensor has any more. */
-  readonly onlyLasting: boolean;
+  /** Only those that no kernel has read since this was asked last. */
+  readonly onlyIdle: boolean;
   /** Stops when so many bytes are free. */
   readonly nbytes: number;
   /** False for a value that must stay where it is. */
@@ -211,12 +217,13 @@ export interface Spill {
 }
 
 /** Moves values of one memory to the host, the oldest first; gives back how many bytes. */
-export function spill(memory: Memory, { onlyLasting, nbytes, mayGo, read }: Spill): number {
+export function spill(memory: Memory, { onlyIdle, nbytes, mayGo, read }: Spill): number {
   registerWaiting();
   const all = valuesIn(memory);
   let freed = 0;
-  for (const value of onlyLasting ? all.lasting : all.all) {
+  for (const value of all.all) {
     if (freed >= nbytes) break;
+    if (onlyIdle && !isIdle(value)) continue;
     const storage = value.storage!;
     // A block that others hold, too, is not free when this value goes.
     if (value.isSaved || storage.references > 1 || !mayGo(storage)) continue;
@@ -229,4 +236,9 @@ export function spill(memory: Memory, { onlyLasting, nbytes, mayGo, read }: Spil
     value.claim!.value = null;
   }
   return freed;
+}
+
+/** True for what no kernel has read since this was asked before. */
+function isIdle(value: StoredValue): boolean {
+  return !value.stays && --value.patience < 0;
 }

@@ -20,7 +20,7 @@ const refused: ReadonlySet<Op["kind"]> = new Set(
   ["buffer", "data", "random", "contract", "custom", "attention"] satisfies Op["kind"][],
 );
 
-/** What a function of nodes made. */
+/** Nodes made by a function. */
 export class Template {
   readonly #inputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
   readonly #nodes: readonly TemplateNode[];

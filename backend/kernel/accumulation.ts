@@ -1,5 +1,5 @@
 /**
- * How long sums of floats are added up, for every writer of kernels. A running sum loses up to half a
+ * Blocks of float sums, for every writer of kernels. A running sum loses up to half a
  * unit in the last place with each addition, so its error grows with its length. Here a block of few
  * terms is added up by itself, and blocks are added to the total together with what each addition
  * rounds off (Knuth's TwoSum): the error of any sum is that of one block.
@@ -24,7 +24,7 @@ export function isBlocked({ fn, dtype }: Reduction): boolean {
 }
 
 /**
- * Where the inner loops of a kernel are cut into blocks; null where all of them are one block.
+ * Cuts of a kernel's inner loops into blocks; null where all of them are one block.
  *
  * @param terms How often an accumulator is added to in one run of a loop.
  * @param most Terms of a block.

@@ -1,9 +1,12 @@
 /**
- * What is asked of a kernel before it is scheduled or written: which expressions read which, what varies
+ * Analysis of kernels before scheduling or writing: which expressions read which, what varies
  * with which loop, in which order reductions can run. Every mapping and every writer asks here.
  */
+import { blockBytes } from "../formats/block_format.ts";
+import { formatTable } from "../formats/block_formats.ts";
+import { type DType, dtypes, isFloat } from "../graph/dtype.ts";
 import type { AffineExpr } from "./affine.ts";
-import type { Expr, LoopKernel } from "./kernel.ts";
+import { type Expr, extent, type Load, type LoopKernel } from "./kernel.ts";
 
 /** A kernel, or the pieces that it is made of. */
 type Body = Pick<LoopKernel, "loads" | "indirect">;
@@ -25,7 +28,7 @@ export function affineExprsOf({ loads }: Pick<LoopKernel, "loads">, e: Expr): Af
   }
 }
 
-/** What an expression reads: its operands, or the expressions behind its indirect indices. */
+/** Reads of an expression: its operands, or those behind its indirect indices. */
 export function operandsOf(kernel: Body, e: Expr): readonly number[] {
   if (e.op === "primitive" || e.op === "cast") return e.args;
   const { indirect } = kernel;
@@ -77,6 +80,29 @@ export function followsReduction(kernel: LoopKernel): boolean[] {
 }
 
 /**
+ * Differences of a product and a number that several elements share, such as the largest of a row. A
+ * compiler that joins the product and the difference in one instruction takes the product unrounded, where
+ * the number was made of rounded ones: 0 becomes the rounding error of the product, and its exponential
+ * may be infinite.
+ */
+export function shiftedProducts(kernel: LoopKernel): ReadonlySet<number> {
+  const { exprs, outer, inner } = kernel, isProduct: boolean[] = [];
+  const candidates: [id: number, product: number, shift: number][] = [];
+  exprs.forEach((e, id) => {
+    if (e.op !== "primitive" || !isFloat(e.dtype)) return;
+    const [a, b] = e.args as [number, number];
+    isProduct[id] = e.fn === "mul" ||
+      (e.fn === "neg" || e.fn === "where") && e.args.some((x) => isProduct[x]);
+    if (e.fn === "sub" && isProduct[a] && exprs[b]!.op !== "constant") candidates.push([id, a, b]);
+  });
+  if (candidates.length === 0) return new Set();
+  const loops = [...outer, ...inner].map((symbol) => variesWith(kernel, [symbol]));
+  const isShared = ([, product, shift]: readonly number[]): boolean =>
+    loops.some((varies) => varies[product!] && !varies[shift!]);
+  return new Set(candidates.filter(isShared).map(([id]) => id));
+}
+
+/**
  * The expressions that the given ones are made of, themselves included, in the order of the kernel.
  *
  * @param known Expressions whose values are there: what they are made of is not needed for them.
@@ -113,4 +139,33 @@ export function reductionStages(kernel: LoopKernel): number[][] {
 /** True when an output is stored per element of the inner loops, whatever its value depends on. */
 export function usesInner(kernel: LoopKernel, output: number): boolean {
   return kernel.outputs[output]!.index.terms.some(([s]) => kernel.inner.includes(s));
+}
+
+/** Bytes of an element as it lies in memory. */
+function bytesOfElement({ dtype, packed }: Load): number {
+  if (packed === undefined) return dtypes[dtype].bytes;
+  const format = formatTable[packed.format];
+  return blockBytes(format) / format.elements;
+}
+
+/** Bytes of results. */
+export function bytesWritten(
+  outputs: readonly { readonly size: number; readonly dtype: DType }[],
+): number {
+  return outputs.reduce((sum, { size, dtype }) => sum + size * dtypes[dtype].bytes, 0);
+}
+
+/**
+ * Bytes that a kernel must move: each element that it reads once, and its results. Of rows that an index picks
+ * it reads no more than it has places for.
+ */
+export function bytesMoved(kernel: LoopKernel): number {
+  const { contraction, outer, inner, sizes } = kernel;
+  const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
+  const reads = extent(kernel, [...outer, ...inner]);
+  const read = loads.map((load) => {
+    const reach = load.index.terms.reduce((product, [s]) => product * sizes[s]!, 1);
+    return Math.min(reach, reads) * bytesOfElement(load);
+  });
+  return read.reduce((sum, bytes) => sum + bytes, bytesWritten(kernel.outputs));
 }

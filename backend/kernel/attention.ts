@@ -1,10 +1,10 @@
 /** The kernel of attention: sizes, and where each operand lies. */
-import type { AttentionDropout, AttentionMask } from "../graph/attention.ts";
+import type { AttentionDropout, AttentionMask, FilledKeys } from "../graph/attention.ts";
 import type { DType } from "../graph/dtype.ts";
 
 /** A matrix of each head: steps in elements, 0 along axes that broadcast. */
 export interface HeadMatrix {
-  /** Which of the kernel's inputs. */
+  /** Number of the kernel's input. */
   readonly input: number;
   readonly dtype: DType;
   readonly offset: number;
@@ -19,9 +19,9 @@ export interface AttentionKernel {
   readonly kind: "attention";
   readonly pass: "forward" | "backward";
   readonly inputs: readonly DType[];
-  /** What is stored, in the order of the launch's outputs. */
+  /** Stored outputs, in the order of the launch's. */
   readonly outputs: readonly { readonly dtype: DType; readonly size: number }[];
-  /** Which of the call's outputs these are; nobody reads the others. */
+  /** Numbers of the call's stored outputs; nobody reads the others. */
   readonly stored: readonly number[];
   /** Leading axes: each combination is a head. */
   readonly lead: readonly number[];
@@ -33,8 +33,10 @@ export interface AttentionKernel {
   readonly query: HeadMatrix;
   readonly key: HeadMatrix;
   readonly value: HeadMatrix;
+  /** The number of filled keys, and those of them that a query sees; null where all are there. */
+  readonly filled: FilledKeys & { readonly at: HeadMatrix } | null;
   readonly mask: { readonly kind: Exclude<AttentionMask, "none">; readonly at: HeadMatrix } | null;
-  /** What a backward pass reads besides: (..., L, V), and (..., L, 1) twice. */
+  /** Further inputs of a backward pass: (..., L, V), and (..., L, 1) twice. */
   readonly backward: {
     readonly gradient: HeadMatrix;
     readonly logSums: HeadMatrix;
@@ -65,6 +67,7 @@ export function attentionReach(kernel: AttentionKernel): number {
     reach(key, keys, kernel.features),
     reach(value, keys, kernel.valueFeatures),
     mask ? reach(mask.at, queries, keys) : 0,
+    kernel.filled ? headsOf(kernel) * queries * keys : 0,
     backward ? reach(backward.gradient, queries, kernel.valueFeatures) : 0,
     headsOf(kernel) * Math.max(queries, keys) * Math.max(kernel.features, kernel.valueFeatures),
   );

@@ -1,9 +1,11 @@
 /**
- * How far the indices of a kernel reach. A kernel counts in 32 bits where they suffice, which is
+ * Range of a kernel's indices. A kernel counts in 32 bits where they suffice, which is
  * faster, and in 64 bits elsewhere.
  */
 import { type AffineExpr, rangeOf } from "./affine.ts";
-import { type Bound, extent, type LoopKernel, type SpecialKernel } from "./kernel.ts";
+import { blockBytes } from "../formats/block_format.ts";
+import { formatTable } from "../formats/block_formats.ts";
+import { type Bound, extent, type Load, type LoopKernel, type SpecialKernel } from "./kernel.ts";
 import { gateCounts } from "../graph/op.ts";
 import { sizeOf } from "../graph/shape.ts";
 
@@ -29,6 +31,9 @@ function loopReach(kernel: LoopKernel): number {
     extent(kernel, outer),
     extent(kernel, inner),
     ...indicesOf(kernel).map((index) => reachOf(index, sizes)),
+    ...loadsOf(kernel).map(({ packed }) =>
+      packed ? packed.blocks * blockBytes(formatTable[packed.format]) : 0
+    ),
   ];
   if (chunk) {
     // The last part is counted as if it were as long as the others.
@@ -48,13 +53,15 @@ function largest(numbers: readonly number[]): number {
   return numbers.reduce((a, b) => Math.max(a, b), 0);
 }
 
+function loadsOf({ loads, contraction: c }: LoopKernel): readonly Load[] {
+  return c ? [...loads, c.a, c.b] : loads;
+}
+
 function indicesOf(kernel: LoopKernel): AffineExpr[] {
-  const { contraction: c } = kernel;
   const ofBounds = (bounds: readonly Bound[]): AffineExpr[] =>
     bounds.map(({ index: affine }) => affine);
-  const loads = c ? [...kernel.loads, c.a, c.b] : kernel.loads;
   return [
-    ...loads.flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
+    ...loadsOf(kernel).flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
     ...kernel.outputs.map(({ index: affine }) => affine),
     ...kernel.reductions.map(({ index }) => index),
     ...kernel.exprs.flatMap((e) => {

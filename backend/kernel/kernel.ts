@@ -1,5 +1,5 @@
 /**
- * What one kernel does, in terms that know neither OpenCL C nor JavaScript: loops, loads, scalar
+ * One kernel's work, in terms that know neither OpenCL C nor JavaScript: loops, loads, scalar
  * expressions, reductions, stores. backend/schedule makes them from nodes, the code generators of the
  * backends write them out; both ask this folder what a kernel's structure says (its analysis, its index
  * range, which kernels are alike) and which device it is for (`target.ts`). It imports backend/graph alone.
@@ -7,11 +7,12 @@
 import type { AttentionKernel } from "./attention.ts";
 import type { DType } from "../graph/dtype.ts";
 import { type AffineExpr, affineKey } from "./affine.ts";
+import type { BlockFormatName } from "../formats/block_formats.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
 import type { Float32Precision, RecurrenceOp, ReduceFn, RowOp } from "../graph/op.ts";
-import type { RandomStream } from "../graph/random_stream.ts";
+import type { RandomStream } from "../graph/scalar.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= index < size`. */
 export interface Bound {
@@ -31,13 +32,23 @@ export interface IndirectIndex {
   readonly opName: string;
 }
 
+/** Layout of elements in blocks of a format; the kernel's input is their bytes. */
+export interface PackedLoad {
+  readonly format: BlockFormatName;
+  /** Number of blocks. */
+  readonly blocks: number;
+}
+
 /** One value read from a buffer. */
 export interface Load {
-  /** Which of the kernel's inputs. */
+  /** Number of the kernel's input. */
   readonly input: number;
+  /** The type of the value. */
   readonly dtype: DType;
-  /** Which element. */
+  /** Element index. */
   readonly index: AffineExpr;
+  /** Blocks from which elements are decoded. */
+  readonly packed?: PackedLoad;
   /** Outside these the buffer must not be touched. */
   readonly bounds: readonly Bound[];
 }
@@ -69,7 +80,7 @@ export type Expr =
 /** A reduction over the kernel's inner loops. */
 export interface Reduction {
   readonly fn: ReduceFn;
-  /** What is reduced. */
+  /** Reduced value. */
   readonly expr: number;
   readonly dtype: DType;
   /** The position of the element, for argmax and argmin. */
@@ -99,7 +110,7 @@ export interface Contraction {
   readonly a: Load;
   readonly b: Load;
   readonly dtype: DType;
-  /** How products of float32 may be computed; "highest" where nothing is said. */
+  /** Precision of float32 products; default: "highest". */
   readonly precision?: Float32Precision;
 }
 
@@ -167,11 +178,12 @@ export interface RecurrenceOfSizes extends Omit<RecurrenceOp, "kind"> {
   readonly planes: number;
 }
 
-/** What a special kernel does; shapes are those of the nodes. */
+/** Operation of a special kernel; shapes are those of the nodes. */
 export type SpecialOp =
   | {
     readonly op: "scatter";
-    readonly mode: "add" | "set";
+    /** A kernel that writes finds the base in its output. */
+    readonly mode: "add" | "set" | "write";
     /** Shape of base and result, shape of the source, steps in the indices (0: broadcast). */
     readonly shape: readonly number[];
     readonly sourceShape: readonly number[];
@@ -197,7 +209,7 @@ export type SpecialOp =
 export interface CustomKernelCall {
   readonly kind: "custom";
   readonly inputs: readonly DType[];
-  /** Which of the call's outputs have buffers, in the order of the launch's; the others are empty. */
+  /** Numbers of the call's outputs that have buffers, in launch order; the others are empty. */
   readonly stored: readonly number[];
   readonly call: CustomCall;
   readonly label: string;
@@ -214,8 +226,13 @@ export interface HorizontalKernel {
   readonly label: string;
 }
 
-/** What is launched. */
+/** Kinds of launches. */
 export type Launchable = Kernel | HorizontalKernel;
+
+/** True for a kernel whose output is its first input, in the same memory. */
+export function writesInPlace(kernel: Launchable): boolean {
+  return kernel.kind === "special" && kernel.op === "scatter" && kernel.mode === "write";
+}
 
 /** The number of iterations over the given symbols. */
 export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
@@ -224,9 +241,15 @@ export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
   return n;
 }
 
+/** True where a kernel decodes elements from blocks: a template must say that it can. */
+export function readsPacked({ loads, contraction }: LoopKernel): boolean {
+  return loads.some(({ packed }) => packed) ||
+    contraction !== null && (contraction.a.packed ?? contraction.b.packed) !== undefined;
+}
+
 /** A text that is equal for loads of the same element of the same input. */
 export function loadKey(load: Load): string {
-  let key = `${load.input}:${affineKey(load.index)}`;
+  let key = `${load.input}${load.packed ? load.dtype : ""}:${affineKey(load.index)}`;
   for (const g of load.bounds) key += `|${affineKey(g.index)}<${g.size}`;
   return key;
 }

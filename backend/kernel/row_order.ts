@@ -1,4 +1,4 @@
-/** How the elements of a kernel's rows lie in memory. */
+/** Layout of the elements of a kernel's rows in memory. */
 import { extent, type Load, type LoopKernel } from "./kernel.ts";
 
 /** A work-group is given rows of so many elements at least. */
@@ -16,7 +16,7 @@ export function walksColumns(kernel: LoopKernel, last: number): boolean {
   return steps(last) > steps(innermost);
 }
 
-/** How many elements a load reads; one whose index is read from memory may be another in each iteration. */
+/** Elements that a load reads; an index read from memory may differ in each iteration. */
 function elementsOf(kernel: LoopKernel, { index }: Load): number {
   const loops = [...kernel.outer, ...kernel.inner];
   const symbols = index.terms.map(([s]) => s);

@@ -19,11 +19,11 @@ export interface ComputeStep {
  */
 export interface ReduceStep {
   readonly kind: "reduce";
-  /** What is computed of each element. */
+  /** Expressions computed of each element. */
   readonly exprs: readonly number[];
   /** The reductions that share the walk. */
   readonly reductions: readonly number[];
-  /** Which of them are sums that are added up in blocks, and how; null where none is long enough. */
+  /** The sums that are added up in blocks, with the blocks; null where none is long enough. */
   readonly blocked: BlockedSums | null;
   /** Accumulators of each reduction that run side by side. */
   readonly copies: number;
@@ -42,7 +42,7 @@ export interface StoreStep {
 /** Walks the elements of the row, and stores outputs that have an element for each. */
 export interface StoreEachStep {
   readonly kind: "storeEach";
-  /** What is computed of each element; a value that was kept is read back in its place. */
+  /** Expressions computed of each element; a value that was kept is read back in its place. */
   readonly exprs: readonly number[];
   readonly outputs: readonly number[];
   readonly keeps: KeptValue | null;
@@ -132,7 +132,7 @@ export function mapReductions(
   return program.map((step) => step.kind === "reduce" ? { ...step, ...map(step) } : step);
 }
 
-/** How a writer renders the steps of a row. */
+/** Writer of the steps of a row. */
 export interface RowWriter {
   compute(exprs: readonly number[]): void;
   reduce(step: ReduceStep): void;

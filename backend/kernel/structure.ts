@@ -4,7 +4,7 @@
  */
 import { type AffineExpr, affineKey } from "./affine.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
-import { fixedExprs } from "./analysis.ts";
+import { fixedExprs, shiftedProducts } from "./analysis.ts";
 import type { Bound, Expr, LoopKernel } from "./kernel.ts";
 
 /** Steps up to this one are written as numbers: a compiler then sees that elements interleave. */
@@ -14,7 +14,7 @@ const WRITTEN_CONSTANTS: readonly number[] = [0, 1, -1, 2, 0.5];
 /** Bytes of an index or a size among the arguments. */
 const INDEX_BYTES = 4;
 
-/** What is equal for kernels of one text, and what a launch hands over beside buffers. */
+/** Structure that kernels of one text share, and what a launch hands over beside buffers. */
 export interface KernelStructure {
   readonly key: string;
   /** Bytes of the numbers among a launch's arguments; those of a mapping come on top. */
@@ -34,12 +34,16 @@ export function structureOf(kernel: LoopKernel): KernelStructure {
     outer.join(),
     inner.join(),
     inputs.join(),
-    loads.map((l) => `${l.input}${l.dtype}[${index(l.index)}]${bounds(l.bounds)}`).join(),
+    loads.map((l) =>
+      `${l.input}${l.dtype}${l.packed?.format ?? ""}[${index(l.index)}]${bounds(l.bounds)}`
+    ).join(),
     indirect.map((d) => `${d.symbol}:${d.expr}`).join(),
     exprs.map((e, id) => `${e.op}:${e.dtype}${textOf(e, numbers, hidden.has(id))}`).join(";"),
     reductions.map((r) => `${r.fn}:${r.dtype}:${r.expr}[${index(r.index)}]`).join(),
     outputs.map((o) => `${o.expr}${o.dtype}[${index(o.index)}]`).join(),
   ];
+  // The 1 of shifted products, which a writer may take: see Dialect.contracts.
+  for (const id of shiftedProducts(kernel)) numbers.constant(1, exprs[id]!.dtype, true);
   return { key: parts.join("|"), numberBytes: numbers.bytes, copiedBytes: numbers.copiedBytes };
 }
 

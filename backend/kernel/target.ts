@@ -1,10 +1,10 @@
 /**
- * What planning and code generation know of a device: plain data, so that kernels for any device can be
+ * Planning's and code generation's data of a device, so that kernels for any device can be
  * planned, and looked at, without it.
  */
 import { NARROW_END } from "./index_range.ts";
 
-/** What a device says about fusion. */
+/** A device's rules of fusion. */
 export interface FusionRules {
   /** Fewer long rows leave most of the device idle: then a reduction is computed by itself, in parts. */
   readonly minRows: number;
@@ -13,7 +13,7 @@ export interface FusionRules {
   /** The same for an element that follows from one value that is in memory in any case. */
   readonly derivedCheap: number;
   /**
-   * What may follow a product in its kernel, in additions, of operations that cost many. Where a product
+   * Largest cost of a product's epilogue, in additions, for costly operations. Where a product
    * fills the registers there are too few work-items to hide what such operations wait for.
    */
   readonly maxEpilogue: number;
@@ -23,11 +23,11 @@ export interface FusionRules {
   readonly attendsViews: boolean;
   /** Values side by side are stored by one loop over what they have in common. */
   readonly storesPieces: boolean;
-  /** What follows a product, and is read by windows that overlap, is stored by the product's kernel. */
+  /** True when a product's kernel stores what follows it and is read by windows that overlap. */
   readonly storesWindowed: boolean;
 }
 
-/** When the rows of a reduction are reduced in parts, and how long a part is at least. */
+/** Bounds from which on the rows of a reduction are reduced in parts, and the least length of a part. */
 export interface RowSplit {
   /** So many rows keep the device busy. */
   readonly enoughRows: number;
@@ -39,7 +39,7 @@ export interface RowSplit {
   readonly isSideBySide: boolean;
 }
 
-/** How reductions with few rows are split. */
+/** Split rules for reductions with few rows. */
 export interface RowSplits {
   /** Fewer elements are not worth a second launch. */
   readonly minElements: number;
@@ -51,7 +51,7 @@ export interface RowSplits {
   readonly byGroup: RowSplit | null;
 }
 
-/** How many kernels of one text may share a launch. */
+/** Rules by which kernels of one text share a launch. */
 export interface SharingRules {
   /** More of them make the choice of arguments longer than the work. */
   readonly maxKernels: number;
@@ -59,7 +59,7 @@ export interface SharingRules {
   readonly argumentBytes: number;
 }
 
-/** What was found for a shape of contraction: a tile, in how many parts its sum is computed, or both. */
+/** Tuned result for a shape of contraction: a tile, the number of its sum's parts, or both. */
 export interface Tuned {
   readonly tile?: unknown;
   readonly parts?: unknown;
@@ -85,9 +85,9 @@ export interface Target {
   /** The tiles that were tuned on this device, by shape. */
   readonly tuned: ReadonlyMap<string, Tuned>;
   readonly fusion: FusionRules;
-  /** When reductions are split; null: never. */
+  /** Bounds of reductions that are split; null: never. */
   readonly rowSplits: RowSplits | null;
-  /** Which launches are shared; null: none, where launches cost nothing. */
+  /** Rules for shared launches; null: none, where launches cost nothing. */
   readonly sharing: SharingRules | null;
 }
 

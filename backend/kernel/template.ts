@@ -1,12 +1,12 @@
 /**
- * What planning sees of the ways in which a backend computes kernels: an ordered list of templates. Which
+ * Planning's view of how a backend computes kernels: an ordered list of templates. Which
  * one takes a kernel is decided by the kernel's structure and data about the device alone.
  */
 import type { DType } from "../graph/dtype.ts";
 import type { CustomKernelCall, Kernel } from "./kernel.ts";
 import type { Target } from "./target.ts";
 
-/** What a template decided about a kernel, as far as planning is concerned. */
+/** Decision of a template about a kernel, as far as planning is concerned. */
 export interface KernelPlan {
   /** The template. */
   readonly name: string;
@@ -14,7 +14,7 @@ export interface KernelPlan {
   readonly isSpecialized: boolean;
   /** In how many parts a contraction's sum should be computed, so that the whole device has work. */
   readonly sumParts: number;
-  /** How it shares a launch with others; null where it cannot. */
+  /** Variant for shared launches; null where it cannot share. */
   readonly variant: LaunchVariant | null;
   /** Buffers that it takes behind its outputs, of no use to others. */
   readonly scratch: readonly Scratch[];
@@ -29,19 +29,19 @@ export interface Scratch {
   readonly content?: ScratchContent;
 }
 
-/** What a kernel prepares of one of its inputs: the same where input and key are. */
+/** Preparation of a kernel's input: the same where input and key are. */
 export interface ScratchContent {
   readonly name: "a" | "b";
   readonly input: number;
   readonly key: string;
 }
 
-/** What the text of a kernel depends on beside its structure: equal structures and keys have one text. */
+/** Further data that a kernel's text depends on: equal structures and keys have one text. */
 export interface LaunchVariant {
   readonly key: string;
   /** Indices among the arguments that come on top of those of the kernel's structure. */
   readonly numbers: number;
-  /** How often the statements of an element are written, at most. */
+  /** Most copies of the statements of an element. */
   readonly copies: number;
 }
 
@@ -51,9 +51,9 @@ export type KernelPlanner = (
   target: Target,
 ) => KernelPlan;
 
-/** What kernels are planned for. */
+/** Device to plan kernels for. */
 export interface PlanningDevice {
   readonly target: Target;
-  /** How the backend's templates choose; null where every kernel is computed in one way. */
+  /** Choice among the backend's templates; null where every kernel is computed in one way. */
   readonly planKernel: KernelPlanner | null;
 }

@@ -1,4 +1,4 @@
-/** How a view turns the coordinates of its result into those of its input. */
+/** Mapping of a view's result coordinates to those of its input. */
 import {
   add,
   type AffineExpr,
@@ -13,7 +13,7 @@ import type { Bound } from "./kernel.ts";
 import type { ViewOp } from "../graph/op.ts";
 import { type Shape, stridesOf } from "../graph/shape.ts";
 
-/** Where a kernel reads a node: one index per axis, valid only inside the bounds. */
+/** Read of a node by a kernel: one index per axis, valid only inside the bounds. */
 export interface Access {
   readonly coords: readonly AffineExpr[];
   readonly bounds: readonly Bound[];

@@ -12,7 +12,7 @@ export interface Progress {
    */
   isDone(): boolean;
   /**
-   * How long who waits for nothing else may sleep after it was asked, in milliseconds; by default that
+   * Longest sleep of a waiter with no other wait after a query, in milliseconds; by default that
    * grows with the time waited.
    */
   pauseMs?(): number;
@@ -37,7 +37,7 @@ let lastAdvance = 0;
 const failures: unknown[] = [];
 let isAdvancing = false, isWatched = false;
 
-/** Whether there is such work. */
+/** True when there is such work. */
 export function hasBackground(): boolean {
   return pending.size > 0;
 }

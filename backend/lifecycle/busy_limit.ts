@@ -1,11 +1,11 @@
 /**
- * How long a program may be busy in JavaScript, or in a foreign call, when a signal comes.
+ * Longest time a program may be busy in JavaScript, or in a foreign call, at a signal.
  */
 import { isWatched } from "./interruption.ts";
 import { type ExitSignal, limit } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
 
-/** How much longer than the grace window the native deadline is: listeners act before it. */
+/** Milliseconds from the grace window to the native deadline: listeners act before it. */
 const SLACK_MS = 100;
 
 let hasWatchdog = false;

@@ -13,11 +13,11 @@ export function finishBackgroundSync(): void {
   for (advance(); hasBackground(); advance()) sleepSync(BACKGROUND_POLL_MS);
 }
 
-/** What came of the draining. */
+/** Result of the draining. */
 export interface Drained {
   /** False when a queue was still busy at the deadline. */
   readonly finished: boolean;
-  /** What queues failed with: a device that was lost finishes nothing. */
+  /** Errors of queues: a device that was lost finishes nothing. */
   readonly errors: readonly unknown[];
 }
 

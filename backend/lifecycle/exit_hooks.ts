@@ -15,7 +15,6 @@ import { drainSync, finishBackgroundSync } from "./draining.ts";
 import {
   countUnhandled,
   interruptible,
-  isCaught,
   isInterruptedError,
   isWatched,
   whenWatched,
@@ -23,7 +22,7 @@ import {
 import { libc } from "./libc.ts";
 import { restoreHandlers } from "./native_handlers.ts";
 import { checkSignalOptions, graceMs } from "./options.ts";
-import { dieBy, listenForSignals, stopListening } from "./signals.ts";
+import { endInterrupted, listenForSignals, stopListening } from "./signals.ts";
 import { waitSync } from "./waits.ts";
 import { tellWatchdogEnding } from "./watchdog.ts";
 
@@ -103,17 +102,6 @@ function end(event: globalThis.Event, error: unknown): void {
   }
   event.preventDefault(); // status 130 without a stack trace
   Deno.exitCode = 130;
+  // Another call that was interrupted may have been caught by code that now saves: it has its time.
   if (countUnhandled()) endInterrupted();
-  else Deno.unrefTimer(setTimeout(endUncaught, graceMs()));
-}
-
-/** Another call that was interrupted may have been caught by code that now saves. */
-function endUncaught(): void {
-  if (!isCaught()) endInterrupted();
-}
-
-/** Ends the program, also where it listens to the signal itself. */
-function endInterrupted(): never {
-  dieBy("SIGINT");
-  Deno.exit(130);
 }

@@ -1,5 +1,5 @@
 /**
- * What Ctrl+C means to code that waits: a small state machine, apart from how signals arrive.
+ * Meaning of Ctrl+C for code that waits: a small state machine, apart from how signals arrive.
  *
  * running -> draining (the signal came, the queues finish) -> interrupted (the error is delivered)
  *
@@ -11,17 +11,21 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What the interrupt is delivered as. */
+/** Error that delivers the interrupt. */
 let error: InterruptedError | undefined;
-/** Somebody looked at what kind of error it was. */
+/** The program asked what kind of error it was. */
 let caught = false;
 
 /**
  * Thrown and rejected with when the user pressed Ctrl+C: by every call of netcl that waited for a
  * device. Catch it to save; uncaught it ends the program with status 130 and no stack trace.
+ *
+ * Code that asks of what it caught `error instanceof InterruptedError`, or for its name, may take as
+ * long as it likes. What catches everything and does not ask, as the error handler of a server, does
+ * not keep the program: it ends after the grace window, and not while files are saved by netcl.
  */
 export class InterruptedError extends Error {
-  /** Whether an object is such an error. Code that asks this of what it caught counts as catching. */
+  /** True when an object is such an error. To ask this of a caught error counts as catching. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (!isInterruptedError(value)) return false;
     caught ||= value === error;
@@ -30,7 +34,7 @@ export class InterruptedError extends Error {
 
   /** "InterruptedError". */
   override get name(): string {
-    caught ||= this === error;
+    if (this === error && !caught) caught = !isReadToPrint();
     return "InterruptedError";
   }
 
@@ -45,6 +49,18 @@ export class InterruptedError extends Error {
   }
 }
 
+/** The frame of the stack that reads a name: after the two below it, and the line of the error. */
+const READER_LINE = 3;
+
+/** True when the runtime, to print an error, or the language itself reads its name. */
+function isReadToPrint(): boolean {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = READER_LINE;
+  const reader = String(new Error().stack).split("\n")[READER_LINE] ?? "";
+  Error.stackTraceLimit = limit;
+  return /\(<anonymous>\)$|\b(?:ext|node):/.test(reader);
+}
+
 /** The same without counting as catching it. */
 export function isInterruptedError(value: unknown): value is InterruptedError {
   return Object.prototype.isPrototypeOf.call(InterruptedError.prototype, value as object);
@@ -56,7 +72,6 @@ let phase: Phase = "running";
 /** Tells the calls that wait now, one each. */
 const waiters = new Set<() => void>();
 let told = false;
-let noticed = false;
 /** Somebody has used {@linkcode interruptSignal}. */
 let watched = false;
 let onWatch = (): void => {};
@@ -94,7 +109,7 @@ export function whenWatched(listener: () => void): void {
   onWatch = listener;
 }
 
-/** Whether the program uses {@linkcode interruptSignal}, and so acts upon Ctrl+C. */
+/** True when the program uses {@linkcode interruptSignal}, and so acts upon Ctrl+C. */
 export function isWatched(): boolean {
   return watched;
 }
@@ -114,7 +129,7 @@ export function isWatched(): boolean {
  */
 export let interruptSignal: AbortSignal = controller.signal;
 
-/** Whether no interruption is under way, or the last one was followed by a rearm. */
+/** True when no interruption is under way, or the last one was followed by a rearm. */
 export function isRunning(): boolean {
   return phase === "running";
 }
@@ -134,15 +149,22 @@ export function beginInterruption(): boolean {
 export function completeInterruption(cause?: unknown): void {
   if (phase !== "draining") return;
   phase = "interrupted";
-  error = new InterruptedError(undefined, cause === undefined ? undefined : { cause });
+  error = interruption(cause);
   const waiting = [...waiters];
   waiters.clear();
   receivers = waiting.length;
-  told = noticed = receivers > 0;
+  told = receivers > 0;
   aborting = true;
   insideListener.run(true, () => controller.abort(error));
   aborting = false;
   for (const tell of waiting) tell();
+}
+
+/** An error whose stack is written already: the runtime reads the name for that. */
+function interruption(cause?: unknown): InterruptedError {
+  const made = new InterruptedError(undefined, cause === undefined ? undefined : { cause });
+  void made.stack;
+  return made;
 }
 
 /** Back to running, with a fresh {@linkcode interruptSignal}. */
@@ -153,11 +175,7 @@ export function resetInterruption(): void {
   phase = "running";
   error = undefined;
   receivers = unhandled = 0;
-  told =
-    noticed =
-    caught =
-    watched =
-      false;
+  told = caught = watched = false;
   controller = watchedController();
   interruptSignal = controller.signal;
 }
@@ -167,38 +185,39 @@ export function throwIfInterrupted(): void {
   if (isUndelivered()) throw deliver();
 }
 
-/** Whether the signal came and the queues are being finished. */
+/** True when the signal came and the queues are being finished. */
 export function isDraining(): boolean {
   return phase === "draining";
 }
 
-/** Whether the interrupt is over, was delivered, or the program watches for it. */
-export function isNoticed(): boolean {
-  return phase !== "interrupted" || noticed || watched;
+/**
+ * True when the interrupt is over, or the program acts upon it: it asked for the error, or uses
+ * {@linkcode interruptSignal} and let no such error go uncaught.
+ */
+export function isHandled(): boolean {
+  return phase !== "interrupted" || caught || watched && unhandled === 0;
 }
 
-/** Whether an interrupt was delivered and is not rearmed yet. */
+/** True when errors of the interrupt went uncaught. */
+export function isUncaught(): boolean {
+  return unhandled > 0;
+}
+
+/** True when an interrupt was delivered and is not rearmed yet. */
 export function isInterrupted(): boolean {
   return phase === "interrupted";
 }
 
-/** Whether code that was told of the interrupt looked at the error, as code does that saves. */
-export function isCaught(): boolean {
-  return caught;
-}
-
 function isUndelivered(): boolean {
   if (phase !== "interrupted" || told) return false;
-  if (insideListener.getStore() === undefined) return true;
-  noticed = true;
-  return false;
+  return insideListener.getStore() === undefined;
 }
 
 /** The interrupt's error; counts as delivered. */
 export function deliver(): InterruptedError {
   receivers = Math.max(receivers, 1);
-  told = noticed = true;
-  return error ??= new InterruptedError();
+  told = true;
+  return error ??= interruption();
 }
 
 /**

@@ -18,17 +18,17 @@ const MAP_PRIVATE_ANONYMOUS = 0x22;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 const SYS_TIMER_CREATE = 222n, SYS_TIMER_SETTIME = 223n;
 const CLOCK_MONOTONIC = 1n;
-/** Where `struct sigevent` holds the signal; that a signal is sent is its default. */
+/** Offset of the signal in `struct sigevent`; that a signal is sent is its default. */
 const SIGEV_SIGNO_OFFSET = 8;
 
 /**
- * What handler, kernel and JavaScript share: `struct itimerspec` (repeat, delay), then whether the
+ * Data of handler, kernel and JavaScript: `struct itimerspec` (repeat, delay), then whether the
  * signal came. An ArrayBuffer of its own, which V8 does not move.
  */
 const fields = {
   /** Seconds and nanoseconds; 0 starts nothing. */
   delay: { offset: 16, length: 2 },
-  /** Whether the signal came. */
+  /** True when the signal came. */
   come: { offset: 32, length: 1 },
   bytes: 64,
 } as const;

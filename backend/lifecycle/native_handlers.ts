@@ -22,7 +22,7 @@ const SIG_DFL = 0n;
 
 type Action = Uint8Array<ArrayBuffer>;
 
-/** What is done about one signal while netcl listens to it. */
+/** State of one signal while netcl listens to it. */
 interface Armed {
   /** Deno's handler, reset by the next signal, behind the deadline's where there is one. */
   readonly action: Action;
@@ -106,7 +106,7 @@ export function disarm(signal: ExitSignal): void {
   libc()?.sigaction(numbers[signal], plain, null);
 }
 
-/** Whether an armed `signal` has come since. */
+/** True when an armed `signal` has come since. */
 export function hasFired(signal: ExitSignal): boolean {
   if (plain === null) return false;
   libc()?.sigaction(numbers[signal], null, current);

@@ -1,14 +1,14 @@
 /**
- * How signals are handled: what the program says, else what the environment says.
+ * Options of signal handling: what the program says, else what the environment says.
  */
 import { EnvironmentError, readEnvironment } from "../../ffi/host/environment.ts";
 import { readSwitch } from "../../ffi/host/switches.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** How netcl ends a program; see {@linkcode configureSignals}. */
+/** Options for ending a program; see {@linkcode configureSignals}. */
 export interface SignalOptions {
-  /** Whether netcl handles SIGINT and SIGTERM. Default: NETCL_SIGNALS, else true. */
+  /** True when netcl handles SIGINT and SIGTERM. Default: NETCL_SIGNALS, else true. */
   readonly enabled?: boolean;
   /**
    * Milliseconds that the queues get to finish after the first Ctrl+C or a SIGTERM, and after an
@@ -27,12 +27,12 @@ export function setSignalOptions(options: SignalOptions): void {
   chosen = { ...chosen, ...options };
 }
 
-/** Whether netcl handles signals. */
+/** True when netcl handles signals. */
 export function handlesSignals(): boolean {
   return chosen.enabled ?? readSwitch("NETCL_SIGNALS") ?? true;
 }
 
-/** How long the queues may take to finish before the program ends without them. */
+/** Milliseconds for the queues to finish before the program ends without them. */
 export function graceMs(): number {
   if (chosen.graceMs !== undefined) return chosen.graceMs;
   const value = readEnvironment("NETCL_SIGINT_GRACE_MS") ?? "3000";

@@ -1,4 +1,4 @@
-/** How often a device is asked whether it is done: every question takes time from the driver's threads. */
+/** Pace of a device's queries: every query takes time from the driver's threads. */
 
 /** A wait may end so much earlier or later than a former one, as parts of that: then it is asked often. */
 const EARLIEST = 0.9, LATEST = 1.5;
@@ -12,18 +12,18 @@ const MAX_QUIET_MS = 20;
 /** Waits that are remembered. */
 const MAX_KNOWN = 8;
 
-/** When to ask in waits for the same thing, again and again: each takes as long as one of those before. */
+/** Times of questions in waits for the same thing, again and again: each takes as long as one of those before. */
 export class Pace {
-  /** How long the last waits took, in milliseconds. */
+  /** Durations of the last waits, in milliseconds. */
   readonly #known: number[] = [];
 
-  /** What the longest of them took; Infinity before the first. */
+  /** Longest of these durations; Infinity before the first. */
   get longestMs(): number {
     return this.#known.length === 0 ? Infinity : Math.max(...this.#known);
   }
 
   /**
-   * How long to sleep until the next question.
+   * Sleep until the next query.
    *
    * @param waitedMs Since the wait began, when it was asked in vain.
    * @returns Milliseconds.

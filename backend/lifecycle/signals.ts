@@ -8,8 +8,9 @@ import { drain, sleepSync } from "./draining.ts";
 import {
   beginInterruption,
   completeInterruption,
-  isNoticed,
+  isHandled,
   isRunning,
+  isUncaught,
   resetInterruption,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
@@ -79,13 +80,44 @@ async function interrupt(): Promise<void> {
   const { finished, errors } = await drain(performance.now() + graceMs());
   if (!finished) exitNow(130);
   completeInterruption(errors[0]);
-  Deno.unrefTimer(setTimeout(() => void endUnnoticed(), graceMs()));
+  limitInterruption();
 }
 
-/** A program that uses netcl no more, and does not listen, still ends at the first Ctrl+C. */
-async function endUnnoticed(): Promise<void> {
-  if (isSaving()) await savesFinished();
-  if (!isNoticed()) dieBy("SIGINT");
+/** The time at which a program that does not act upon its interrupt ends; infinite while there is none. */
+let end = Infinity;
+let stopTimer = (): void => {};
+
+/** An interrupt is complete: a program that does not act upon it ends after the grace window. */
+export function limitInterruption(): void {
+  liftLimit();
+  const milliseconds = graceMs(), timer = setTimeout(endUnhandled, milliseconds);
+  Deno.unrefTimer(timer);
+  end = performance.now() + milliseconds;
+  stopTimer = () => clearTimeout(timer);
+}
+
+function liftLimit(): void {
+  stopTimer();
+  end = Infinity;
+}
+
+/** For calls that wait: no timer comes in a loop that never awaits. */
+export function obeyLimit(): void {
+  if (performance.now() >= end) endUnhandled();
+}
+
+/** Gives the program the grace window again after each save: another save may follow. */
+function endUnhandled(): void {
+  liftLimit();
+  if (isHandled()) return;
+  if (isSaving()) void savesFinished().then(limitInterruption);
+  else endInterrupted();
+}
+
+/** Ends the program as Ctrl+C does; where it listens to the signal itself, only if an error is uncaught. */
+export function endInterrupted(): void {
+  dieBy("SIGINT");
+  if (isUncaught()) Deno.exit(130);
 }
 
 async function terminate(): Promise<void> {
@@ -155,6 +187,7 @@ export function configureSignals(options: SignalOptions): void {
  */
 export function rearm(): void {
   resetInterruption();
+  liftLimit();
   tellWatchdogRearmed();
   if (active) listenAgain();
 }

@@ -16,7 +16,7 @@ import { exitNow } from "./libc.ts";
 import { hasFired, stopDeadline } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
 import { Pace } from "./pace.ts";
-import { dieBy, expectStaleInterrupt } from "./signals.ts";
+import { dieBy, expectStaleInterrupt, limitInterruption, obeyLimit } from "./signals.ts";
 import { tellWatchdogSeen } from "./watchdog.ts";
 
 /** Waits that last less poll without sleeping, in milliseconds. */
@@ -74,6 +74,7 @@ export function obeySignals(): void {
     drainSync(performance.now() + graceMs());
     dieBy("SIGTERM");
   }
+  obeyLimit();
   if (isDraining()) interruptSync(); // by the listener; another task began this wait
   if (isRunning() && hasFired("SIGINT")) {
     beginInterruption();
@@ -89,5 +90,6 @@ function interruptSync(): never {
   const { finished, errors } = drainSync(performance.now() + graceMs());
   if (!finished) exitNow(130);
   completeInterruption(errors[0]);
+  limitInterruption();
   throw deliver();
 }

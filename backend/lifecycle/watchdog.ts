@@ -8,13 +8,13 @@ import { libcName } from "../../ffi/host/libc.ts";
 import { leaveToWatchdog } from "./busy_limit.ts";
 import { graceMs, handlesSignals } from "./options.ts";
 
-/** What the two threads share. */
+/** Fields shared by the two threads. */
 const fields = {
-  /** Whether this thread has seen the signal and acts upon it. */
+  /** 1 when this thread has seen the signal and acts upon it. */
   seen: 0,
   /** Counts rearms: a signal after one is again a first one. */
   epoch: 1,
-  /** Whether the program ends: then the first signal is enough. */
+  /** 1 when the program ends: then the first signal is enough. */
   ending: 2,
 } as const;
 

@@ -1,6 +1,6 @@
 /** Tells who asks how far the drivers are with compiling kernels: a first run waits for nothing else. */
 
-/** How many kernels had to be compiled since somebody asked, and how many of them are. */
+/** Kernels that had to be compiled since somebody asked, and those of them that are. */
 export interface BuildProgress {
   /** Kernels that no cache held. */
   readonly wanted: number;

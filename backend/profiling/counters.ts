@@ -1,8 +1,8 @@
-/** What the backends have done since the last reset: kernels, bytes, builds. */
+/** Counters of the backends since the last reset: kernels, bytes, builds. */
 
 const counts = { kernels: 0, bytesMoved: 0, programsBuilt: 0, cacheHits: 0 };
 
-/** What was counted since the last reset. */
+/** Counters since the last reset. */
 export type Counts = Readonly<typeof counts>;
 
 /** One launch that reads and writes `bytes`. */

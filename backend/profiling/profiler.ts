@@ -1,5 +1,5 @@
 /**
- * What the program did on its devices: counters, and traces that Perfetto and chrome://tracing open.
+ * Work of a program on its devices: counters, and traces for Perfetto and chrome://tracing.
  *
  * This folder (`profiling/`) imports `memory/` and `ffi/` only. The backends count and trace into it
  * while they launch; a user reads the counters or gets a file.
@@ -49,7 +49,7 @@ function nativeAllocs(): number {
  * ```
  */
 export const profiler: {
-  /** What was counted since the last reset. */
+  /** Counters since the last reset. */
   counters(): ProfilerCounters;
   /** Starts again from zero. */
   reset(): void;
@@ -81,7 +81,7 @@ export const profiler: {
    */
   span(name: string): Disposable;
   /**
-   * What the last trace recorded, added up by name: calls, total, share, mean, least and most, and
+   * Entries of the last trace, added up by name: calls, total, share, mean, least and most, and
    * the bandwidth; kernels first.
    *
    * @param options `limit`: the most rows of kernels, of host calls, of spans. Default: 30.

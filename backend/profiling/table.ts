@@ -1,13 +1,13 @@
-/** What the last trace says, added up by name: for people, as PyTorch's `key_averages`. */
+/** Table of the last trace, added up by name: for people, as PyTorch's `key_averages`. */
 import { COPIES, DEVICE, HOST, lastSlices, type Slice, SPANS } from "./trace.ts";
 
 /** The slices of one name on one lane. Times are microseconds. */
 export interface ProfilerRow {
-  /** What ran. */
+  /** Its name. */
   readonly name: string;
-  /** Where: kernels of the device, copies to it, calls of the host, spans of the user. */
+  /** Its place: kernels of the device, copies to it, calls of the host, spans of the user. */
   readonly lane: "kernel" | "copy" | "host" | "span";
-  /** How often. */
+  /** Count of calls. */
   readonly calls: number;
   /** All calls together. */
   readonly total: number;
@@ -51,7 +51,7 @@ function rowOf(slices: readonly Slice[]): ProfilerRow {
   };
 }
 
-/** How a row is written: the cells of a table. */
+/** Cells of a row in a table. */
 export function cellsOf(row: ProfilerRow, share: number): string[] {
   const { name, lane, calls, total, least, most, bytes } = row;
   return [

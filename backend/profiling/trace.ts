@@ -25,7 +25,7 @@ export interface Slice {
 /** A command whose times on the device are known once its event is complete. */
 export interface DeviceWork {
   readonly name: string;
-  /** Whether it copies bytes of the host, beside the kernels; it has a lane of its own then. */
+  /** True when it copies bytes of the host, beside the kernels; it has a lane of its own then. */
   readonly isCopy?: boolean;
   readonly bytes: number;
   /** The device whose clock `times` are of. */
@@ -108,7 +108,7 @@ class TraceFile implements Trace, Disposable {
     this.#countMemory();
   }
 
-  /** What is allocated on all devices now, as a track of its own. */
+  /** Counts bytes allocated on all devices now, as a track of its own. */
   #countMemory(): void {
     const ts = (performance.now() - this.#origin) * 1000;
     const bytes = registeredMemories().reduce((sum, { stats }) => sum + stats.currentAllocated, 0);

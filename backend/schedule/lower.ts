@@ -7,15 +7,15 @@ import { lowerGroup } from "./fusion/lower_group.ts";
 import { customKernel, specialKernel } from "./fusion/special.ts";
 import type { KernelGraph, Step, ValueBuffer } from "./passes/kernel_graph.ts";
 
-/** What is asked of a graph: its nodes by position, and which of them are results. */
+/** Request to a graph: its nodes by position, and those of them that are results. */
 export interface Request {
   /** All nodes in topological order, with their positions. */
   readonly order: readonly Node[];
-  /** What is asked for now; a node may be there twice. */
+  /** Nodes asked for now; a node may be there twice. */
   readonly wanted: readonly Node[];
-  /** What will be asked for. */
+  /** Nodes that will be asked for. */
   readonly later: readonly Node[];
-  /** How many nodes `wanted` is made from; those behind are for `later` alone. */
+  /** Number of nodes that `wanted` is made from; those behind are for `later` alone. */
   readonly count: number;
 }
 

@@ -12,7 +12,7 @@ export interface PlannedKernel {
 }
 
 /**
- * What to run for a graph. Buffers are the nodes of the graph by position, then temporaries: so it holds
+ * Plan for a graph. Buffers are the graph's nodes by position, then temporaries: so it holds
  * for every graph like it.
  */
 export interface Plan {

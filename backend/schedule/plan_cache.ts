@@ -2,12 +2,12 @@
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
 import type { Node } from "../graph/node.ts";
 import { streamOf } from "../graph/op.ts";
-import type { RandomStream } from "../graph/random_stream.ts";
+import type { RandomStream } from "../graph/scalar.ts";
 import type { Request } from "./lower.ts";
 import type { Plan } from "./memory_plan.ts";
 import { Signature } from "../graph/signature.ts";
 
-/** Where the kernels of a plan find the place of a random node in its sequence. */
+/** Place of a random node in its sequence, for the kernels of a plan. */
 export interface StreamPlace {
   /** The node's position. */
   readonly at: number;
@@ -23,7 +23,7 @@ interface Entry {
   readonly nodes: number;
   /** The next plan with the same hash. */
   next: Entry | null;
-  /** When it was used last. */
+  /** Time of the last use. */
   used: number;
 }
 

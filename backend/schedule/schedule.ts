@@ -35,11 +35,11 @@ import { sharePrepared } from "./passes/share_prepared.ts";
 import { splitProducts } from "./passes/split_k.ts";
 import { splitReductions } from "./passes/split_reduction.ts";
 
-/** What to run, in order, for the nodes that were asked for. */
+/** Plan to run, in order, for the nodes that were asked for. */
 export interface Schedule extends Plan {
   /** The nodes of the graph; positions are places in it. */
   readonly order: readonly Node[];
-  /** What was asked for, and where the node is that has its bytes (a reshape has those of its input). */
+  /** Nodes asked for, and the nodes with their bytes (a reshape has those of its input). */
   readonly results: readonly { readonly node: Node; readonly at: number }[];
   /** The plan that is kept for graphs like this one. */
   readonly remembered: Plan | null;
@@ -51,19 +51,19 @@ export interface Companion {
   readonly with: readonly Node[];
 }
 
-/** How a schedule is made. */
+/** Options of a schedule. */
 export interface ScheduleOptions {
-  /** Where plans of equal graphs are kept, if they are. */
+  /** Cache of plans of equal graphs, if they are kept. */
   readonly cache?: PlanCache | null;
-  /** What the kernels are planned for: by default a host that runs them one by one. */
+  /** Device that kernels are planned for: by default a host that runs them one by one. */
   readonly device?: PlanningDevice;
-  /** What is computed as well, if its partners are. */
+  /** Nodes computed as well, if their partners are. */
   readonly companions?: readonly Companion[];
-  /** What will be asked for: not computed, but what it needs of this schedule is saved. */
+  /** Nodes asked for later: what they need of this schedule is saved. */
   readonly later?: readonly Node[];
 }
 
-/** What stands between lowered kernels and the memory plan, in this order. */
+/** Passes between lowered kernels and the memory plan, in this order. */
 export const passes: readonly Pass[] = [
   orientProducts,
   splitReductions,

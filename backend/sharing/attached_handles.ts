@@ -34,7 +34,7 @@ export interface SharedBuffer {
 /** An argument: a buffer, local memory in bytes, or the bytes of a scalar, vector or struct. */
 export type SharedArg = SharedBuffer | { readonly local: number } | ArrayBufferView;
 
-/** What a worker works with. */
+/** Handles of a worker. */
 export interface SharedHandles {
   /** The device's name. */
   readonly deviceName: string;

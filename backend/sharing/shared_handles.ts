@@ -11,7 +11,7 @@ import type { Buffer, CommandQueue, Context, Kernel } from "../../ffi/mod.ts";
 import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** What a worker gets, beside the device's context and queue. */
+/** Options beside the device's context and queue. */
 export interface ShareOptions {
   /** Buffers by name, or what holds one. */
   readonly buffers?: Readonly<Record<string, Buffer | { readonly buffer: Buffer }>>;
@@ -24,7 +24,7 @@ export interface ShareOptions {
 const named = takes.object("an object, by name");
 const rules: Rules<ShareOptions> = { buffers: named, kernels: named, memory: named };
 
-/** What is shared of a device; a `DeviceHandle` is one. */
+/** Shared part of a device; a `DeviceHandle` is one. */
 export interface ShareableDevice {
   /** The device, as its handle names it. */
   readonly deviceName: string;
@@ -44,13 +44,13 @@ export interface BufferSnapshot {
 
 /** Host memory in a snapshot. */
 export interface MemorySnapshot {
-  /** Where it begins. */
+  /** Address of its start. */
   readonly address: bigint;
   /** Its size in bytes. */
   readonly nbytes: number;
 }
 
-/** What {@linkcode snapshotHandles} returns: plain data for `postMessage`. */
+/** Result of {@linkcode snapshotHandles}: plain data for `postMessage`. */
 export interface HandleSnapshot {
   /** The process whose handles these are. */
   readonly pid: number;
@@ -60,7 +60,7 @@ export interface HandleSnapshot {
   readonly context: bigint;
   /** Its in-order compute queue. */
   readonly queue: bigint;
-  /** Whether the handles may still be used, and how many calls use them now. */
+  /** Validity of the handles, and number of calls that use them now. */
   readonly state: SharedArrayBuffer;
   /** The buffers that are shared. */
   readonly buffers: Readonly<Record<string, BufferSnapshot>>;

@@ -1,10 +1,10 @@
 /**
- * What a data-parallel step costs on n ranks, by simulation: gradients become ready in buckets during
+ * The cost of a data-parallel step on n ranks, by simulation: gradients become ready in buckets during
  * backward, and each bucket passes four stations one after the other, which work on one bucket at a time:
  * copy to the host, reduction on the host's ranks, reduction over the network, copy to the device.
  */
 
-/** What is trained. Times are milliseconds, sizes bytes. */
+/** The model that is trained. Times are milliseconds, sizes bytes. */
 export interface Workload {
   readonly name: string;
   readonly forwardMs: number;
@@ -13,7 +13,7 @@ export interface Workload {
   readonly gradientBytes: number;
 }
 
-/** What connects the ranks. Bandwidths are GB/s (10^9 bytes), latencies microseconds. */
+/** The network between the ranks. Bandwidths are GB/s (10^9 bytes), latencies microseconds. */
 export interface Cluster {
   readonly name: string;
   readonly ranksPerHost: number;
@@ -26,10 +26,10 @@ export interface Cluster {
   readonly latencyUs: number;
 }
 
-/** What a step comes to. */
+/** The cost of a step. */
 export interface StepCost {
   readonly totalMs: number;
-  /** What the step takes longer than on one rank. */
+  /** The time that the step takes longer than on one rank. */
   readonly exposedMs: number;
   /** The share of perfect scaling. */
   readonly efficiency: number;

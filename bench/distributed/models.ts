@@ -1,4 +1,4 @@
-/** What is trained: a batch a device. */
+/** Models that are trained: a batch a device. */
 import { type DeviceHandle, type nn, noGrad, Tensor } from "../../mod.ts";
 import { makeModel } from "../../examples/train/model.ts";
 import { GPT, ResNet } from "../peers/models.ts";

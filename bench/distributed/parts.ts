@@ -1,4 +1,4 @@
-/** What gradients cost on their way, each part by itself: from the device, reduced, to the device. */
+/** The cost of gradients on their way, each part by itself: from the device, reduced, to the device. */
 import { type DeviceHandle, type distributed, Tensor, withDevice } from "../../mod.ts";
 import { backendOf, completedSync } from "../../backend/internal.ts";
 import {

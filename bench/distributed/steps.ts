@@ -1,4 +1,4 @@
-/** How long a step takes, and how long it would take if nobody communicated. */
+/** The time of a step, and the time that it would take if nobody communicated. */
 import {
   compile,
   type DeviceHandle,
@@ -13,13 +13,13 @@ import { backendOf } from "../../backend/internal.ts";
 import type { Model } from "./models.ts";
 import { timelineOf } from "./timeline.ts";
 
-/** What is measured, and where. */
+/** The work that is measured, and its device. */
 export interface Setup {
   readonly model: Model;
   readonly where: distributed.Group | readonly DeviceHandle[];
   readonly steps: number;
   readonly compiled: boolean;
-  /** Whether one more step is traced at the end. */
+  /** True if one more step is traced at the end. */
   readonly traced?: boolean;
 }
 
@@ -29,9 +29,9 @@ export interface Measured {
   readonly stepMs: number;
   /** A step of every device that reduces nothing. */
   readonly computeMs: number;
-  /** What a step takes of the cores' time, also where other programs use them too. */
+  /** The processor time of a step, also where other programs use them too. */
   readonly cpuMs: number;
-  /** What happened when in one step, a line each; empty where none was traced. */
+  /** The events of one step with their times, a line each; empty where none was traced. */
   readonly timeline: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * What happens in one step, and when: the user's spans, copies beside the kernels, and when the device has
+ * The timeline of one step: the user's spans, copies beside the kernels, and when the device has
  * no kernel to run.
  */
 import { profiler } from "../../mod.ts";

@@ -1,7 +1,7 @@
 /** Models as people train them: a GPT, a ResNet, an embedding, attention. The peers have the same. */
 import { type DType, nn, noGrad, Tensor } from "@netcl/netcl";
 
-/** Whether a model computes in single precision, or its products in half precision. */
+/** True if a model computes in single precision, or its products in half precision. */
 export type Precision = "float32" | "float16" | "bfloat16";
 
 /** A value of uniform numbers in [-0.5, 0.5). */

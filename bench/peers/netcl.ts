@@ -4,6 +4,7 @@
  */
 import {
   amp,
+  type BlockFormatName,
   Buffer,
   compile,
   device,
@@ -18,6 +19,9 @@ import {
   setDeterministic,
   Tensor,
 } from "@netcl/netcl";
+import { packedBytes } from "../works.ts";
+import { graphWorks } from "./netcl_graphs.ts";
+import { numberWorks } from "./netcl_numbers.ts";
 import { GPT, type Precision, ResNet, uniform } from "./models.ts";
 import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
 
@@ -294,6 +298,15 @@ function halfMatmul(n: number): Runnable {
   return { run: () => noGrad(() => a.matmul(b).realize().dispose()), sync };
 }
 
+/** A row times a matrix of blocks; of its bytes only scales matter, which are small numbers. */
+function packedProduct(n: number, format: string | undefined): Runnable {
+  const name = format as BlockFormatName, bytes = new Uint8Array(n * n * packedBytes[name]!);
+  for (let k = 0; k < bytes.length; k++) bytes[k] = Math.imul(k, 2654435761) >>> 24 & 0x3b;
+  const blocks = Tensor.fromBlocks(bytes, name), x = uniform([1, n], "float32");
+  const multiply = compile((x: Tensor) => x.matmul(blocks.decodeBlocks(name, [n, n]).transpose()));
+  return { run: () => noGrad(() => multiply(x).realize().dispose()), sync };
+}
+
 const models: Record<string, Maker> = {
   gpt: gpt("float32"),
   "gpt-bfloat16": gpt("bfloat16"),
@@ -302,10 +315,13 @@ const models: Record<string, Maker> = {
   embedding,
   lstm,
   "resnet18-inference": resnet18,
+  ...graphWorks(sync),
+  ...numberWorks(sync),
   "scatter-add": scatterAdd,
   attention: attention("float32"),
   "attention-float16": attention("float16"),
   "matmul-float16": halfMatmul,
+  "packed-product": packedProduct,
 };
 
 using _active = device(handle);

@@ -115,6 +115,40 @@ def adds(times):
     return run
 
 
+def definite(n):
+    a = uniform(n, n)
+    return a @ a.T / n + np.eye(n, dtype=f32)
+
+
+def of(fn, *makers):
+    """A work of a function of inputs that are made of a size."""
+
+    def make(n):
+        inputs = [maker(n) for maker in makers]
+        return lambda: fn(*inputs)
+
+    return make
+
+
+def square(n):
+    return uniform(n, n)
+
+
+def systems(n):
+    return uniform(n, 16, 16) + 8 * np.eye(16, dtype=f32)
+
+
+numbers = {
+    "fft": of(np.fft.fft, uniform),
+    "fft2": of(np.fft.fft2, square),
+    "cholesky": of(np.linalg.cholesky, definite),
+    "solve": of(np.linalg.solve, definite, lambda n: uniform(n, 1)),
+    "qr": of(np.linalg.qr, square),
+    "svd": of(np.linalg.svd, square),
+    "eigh": of(np.linalg.eigh, definite),
+    "solve-16": of(np.linalg.solve, systems, lambda n: uniform(n, 16, 1)),
+}
+
 serve(
     f"NumPy {np.__version__}",
     {
@@ -126,5 +160,6 @@ serve(
         "layernorm": layernorm,
         "mlp": mlp,
         "adds": adds,
+        **numbers,
     },
 )

@@ -1,5 +1,5 @@
 /**
- * What a peer in TypeScript does: it reads requests, `KIND SIZE SAMPLES MILLISECONDS [VARIANT]` a
+ * The loop of a peer in TypeScript: it reads requests, `KIND SIZE SAMPLES MILLISECONDS [VARIANT]` a
  * line, and answers each with a line of JSON, {work, value, unit}: the median seconds of a call, or a
  * count. It keeps what the last request needed, for the next round asks for the same.
  */

@@ -183,7 +183,9 @@ def makers(device, gpu, prepare=lambda model: model):
     return {
         "gpt": gpt(),
         "gpt-bfloat16": gpt(torch.bfloat16),
+        "gpt-float16": gpt(torch.float16),
         "resnet": resnet(),
+        "resnet-bfloat16": resnet(torch.bfloat16),
         "resnet-float16": resnet(torch.float16),
         "embedding": embedding,
         "lstm": lstm,

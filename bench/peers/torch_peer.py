@@ -1,6 +1,7 @@
 """PyTorch: `torch_peer.py gpu` takes the CUDA device, anything else the processor.
 
-`torch_peer.py DEVICE compile` offers the models alone, compiled. With `first KIND SIZE` behind it, prints the
+`torch_peer.py DEVICE compile` offers the models alone, compiled; `torch_peer.py gpu graphs` compiled in the mode
+"reduce-overhead", which replays CUDA graphs. With `first KIND SIZE` behind it, prints the
 seconds of a model's first step, and ends.
 """
 
@@ -16,7 +17,8 @@ import torch_models
 from serve import serve
 from torch import nn
 
-gpu, compiled = sys.argv[1:2] == ["gpu"], "compile" in sys.argv
+gpu, graphs = sys.argv[1:2] == ["gpu"], "graphs" in sys.argv
+compiled = graphs or "compile" in sys.argv
 device = "cuda" if gpu else "cpu"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # float32 is what netcl computes.
@@ -79,7 +81,7 @@ def conv2d_backward(batch):
 
 
 def training(model, *shape):
-    model.to(device)
+    model = prepare(model.to(device))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)
     inputs = uniform(16, *shape)
     labels = torch.randint(0, 10, (16, shape[0]), device=device)
@@ -147,7 +149,16 @@ def wait():
         torch.cuda.synchronize()
 
 
-models = torch_models.makers(device, gpu, torch.compile if compiled else lambda model: model)
+
+
+def prepare(model):
+    """What is called in place of a module: itself, or its compiled form."""
+    if not compiled:
+        return model
+    return torch.compile(model, mode="reduce-overhead") if graphs else torch.compile(model)
+
+
+models = torch_models.makers(device, gpu, prepare)
 if "first" in sys.argv:
     kind, size = sys.argv[-2:]
     start = time.perf_counter()
@@ -156,7 +167,43 @@ if "first" in sys.argv:
     print(time.perf_counter() - start)
     sys.exit()
 
+def definite(n):
+    a = uniform(n, n)
+    return a @ a.T / n + torch.eye(n, device=device)
+
+
+def of(fn, *makers):
+    """A work of a function of inputs that are made of a size."""
+
+    def make(n):
+        inputs = [maker(n) for maker in makers]
+        return without_grad(lambda: fn(*inputs))
+
+    return make
+
+
+def square(n):
+    return uniform(n, n)
+
+
+def systems(n):
+    return uniform(n, 16, 16) + 8 * torch.eye(16, device=device)
+
+
+L = torch.linalg
+numbers = {
+    "fft": of(torch.fft.fft, uniform),
+    "fft2": of(torch.fft.fft2, square),
+    "cholesky": of(L.cholesky, definite),
+    "solve": of(L.solve, definite, lambda n: uniform(n, 1)),
+    "qr": of(L.qr, square),
+    "svd": of(L.svd, square),
+    "eigh": of(L.eigh, definite),
+    "solve-16": of(L.solve, systems, lambda n: uniform(n, 16, 1)),
+}
+
 works = {
+    **numbers,
     "matmul": matmul,
     "chain": chain,
     "gelu": gelu,
@@ -171,10 +218,10 @@ works = {
     "upload": upload,
 }
 serve(
-    f"PyTorch {torch.__version__}{' compiled' if compiled else ''} on "
+    f"PyTorch {torch.__version__}{' with CUDA graphs' if graphs else ' compiled' if compiled else ''} on "
     + (torch.cuda.get_device_name() if gpu else "the processor"),
     {
-        **({} if compiled else works),
+        **({"mlp": mlp, "cnn": cnn} if compiled else works),
         **models,
         **{f"first-{kind}": first_step(kind) for kind in ("gpt", "resnet", "lstm")},
     },

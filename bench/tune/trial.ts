@@ -170,7 +170,7 @@ function launchContext({ device }: OpenCLBackend): LaunchContext {
   };
 }
 
-/** Whether values are those wanted, but for the last digits. */
+/** True if values are those wanted, but for the last digits. */
 export function isNear(values: Float32Array, wanted: Float32Array): boolean {
   const largest = wanted.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   return values.every((value, k) => Math.abs(value - wanted[k]!) <= SLACK * largest);

@@ -7,7 +7,7 @@ import { candidateParts, candidateTiles, currentTile, tileText } from "./candida
 import { median, Trial } from "./trial.ts";
 import type { ContractionWork } from "./works.ts";
 
-/** How long to look, and what counts as better. */
+/** The time of a search, and the least gain that counts. */
 export interface TuneOptions {
   /** For one contraction; what is compiled comes on top. */
   readonly seconds: number;
@@ -15,7 +15,7 @@ export interface TuneOptions {
   readonly gain: number;
 }
 
-/** What was found for one shape. */
+/** The result for one shape. */
 export interface Finding {
   readonly work: ContractionWork;
   /** The default and the fastest, in words. */
@@ -23,7 +23,7 @@ export interface Finding {
   readonly best: string;
   /** Milliseconds of a call of each. */
   readonly times: readonly [first: number, best: number];
-  /** What is stored: an empty entry where the default is as fast. */
+  /** The stored entry: an empty one where the default is as fast. */
   readonly found: Tuned;
   readonly isBetter: boolean;
 }
@@ -34,7 +34,7 @@ interface Duel {
   readonly times: readonly [first: number, best: number];
 }
 
-/** Who takes so much longer than the best is out. */
+/** Factor of the best time beyond which a candidate is out. */
 const STILL_IN = 1.2;
 const MIN_ROUNDS = 3, MAX_ROUNDS = 9, DUEL_ROUNDS = 9;
 
@@ -72,7 +72,7 @@ export async function* tuneContraction(
   yield await compare(backend, part, ways, { tile: undefined }, options);
 }
 
-/** What one launch computes of a contraction that is divided in parts. */
+/** The part that one launch computes of a contraction that is divided in parts. */
 function partOf(work: ContractionWork, parts: number, target: Target): ContractionWork {
   const split = parts > 1 ? splitK(work.kernel, parts) : null;
   const shape = split && contractionMatch(split.partial, target).plan.shape;
@@ -142,7 +142,7 @@ async function fastest(trial: Trial, seconds: number): Promise<Duel> {
   return { rival, times: [median(duel[0]), median(duel[1])] };
 }
 
-/** How many calls last so many milliseconds; a single one is mostly waiting for its end. */
+/** The number of calls that last so many milliseconds; a single one is mostly waiting for its end. */
 async function callsIn(trial: Trial, milliseconds: number): Promise<number> {
   const single = await trial.time(0, 1);
   const several = await trial.time(0, Math.ceil(milliseconds / 4 / single));

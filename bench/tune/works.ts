@@ -1,4 +1,4 @@
-/** What is tuned: contractions as tensors make them, by name. */
+/** The works that are tuned: contractions as tensors make them, by name. */
 import type { PlanningDevice } from "../../backend/kernel/template.ts";
 import { schedule } from "../../backend/internal.ts";
 import { contractionMatch } from "../../backend/opencl/templates/generate.ts";
@@ -30,14 +30,14 @@ export interface ContractionWork {
   readonly outputs: readonly Operand[];
 }
 
-/** How each kind of work is written on the command line. */
+/** Forms of each kind of work on the command line. */
 export const kinds = {
   matmul: { form: /^(?:\d+x){2,3}\d+$/, usage: "[BATCHx]MxKxN", make: matmul },
   linear: { form: /^\d+x\d+x\d+$/, usage: "BATCHxINxOUT", make: linear },
   conv: { form: /^(?:\d+x){3}\d+,\d+,\d+$/, usage: "NxCxHxW,FILTERS,SIZE", make: conv },
 } as const;
 
-/** What is tuned where nothing is named: powers of two, products of unlike sides, a few layers. */
+/** The works that are tuned where nothing is named: powers of two, products of unlike sides, a few layers. */
 export const defaultWorks: readonly TuneWork[] = [
   ...[64, 128, 256, 512, 1024, 2048].map((n) => work("matmul", `${n}x${n}x${n}`)),
   ...["16x64x64x64", "8x256x256x256", "12x128x64x128"].map((size) => work("matmul", size)),

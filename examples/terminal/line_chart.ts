@@ -5,25 +5,25 @@ export type Point = readonly [x: number, y: number];
 export interface Line {
   /** From left to right. */
   readonly points: readonly Point[];
-  /** What it is called below the chart, if it is not alone. */
+  /** Its name below the chart, if it is not alone. */
   readonly name?: string;
   /** The number of a terminal's colour, such as 34 for blue. */
   readonly colour: number;
 }
 
-/** What a chart is of. */
+/** The values of a chart, and its look. */
 export interface Chart {
   readonly title: string;
   /** Those later in the list are drawn over the earlier ones. */
   readonly lines: readonly Line[];
-  /** Where the left and the right end are. */
+  /** Positions of the left and the right end. */
   readonly from: number;
   readonly until: number;
   /** In characters, all in all. */
   readonly width: number;
   /** Rows of the picture itself. */
   readonly height: number;
-  /** Whether equal ratios are equally high, as suits a loss. */
+  /** True if equal ratios are equally high, as suits a loss. */
   readonly isLogarithmic?: boolean;
 }
 
@@ -87,7 +87,7 @@ function legend(lines: readonly Line[]): string {
   return names.length === 0 ? "" : `${" ".repeat(LABEL + 2)}${names.join("   ")}`;
 }
 
-/** What fits beside the chart: three digits, or fewer with an exponent. */
+/** A number that fits beside the chart: three digits, or fewer with an exponent. */
 function short(value: number): string {
   const size = Math.abs(value);
   const isPlain = size === 0 || size >= 1e-3 && size < 1e4;

@@ -1,14 +1,14 @@
-/** What writes bytes somewhere, such as `Deno.stdout`. */
+/** A writer of bytes, such as `Deno.stdout`. */
 export interface Output {
   writeSync(bytes: Uint8Array): number;
 }
 
-/** Where a screen writes, and what it may do there. */
+/** The terminal or file that a screen writes to, and its powers. */
 export interface ScreenOptions {
   readonly output?: Output;
-  /** Whether lines can be rewritten in place. */
+  /** True where lines can be rewritten in place. */
   readonly isLive?: boolean;
-  /** How wide a line may be: a longer one would wrap. */
+  /** The width of a line: a longer one would wrap. */
   readonly columns?: () => number;
 }
 
@@ -22,7 +22,7 @@ const colours = /\x1b\[[0-9;]*m/g;
  * written: what stays must tell enough.
  */
 export class LiveScreen {
-  /** Whether the block is shown. */
+  /** True while the block is shown. */
   readonly isLive: boolean;
   readonly #output: Output;
   readonly #columns: () => number;
@@ -30,9 +30,9 @@ export class LiveScreen {
   #status = "";
   /** Lines of the block that stand on the terminal now. */
   #drawn = 0;
-  /** Whether streamed text stands before the cursor. */
+  /** True while streamed text stands before the cursor. */
   #isWithinLine = false;
-  /** Whether nobody reads any more. */
+  /** True once nobody reads any more. */
   #isLeft = false;
 
   constructor(
@@ -82,7 +82,7 @@ export class LiveScreen {
     this.#drawn = 0;
   }
 
-  /** What takes the block off the terminal. */
+  /** Escape sequence that takes the block off the terminal. */
   #erased(): string {
     if (this.#drawn === 0) return "";
     const up = this.#drawn > 1 ? `\x1b[${this.#drawn - 1}A` : "";
@@ -99,7 +99,7 @@ export class LiveScreen {
     if (text !== "") this.#write(text);
   }
 
-  /** Who reads may leave, as `head` does: then nothing is written any more, as console.log does it. */
+  /** Readers may leave, as `head` does: then nothing is written any more, as console.log does it. */
   #write(text: string): void {
     const bytes = new TextEncoder().encode(text);
     try {
@@ -117,7 +117,7 @@ export class LiveScreen {
 export const screen: LiveScreen = new LiveScreen();
 
 /**
- * Whether lines can be rewritten in place where a program writes.
+ * True if lines can be rewritten in place where a program writes.
  *
  * @param isTerminal Whether it writes to a terminal.
  * @param env The environment, as far as it may be read.

@@ -1,25 +1,48 @@
 import { beside, drawChart, type Line, type Point } from "./line_chart.ts";
 import { type LiveScreen, screen as programs } from "./live_screen.ts";
 
-/** What is trained, for how long. */
+/** The training that is shown: its name and length. */
 export interface Plan {
   /** All steps. */
   readonly steps: number;
   /** After so many of them the model is looked at: an epoch. */
   readonly stepsPerRound: number;
-  /** What a round is called. Default: "epoch". */
+  /** The name of a round. Default: "epoch". */
   readonly round?: string;
-  /** What is counted, such as "samples". */
+  /** The unit that is counted, such as "samples". */
   readonly unit: string;
-  /** Whether equal ratios of losses are equally high. Default: true. */
+  /** True if equal ratios of losses are equally high. Default: true. */
   readonly isLogarithmic?: boolean;
 }
 
-/** What the model does with data that it does not learn from. */
+/** Scores of the model for data that it does not learn from. */
 export interface Unseen {
   readonly loss?: number;
   /** The share that it gets right. */
   readonly accuracy?: number;
+}
+
+/** A step of a training loop, as far as it is shown. */
+export interface ShownStep {
+  readonly loss: number;
+  /** The number of samples, or of whatever is counted. */
+  readonly count: number;
+  /** After the last step of a round, the scores for unseen data. */
+  readonly unseen?: Unseen;
+}
+
+/** Shows the steps of a training loop as they are made, and passes them on. */
+export async function* shown<S extends ShownStep>(
+  steps: AsyncIterable<S>,
+  plan: Plan,
+): AsyncGenerator<S> {
+  const progress = new Progress(plan);
+  for await (const step of steps) {
+    progress.step(step.loss, step.count);
+    if (step.unseen) progress.endRound(step.unseen);
+    yield step;
+  }
+  progress.end();
 }
 
 /** Milliseconds between two pictures: ten a second are as fast as anyone reads. */
@@ -49,11 +72,6 @@ export class Progress {
   constructor(plan: Plan, screen: LiveScreen = programs) {
     this.#plan = plan;
     this.#screen = screen;
-  }
-
-  /** The round that is going on, from 1. */
-  get round(): number {
-    return Math.floor(this.#done / this.#plan.stepsPerRound) + 1;
   }
 
   /**

@@ -21,7 +21,7 @@ polyline { fill: none; stroke-linejoin: round } .axis { stroke: #6b7280 } .grid 
 
 type Point = readonly [x: number, y: number];
 
-/** What a model does with unseen samples after an epoch. */
+/** Scores of a model for unseen samples after an epoch. */
 export interface Unseen {
   readonly loss: number;
   /** The share that it gets right. */
@@ -90,7 +90,7 @@ export function drawLossCurve(
   ].join("\n");
 }
 
-/** What the lines are, from the right end of the picture's head. */
+/** The legend of the lines, from the right end of the picture's head. */
 function legend(hasUnseen: boolean): string[] {
   const names: [kind: string, name: string, width: number][] = [
     ["step", "each step", 100],
@@ -173,7 +173,7 @@ function epochMarks(epochs: number): number[] {
   return Array.from({ length: count }, (_, i) => (i + 1) * step);
 }
 
-/** What would lie closer than half a pixel is drawn as its extremes. */
+/** Draws what would lie closer than half a pixel as its extremes. */
 function thinned(points: Point[]): Point[] {
   const bucket = Math.ceil(points.length / (WIDTH * 2));
   if (bucket < 2) return points;

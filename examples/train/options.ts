@@ -2,7 +2,7 @@ import { common, helpOf, optionsWith, parseFlags } from "../flags.ts";
 
 export { UsageError } from "../flags.ts";
 
-/** What the user asked for. */
+/** The choices of the user. */
 export interface Options {
   device: string;
   dataset: "digits" | "mnist" | "fashion";
@@ -17,7 +17,7 @@ export interface Options {
 
 const { device, seed } = common;
 
-/** What the programs that learn to classify take. */
+/** Flags of the programs that learn to classify. */
 export const flags = {
   device,
   ...optionsWith({
@@ -58,11 +58,11 @@ export function optionsOf(values: { readonly [name in keyof typeof flags]: strin
   };
 }
 
-/** What the example does. */
+/** The work of the example. */
 export const about =
   "Trains an image classifier and says how well it reads images that it has not seen.";
 
-/** What --help prints. */
+/** The text that --help prints. */
 export function helpText(file = "examples/train.ts", what = about): string {
   return helpOf(what, file, flags);
 }

@@ -15,7 +15,7 @@ export class Corpus {
     this.ids = Tensor.fromHost(this.encode(text)).realize();
   }
 
-  /** How many characters the text has. */
+  /** The number of characters of the text. */
   get length(): number {
     return this.ids.size;
   }

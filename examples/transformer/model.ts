@@ -1,16 +1,16 @@
 import { nn, Tensor } from "@netcl/netcl";
 
-/** How large a model is. */
+/** The size of a model. */
 export interface Size {
-  /** How many different characters there are. */
+  /** The number of different characters. */
   readonly characters: number;
-  /** How far back it sees, in characters. */
+  /** Characters that it sees behind it. */
   readonly context: number;
   /** The length of the vector of a position. */
   readonly width: number;
   readonly heads: number;
   readonly layers: number;
-  /** How likely a feature is dropped while it learns. */
+  /** The chance that a feature is dropped while it learns. */
   readonly dropout: number;
 }
 

@@ -1,4 +1,4 @@
-/** How images are laid out. */
+/** The layout of images. */
 export interface Layout {
   /** Pixels a side of each image. */
   readonly size: number;

@@ -24,9 +24,9 @@ interface Deferred {
 
 /** The queues that were not given back, each with its context. */
 const queues = new Map<QueueHandle, ContextHandle>();
-/** How many pieces of such memory a context has; queues need leave no marker where there is none. */
+/** The number of pieces of such memory in a context; without any, queues need leave no marker. */
 const users = new Map<ContextHandle, number>();
-/** What queues that were given back had been told to do. */
+/** Unfinished work of queues that were given back. */
 const leftovers = new Map<ContextHandle, EventHandle[]>();
 let deferred: Deferred[] = [];
 

@@ -1,23 +1,23 @@
 /**
- * What events and memory objects need of a queue: so that they know no queue, which knows them.
+ * The part of a queue that events and memory objects need; they do not import queues.
  *
  * @module
  */
 import type { Handle } from "../symbols/types.ts";
 
-/** What an event needs of its queue. */
+/** The part of a queue that an event needs. */
 export interface Flushable {
-  /** Whether it was released, which sent what was enqueued before to the device. */
+  /** True when it was released, which sent what was enqueued before to the device. */
   readonly released: boolean;
   /** Sends everything that was enqueued to the device. */
   flush(): void;
 }
 
-/** What is left of a command, as transfers and wait lists know it; `Event` is one. */
+/** A command as transfers and wait lists know it; `Event` is one. */
 export interface Completion {
   /** The raw handle. */
   readonly unsafeHandle: Handle<"Event">;
-  /** Whether it was given back. */
+  /** True when it was given back. */
   readonly released: boolean;
   /** Waits and blocks the thread. */
   waitSync(): void;
@@ -25,7 +25,7 @@ export interface Completion {
   release(): void;
 }
 
-/** What commands are enqueued on; `CommandQueue` is one. */
+/** A target of commands; `CommandQueue` is one. */
 export interface EnqueueTarget extends Flushable {
   /** The raw handle; who asks for it enqueues something. */
   readonly unsafeHandle: Handle<"CommandQueue">;

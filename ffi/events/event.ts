@@ -23,13 +23,13 @@ import { executionStatus, waitForEvent, waitForEventSync, waitInDriver } from ".
 
 /** Time stamps of a command in nanoseconds of the device's clock. */
 export interface EventProfile {
-  /** When the host enqueued it. */
+  /** Time at which the host enqueued it. */
   readonly queued: number;
-  /** When the host submitted it. */
+  /** Time at which the host submitted it. */
   readonly submitted: number;
-  /** When it began. */
+  /** Time at which it began. */
   readonly started: number;
-  /** When it ended. */
+  /** Time at which it ended. */
   readonly ended: number;
 }
 
@@ -122,7 +122,7 @@ export class Event extends OpenCLObject<"Event"> {
   }
 
   /**
-   * How far the command is.
+   * The state of the command.
    *
    * @throws {CommandFailedError} If it failed, with the code that it failed with.
    * @throws {OpenCLError} If the driver does not tell.
@@ -136,7 +136,7 @@ export class Event extends OpenCLObject<"Event"> {
     return states[status]!;
   }
 
-  /** What kind of command it was, as in `"NDRANGE_KERNEL"`. */
+  /** The kind of command, as in `"NDRANGE_KERNEL"`. */
   get command(): string {
     const handle = this.unsafeHandle;
     const code = readers.u32(
@@ -158,7 +158,7 @@ export class Event extends OpenCLObject<"Event"> {
     };
   }
 
-  /** How long it ran on the device, in milliseconds; needs a queue with `{ profiling: true }`. */
+  /** Milliseconds that it ran on the device; needs a queue with `{ profiling: true }`. */
   get durationMs(): number {
     return (this.#time(ProfilingInfo.END) - this.#time(ProfilingInfo.START)) / 1e6;
   }

@@ -9,7 +9,7 @@ import { requireValue } from "../host/options.ts";
 import { requireObject } from "../objects/object.ts";
 import type { Completion } from "./enqueue_target.ts";
 
-/** Where enqueue functions put the event that they make. */
+/** Scratch for the event that an enqueue function makes. */
 export const eventOut = new BigUint64Array(1);
 
 let events = new BigUint64Array(16);

@@ -23,7 +23,7 @@ import { runAll } from "../host/run_all.ts";
 import type { Handle } from "../symbols/types.ts";
 import { executionStatus, hasWaitPolicy } from "./waiting.ts";
 
-/** What a transfer can be told of the bytes; see `CopyOptions`. */
+/** Options about the bytes of a transfer; see `CopyOptions`. */
 interface TransferMode {
   readonly blocking?: boolean;
   readonly noCopy?: boolean;
@@ -34,9 +34,9 @@ interface Transfer {
   readonly event: Handle<"Event">;
   /** The event of the caller, whose wait throws the transfer's error. */
   readonly owner: Completion;
-  /** What the driver reads or writes: only held. */
+  /** Memory that the driver reads or writes: only held. */
   readonly memory: ArrayBufferView;
-  /** What is left to do when it is complete. */
+  /** Called when it is complete. */
   readonly finish: (() => void) | null;
 }
 
@@ -55,7 +55,7 @@ export class TransferList {
   #transfers: Transfer[] = [];
   /** Errors of transfers whose event was released: the next wait for the queue throws them. */
   readonly #failures: unknown[] = [];
-  /** Why the driver did not answer when it was asked last. */
+  /** The reason why the driver did not answer when it was asked last. */
   #silence: unknown = null;
 
   constructor(inOrder: boolean) {
@@ -214,7 +214,7 @@ export function download<E extends Completion>(
 }
 
 /**
- * Whether the driver may be given the bytes themselves: the caller allows it, and they stay until it
+ * True when the driver may be given the bytes themselves: the caller allows it, and they stay until it
  * is done.
  */
 export function mayUseDirectly(bytes: Uint8Array, blocking: boolean, noCopy: boolean): boolean {
@@ -233,7 +233,7 @@ function copyOf(bytes: Uint8Array): Uint8Array {
   return copy;
 }
 
-/** Whether the call itself waits: nothing, not even the end of the worker, comes between. */
+/** True when the call itself waits: nothing, not even the end of the worker, comes between. */
 function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean {
   return blocking && finish === null && !hasWaitPolicy();
 }

@@ -1,5 +1,5 @@
 /**
- * How this library waits for the device, and the one place where a layer above can take part.
+ * Waits for the device, and the one place where a layer above can take part.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { holdDuring } from "../library/hold.ts";
 import type { Handle } from "../symbols/types.ts";
 
 /**
- * What a layer above adds to every wait, so that Ctrl+C can end one. Without a policy a synchronous
+ * A policy that a layer above adds to every wait, so that Ctrl+C can end one. Without it a synchronous
  * wait blocks in the driver, where no signal handler of JavaScript runs.
  */
 export interface WaitPolicy {
@@ -38,7 +38,7 @@ export function setWaitPolicy(next: WaitPolicy | null): WaitPolicy | null {
   return former;
 }
 
-/** Whether synchronous waits have to go through {@linkcode waitForEventSync}. */
+/** True when synchronous waits have to go through {@linkcode waitForEventSync}. */
 export function hasWaitPolicy(): boolean {
   return policy !== null;
 }
@@ -81,7 +81,7 @@ function checkWait(status: number, event: Handle<"Event">): void {
 const maxWaitingThreads = 16;
 let waitingThreads = 0;
 
-/** How many threads stand in clWaitForEvents: a wait that was given up goes on there. */
+/** The number of threads in clWaitForEvents: a wait that was given up goes on there. */
 export function waitsInFlight(): number {
   return waitingThreads;
 }

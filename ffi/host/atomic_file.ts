@@ -12,10 +12,10 @@ import * as takes from "./option_rules.ts";
 import type { Rule } from "./option_rules.ts";
 import { checkOptions, requireValue, type Rules } from "./options.ts";
 
-/** How a file is saved. */
+/** Options of a save. */
 export interface SaveOptions {
   /**
-   * Whether it waits until the disk has it, so that a power cut leaves the former file or this one.
+   * True to wait until the disk has it, so that a power cut leaves the former file or this one.
    * Default: true.
    */
   readonly durable?: boolean;
@@ -62,7 +62,7 @@ export async function savesFinished(): Promise<void> {
   await Promise.allSettled(running);
 }
 
-/** Whether a save is under way. */
+/** True when a save is under way. */
 export function isSaving(): boolean {
   return running.size > 0;
 }

@@ -4,13 +4,13 @@
  * @module
  */
 
-/** What one variable does. */
+/** One variable. */
 export interface EnvironmentVariable {
-  /** What it may hold. */
+  /** Values that it may hold. */
   readonly values: string;
-  /** What holds when it is unset. */
+  /** The value when it is unset. */
   readonly default: string;
-  /** What it decides. */
+  /** The decision that it makes. */
   readonly description: string;
 }
 
@@ -79,7 +79,7 @@ export const environmentVariables = {
   NETCL_BUILD_PROCESSES: {
     values: "a number, 0 for none",
     default: "up to 8, by the work",
-    description: "How many processes help to build kernels for NVIDIA's driver",
+    description: "How many processes help to build kernels; for PoCL it is one",
   },
   NETCL_SIGNALS: {
     values: "0, 1",

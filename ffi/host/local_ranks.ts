@@ -18,12 +18,12 @@ const sizeVariables = [
   "MV2_COMM_WORLD_LOCAL_SIZE",
 ];
 
-/** Which of them this process is, from 0; null where nobody says, or the permission is missing. */
+/** The number of this process among them, from 0; null where it is not known or not permitted. */
 export function localRank(): number | null {
   return firstNumber(rankVariables);
 }
 
-/** How many there are; null where nobody says, or the permission is missing. */
+/** Their number; null where nobody says, or the permission is missing. */
 export function localSize(): number | null {
   return firstNumber(sizeVariables);
 }

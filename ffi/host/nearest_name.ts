@@ -37,7 +37,7 @@ function difference(a: string, b: string): number {
   return editDistance(a, b) / long.length;
 }
 
-/** How many letters to insert, delete or replace (V. Levenshtein, 1966). */
+/** The number of letters to insert, delete or replace (V. Levenshtein, 1966). */
 function editDistance(a: string, b: string): number {
   let former = Array.from({ length: b.length + 1 }, (_, k) => k);
   for (let i = 1; i <= a.length; i++) {

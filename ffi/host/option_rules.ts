@@ -1,14 +1,14 @@
 /**
- * What the values of options may be: `{ offset: takes.whole, wait: takes.list }`.
+ * Rules for the values of options: `{ offset: takes.whole, wait: takes.list }`.
  *
  * @module
  */
 
-/** What the value of an option must be. */
+/** A rule for the value of an option. */
 export interface Rule {
   /** In words: "pass ..." is said where the value is not. */
   readonly takes: string;
-  /** Whether it is. */
+  /** True when the value keeps to it. */
   readonly accepts: (value: unknown) => boolean;
 }
 
@@ -77,7 +77,7 @@ export const flags: Rule = {
 /** Any whole number. */
 export const integer: Rule = numeric("a whole number", Number.isSafeInteger);
 
-/** Where a file lies. */
+/** A path of a file. */
 export const path: Rule = {
   takes: "a path, or a URL that begins with file:",
   accepts: (value) =>
@@ -116,9 +116,12 @@ export const arrayView: Rule = {
   accepts: (value) => ArrayBuffer.isView(value),
 };
 
-/** An object of a kind that the reader of the option looks into. */
+/** An object of a kind that the reader of the option looks into; a Promise of one is none yet. */
 export function object(takes: string): Rule {
-  return { takes, accepts: (value) => typeof value === "object" && value !== null };
+  return {
+    takes,
+    accepts: (value) => typeof value === "object" && value !== null && !(value instanceof Promise),
+  };
 }
 
 /** One of a few words. */
@@ -130,7 +133,7 @@ export function oneOf(...words: string[]): Rule {
   };
 }
 
-/** What a rule takes, or null. */
+/** The words of a rule, or null. */
 export function orNull(rule: Rule): Rule {
   return {
     takes: `${rule.takes}, or null`,

@@ -126,6 +126,7 @@ export function shown(value: unknown): string {
   if (typeof value === "function") return "a function";
   if (typeof value !== "object" || value === null) return String(value);
   if (Array.isArray(value)) return `[${value.map(shown).join(", ")}]`.slice(0, 80);
+  if (value instanceof Promise) return "a Promise (await it)";
   const { name } = value.constructor ?? {};
   if (name === undefined || name === "Object") return `{ ${Object.keys(value).join(", ")} }`;
   return `a ${name}`;

@@ -12,7 +12,7 @@ const FILE_NAME = /^\.netcl-[0-9a-f]{16}\.part$/;
 
 /** A new file beside the one that it will replace. */
 export class PartialFile {
-  /** Where it is meanwhile. */
+  /** Its path meanwhile. */
   readonly path: string;
   readonly #file: Deno.FsFile;
   readonly #head: Uint8Array = new Uint8Array(FILE_MARKER.length);
@@ -129,7 +129,7 @@ function lockWhereKnown(file: Deno.FsFile): void {
   }
 }
 
-/** Whether the operating system refused something. */
+/** True when the operating system refused something. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "code" in error && typeof error.code === "string";
 }
@@ -142,7 +142,7 @@ function writeFully(file: Deno.FsFile, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
 }
 
-/** What an access to a file gives; undefined where it is not there: other processes rename and remove, too. */
+/** The result of an access to a file; undefined where another process removed it meanwhile. */
 export function ifThere<T>(access: () => T): T | undefined {
   try {
     return access();

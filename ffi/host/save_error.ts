@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What helps, by the operating system's name of the error; `%` is the path. */
+/** Remedies by the operating system's name of the error; `%` is the path. */
 const remedies: { readonly [code: string]: string } = {
   ENOENT: "make its folder first, as with Deno.mkdir(folder, { recursive: true })",
   ENOTDIR: "a part of the path is a file; choose another path",

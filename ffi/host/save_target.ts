@@ -1,12 +1,12 @@
 /**
- * Where a save ends up: the file behind a link, a device, a file that may not be replaced.
+ * The target of a save: the file behind a link, a device, a file that may not be replaced.
  *
  * @module
  */
 import { dirname, isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** What is at a path that is to be written. */
+/** The kind of a path that is to be written. */
 export type SaveTarget =
   /** A regular file, or nothing yet: another file takes its place when it is complete. */
   | { readonly kind: "replace"; readonly path: string; readonly former: Deno.FileInfo | null }

@@ -39,7 +39,7 @@ export type KernelArg =
   | number
   | bigint;
 
-/** What an argument takes; unknown where a binary carries no info about arguments. */
+/** The kind of an argument; unknown where a binary carries no info about arguments. */
 type ArgumentKind = "value" | "local" | "object" | "unknown";
 
 const addressSpaces = ["global", "local", "constant", "private"] as const;
@@ -49,13 +49,13 @@ const handleOut = new BigUint64Array(1);
 export class Kernel extends OpenCLObject<"Kernel"> {
   /** Its name. */
   readonly name: string;
-  /** How many arguments it declares. */
+  /** The number of declared arguments. */
   readonly numArgs: number;
   readonly #encoders: (ArgumentEncoder | undefined)[] = [];
   readonly #kinds: (ArgumentKind | undefined)[] = [];
   // OpenCL does not retain what an argument refers to, so the collector must not release it.
   readonly #referred: OpenCLObject<string>[] = [];
-  /** When all arguments were last known to be live, by the count of releases. */
+  /** The time at which all arguments were last known to be live, by the count of releases. */
   #checkedAt = -1;
 
   /** Takes over one reference to a kernel. Programs make kernels. */
@@ -185,7 +185,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     return this.#referred.filter((object) => object !== undefined);
   }
 
-  /** What is declared about an argument; programs built by this library keep it. */
+  /** The declaration of an argument; programs built by this library keep it. */
   argument(index: number): ArgumentInfo {
     const { NAME, TYPE_NAME, ADDRESS_QUALIFIER } = KernelArgInfo;
     const kernel = this.unsafeHandle;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-/** What a kernel declares about one argument. */
+/** The declaration of one argument of a kernel. */
 export interface ArgumentInfo {
   /** Its name. */
   readonly name: string;
@@ -69,7 +69,7 @@ const encoders: { readonly [type: string]: ArgumentEncoder } = {
   ulong: long(new BigUint64Array(scratch, 0, 1), 0n, 2n ** 64n - 1n),
 };
 
-/** How numbers become that argument. Drivers write `unsigned int` as well as `uint`. */
+/** Conversion of numbers to that argument. Drivers write `unsigned int` as well as `uint`. */
 export function encoderOf(info: ArgumentInfo, index: number, kernel: string): ArgumentEncoder {
   const type = info.typeName.replace(/^(?:const\s+)?unsigned\s+/, "u").replace(/^const\s+/, "");
   const encoder = encoders[type];

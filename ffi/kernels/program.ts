@@ -187,7 +187,7 @@ export class Program extends OpenCLObject<"Program"> {
   }
 
   /**
-   * What {@linkcode Program.build} tells the driver: for who builds it through its handle in another
+   * Options as {@linkcode Program.build} passes them: for who builds it through its handle in another
    * thread, with the same result.
    */
   buildOptions(options = ""): string {
@@ -286,7 +286,7 @@ export class Program extends OpenCLObject<"Program"> {
       .map((handle) => this.context.deviceOf(handle as Handle<"Device">));
   }
 
-  /** What the compiler said on a device; empty if it had nothing to say. */
+  /** The compiler's log on a device; may be empty. */
   log(device: Device): string {
     Device.require("read a build log", device);
     const program = this.unsafeHandle;

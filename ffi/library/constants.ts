@@ -116,7 +116,7 @@ export const Bool = {
   NON_BLOCKING: 0,
 } as const;
 
-/** What clGetPlatformInfo can be asked. */
+/** Properties that clGetPlatformInfo can be asked for. */
 export const PlatformInfo = {
   PROFILE: 0x900,
   VERSION: 0x901,
@@ -138,7 +138,7 @@ export const DeviceType = {
   ALL: 0xFFFFFFFFn,
 } as const;
 
-/** What clGetDeviceInfo can be asked. */
+/** Properties that clGetDeviceInfo can be asked for. */
 export const DeviceInfo = {
   TYPE: 0x1000,
   VENDOR_ID: 0x1001,
@@ -277,7 +277,7 @@ export const LocalMemType = {
   GLOBAL: 0x2,
 } as const;
 
-/** What a device can execute, a bit field. */
+/** Abilities of a device to execute, a bit field. */
 export const ExecCapabilities = {
   KERNEL: 1n,
   NATIVE_KERNEL: 2n,
@@ -291,7 +291,7 @@ export const QueueProperties = {
   ON_DEVICE_DEFAULT: 8n,
 } as const;
 
-/** What clGetContextInfo can be asked. */
+/** Properties that clGetContextInfo can be asked for. */
 export const ContextInfo = {
   REFERENCE_COUNT: 0x1080,
   DEVICES: 0x1081,
@@ -331,7 +331,7 @@ export const SvmCapabilities = {
   ATOMICS: 8n,
 } as const;
 
-/** What clGetCommandQueueInfo can be asked; SIZE is also a property key. */
+/** Properties that clGetCommandQueueInfo can be asked for; SIZE is also a property key. */
 export const QueueInfo = {
   CONTEXT: 0x1090,
   DEVICE: 0x1091,
@@ -342,7 +342,7 @@ export const QueueInfo = {
   PROPERTIES_ARRAY: 0x1098,
 } as const;
 
-/** How a memory object is used and where it lies, a bit field. */
+/** Use and place of a memory object, a bit field. */
 export const MemFlags = {
   READ_WRITE: 1n,
   WRITE_ONLY: 2n,
@@ -358,7 +358,7 @@ export const MemFlags = {
   KERNEL_READ_AND_WRITE: 4096n,
 } as const;
 
-/** How memory objects migrate, a bit field. */
+/** Ways to migrate memory objects, a bit field. */
 export const MigrationFlags = {
   HOST: 1n,
   CONTENT_UNDEFINED: 2n,
@@ -421,7 +421,7 @@ export const MemObjectType = {
   PIPE: 0x10F7,
 } as const;
 
-/** What clGetMemObjectInfo can be asked. */
+/** Properties that clGetMemObjectInfo can be asked for. */
 export const MemInfo = {
   TYPE: 0x1100,
   FLAGS: 0x1101,
@@ -436,7 +436,7 @@ export const MemInfo = {
   PROPERTIES: 0x110A,
 } as const;
 
-/** What clGetImageInfo can be asked. */
+/** Properties that clGetImageInfo can be asked for. */
 export const ImageInfo = {
   FORMAT: 0x1110,
   ELEMENT_SIZE: 0x1111,
@@ -451,14 +451,14 @@ export const ImageInfo = {
   NUM_SAMPLES: 0x111A,
 } as const;
 
-/** What clGetPipeInfo can be asked. */
+/** Properties that clGetPipeInfo can be asked for. */
 export const PipeInfo = {
   PACKET_SIZE: 0x1120,
   MAX_PACKETS: 0x1121,
   PROPERTIES: 0x1122,
 } as const;
 
-/** What a sampler does outside of the image. */
+/** Addressing of a sampler outside of the image. */
 export const AddressingMode = {
   NONE: 0x1130,
   CLAMP_TO_EDGE: 0x1131,
@@ -467,13 +467,13 @@ export const AddressingMode = {
   MIRRORED_REPEAT: 0x1134,
 } as const;
 
-/** How a sampler filters. */
+/** Filters of a sampler. */
 export const FilterMode = {
   NEAREST: 0x1140,
   LINEAR: 0x1141,
 } as const;
 
-/** What clGetSamplerInfo can be asked, also property keys of a sampler. */
+/** Properties that clGetSamplerInfo can be asked for, also property keys of a sampler. */
 export const SamplerInfo = {
   REFERENCE_COUNT: 0x1150,
   CONTEXT: 0x1151,
@@ -486,14 +486,14 @@ export const SamplerInfo = {
   PROPERTIES: 0x1158,
 } as const;
 
-/** How a mapped region is used, a bit field. */
+/** Uses of a mapped region, a bit field. */
 export const MapFlags = {
   READ: 1n,
   WRITE: 2n,
   WRITE_INVALIDATE_REGION: 4n,
 } as const;
 
-/** What clGetProgramInfo can be asked. */
+/** Properties that clGetProgramInfo can be asked for. */
 export const ProgramInfo = {
   REFERENCE_COUNT: 0x1160,
   CONTEXT: 0x1161,
@@ -509,7 +509,7 @@ export const ProgramInfo = {
   SCOPE_GLOBAL_DTORS_PRESENT: 0x116B,
 } as const;
 
-/** What clGetProgramBuildInfo can be asked. */
+/** Properties that clGetProgramBuildInfo can be asked for. */
 export const ProgramBuildInfo = {
   BUILD_STATUS: 0x1181,
   BUILD_OPTIONS: 0x1182,
@@ -534,7 +534,7 @@ export const BuildStatus = {
   IN_PROGRESS: -3,
 } as const;
 
-/** What clGetKernelInfo can be asked. */
+/** Properties that clGetKernelInfo can be asked for. */
 export const KernelInfo = {
   FUNCTION_NAME: 0x1190,
   NUM_ARGS: 0x1191,
@@ -544,7 +544,7 @@ export const KernelInfo = {
   ATTRIBUTES: 0x1195,
 } as const;
 
-/** What clGetKernelArgInfo can be asked. */
+/** Properties that clGetKernelArgInfo can be asked for. */
 export const KernelArgInfo = {
   ADDRESS_QUALIFIER: 0x1196,
   ACCESS_QUALIFIER: 0x1197,
@@ -578,7 +578,7 @@ export const ArgTypeQualifier = {
   PIPE: 8n,
 } as const;
 
-/** What clGetKernelWorkGroupInfo can be asked. */
+/** Properties that clGetKernelWorkGroupInfo can be asked for. */
 export const WorkGroupInfo = {
   WORK_GROUP_SIZE: 0x11B0,
   COMPILE_WORK_GROUP_SIZE: 0x11B1,
@@ -588,7 +588,7 @@ export const WorkGroupInfo = {
   GLOBAL_WORK_SIZE: 0x11B5,
 } as const;
 
-/** What clGetKernelSubGroupInfo can be asked. */
+/** Properties that clGetKernelSubGroupInfo can be asked for. */
 export const SubGroupInfo = {
   MAX_SUB_GROUP_SIZE_FOR_NDRANGE: 0x2033,
   SUB_GROUP_COUNT_FOR_NDRANGE: 0x2034,
@@ -597,13 +597,13 @@ export const SubGroupInfo = {
   COMPILE_NUM_SUB_GROUPS: 0x11BA,
 } as const;
 
-/** What clSetKernelExecInfo can set. */
+/** Properties that clSetKernelExecInfo can set. */
 export const KernelExecInfo = {
   SVM_PTRS: 0x11B6,
   SVM_FINE_GRAIN_SYSTEM: 0x11B7,
 } as const;
 
-/** What clGetEventInfo can be asked. */
+/** Properties that clGetEventInfo can be asked for. */
 export const EventInfo = {
   COMMAND_QUEUE: 0x11D0,
   COMMAND_TYPE: 0x11D1,
@@ -655,7 +655,7 @@ export const ExecutionStatus = {
   QUEUED: 0x3,
 } as const;
 
-/** How clCreateSubBuffer reads its argument. */
+/** Forms of clCreateSubBuffer's argument. */
 export const BufferCreateType = {
   REGION: 0x1220,
 } as const;
@@ -680,7 +680,7 @@ export const AtomicCapabilities = {
   SCOPE_ALL_DEVICES: 64n,
 } as const;
 
-/** What enqueueing from a kernel can do, a bit field. */
+/** Abilities of enqueueing from a kernel, a bit field. */
 export const DeviceEnqueueCapabilities = {
   SUPPORTED: 1n,
   REPLACEABLE_DEFAULT: 2n,

@@ -83,7 +83,7 @@ export class OpenCLError extends Error {
     this.call = call;
   }
 
-  /** Whether memory was short, so that releasing some may help. */
+  /** True when memory was short, so that releasing some may help. */
   get outOfMemory(): boolean {
     return this.code === Status.CL_MEM_OBJECT_ALLOCATION_FAILURE ||
       this.code === Status.CL_OUT_OF_RESOURCES || this.code === Status.CL_OUT_OF_HOST_MEMORY;
@@ -100,7 +100,7 @@ export class CommandFailedError extends OpenCLError {}
 export class KernelBuildError extends OpenCLError {
   /** The class, as in traces. */
   override readonly name: string = "KernelBuildError";
-  /** What the compiler said. */
+  /** The compiler's log. */
   readonly log: string;
 
   /**

@@ -22,26 +22,26 @@ export type FaultyExtensionFunction = `cl${string}${
   | "AMD"
   | "ARM"}`;
 
-/** What goes wrong. */
+/** The fault. */
 export interface Fault {
   /** The function, as in `"clEnqueueNDRangeKernel"`. */
   readonly call: FaultyFunction | FaultyExtensionFunction;
-  /** Which of its calls, counted from 1; every one where it is left out. */
+  /** The call that fails, counted from 1; every one where it is left out. */
   readonly nth?: number;
   /** The status that is returned; the driver is not called then. */
   readonly status?: number;
-  /** How long the call takes longer, in milliseconds. */
+  /** The time that the call takes longer, in milliseconds. */
   readonly delayMs?: number;
   /** Of an info function: which property has another `value`. */
   readonly parameter?: number;
-  /** What the property is: a number or bits, text, or bytes. */
+  /** The kind of the property: a number or bits, text, or bytes. */
   readonly value?: bigint | string | Uint8Array;
 }
 
 interface ActiveFault extends Fault {
   /** Calls of the function so far. */
   calls: number;
-  /** How often it took effect. */
+  /** The number of times it took effect. */
   hits: number;
 }
 

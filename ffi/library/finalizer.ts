@@ -1,5 +1,5 @@
 /**
- * What is done when the garbage collector finds something that was not released.
+ * Releases what the garbage collector finds unreleased.
  *
  * @module
  */

@@ -104,7 +104,7 @@ function split(separator: RegExp): Readers["words"] {
     readString(ask, parameter, call).split(separator).filter((word) => word.length > 0);
 }
 
-/** How each kind of property is read. */
+/** Reader of each kind of property. */
 export const readers: Readers = {
   string: readString,
   words: split(/\s+/),

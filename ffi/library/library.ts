@@ -161,19 +161,32 @@ function definitions(): Deno.ForeignLibraryInterface {
   );
 }
 
-/** What the library lacks becomes a function that says so. */
+/** Functions that the library lacks become ones that say so. */
 function complete(found: Record<string, unknown>, path: string): OpenCLSymbols {
   const entries = names.map((name) => [name, found[name] ?? missing(name, path)]);
   return Object.fromEntries(entries) as OpenCLSymbols;
 }
 
+/**
+ * True when the library has a function; opens it if need be. A loader older than a driver lacks what
+ * the driver's devices offer.
+ */
+export function hasFunction(name: FunctionName): boolean {
+  return !lacking.has(openLibrary()[name]);
+}
+
+/** Stand-ins for functions that the library lacks. */
+const lacking = new WeakSet<object>();
+
 function missing(name: FunctionName, path: string): () => never {
   const { since = "1.0" }: FunctionType = functions[name];
-  return () => {
+  const refuse = (): never => {
     throw new OpenCLUnavailableError(
       `Cannot call ${name}: ${path} lacks it, it came with OpenCL ${since}`,
     );
   };
+  lacking.add(refuse);
+  return refuse;
 }
 
 function notFound(failures: readonly string[]): OpenCLUnavailableError {

@@ -24,12 +24,12 @@ export function memoryView(
   return new Uint8Array(buffer);
 }
 
-/** Who keeps the memory below a view; undefined where it is JavaScript's own. */
+/** The keeper of the memory below a view; undefined where it is JavaScript's own. */
 export function memoryOwner(buffer: ArrayBufferLike): object | undefined {
   return owners.get(buffer as ArrayBuffer);
 }
 
-/** Whether a buffer is a view of memory that is not JavaScript's. */
+/** True when a buffer is a view of memory that is not JavaScript's. */
 export function isForeignMemory(buffer: ArrayBufferLike): boolean {
   return owners.has(buffer as ArrayBuffer);
 }

@@ -12,7 +12,7 @@ import { isMainThread } from "node:worker_threads";
 import { openLibc } from "../host/libc.ts";
 import { isForeignMemory, memoryView } from "./memory_view.ts";
 
-/** Whether another thread may end this one at any moment (`worker.terminate()`). */
+/** True when another thread may end this one at any moment (`worker.terminate()`). */
 export const isTerminable: boolean = !isMainThread || "WorkerGlobalScope" in globalThis;
 
 const functions = {
@@ -56,7 +56,7 @@ export function freeNative({ buffer }: ArrayBufferView): void {
   allocator()!.free(address);
 }
 
-/** Whether the end of this thread would free memory that the driver is still given. */
+/** True when the end of this thread would free memory that the driver is still given. */
 export function needsShelter({ buffer }: ArrayBufferView): boolean {
   return isTerminable && !isForeignMemory(buffer);
 }

@@ -1,5 +1,5 @@
 /**
- * What must be done about signals before the first OpenCL call.
+ * Prepares signals before the first OpenCL call.
  *
  * PoCL (through LLVM) replaces the handlers of SIGINT, SIGTERM and SIGHUP in clGetDeviceIDs. A
  * listener added after that never runs: the first Ctrl+C kills the process. Deno installs its own

@@ -1,5 +1,5 @@
 /**
- * What filling and mapping can be told, of a buffer and of shared virtual memory alike.
+ * Options of filling and mapping, of a buffer and of shared virtual memory alike.
  *
  * @module
  */
@@ -8,42 +8,42 @@ import * as takes from "../host/option_rules.ts";
 import type { Rules } from "../host/options.ts";
 import { checkPattern, checkRange } from "../host/size.ts";
 
-/** Which bytes a fill covers. */
+/** The bytes that a fill covers. */
 export interface FillOptions {
-  /** Where they begin. */
+  /** The offset of the first one. */
   readonly offset?: number;
-  /** How many; by default the rest. */
+  /** Their number; by default the rest. */
   readonly nbytes?: number;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
-/** What part of a buffer to map, and for what. */
+/** The part of a buffer to map, and its use. */
 export interface MapOptions {
-  /** Whether the host will read it; true by default. */
+  /** True when the host will read it; true by default. */
   readonly read?: boolean;
-  /** Whether the host will write it; true by default. */
+  /** True when the host will write it; true by default. */
   readonly write?: boolean;
-  /** Whether to drop the former content, which saves a copy on discrete devices. */
+  /** True to drop the former content, which saves a copy on discrete devices. */
   readonly discard?: boolean;
-  /** Where it begins, in bytes. */
+  /** The offset in bytes. */
   readonly offset?: number;
-  /** How many bytes; by default the rest. */
+  /** The number of bytes; by default the rest. */
   readonly nbytes?: number;
-  /** Whether to wait until it may be touched; true by default. */
+  /** True to wait until it may be touched; true by default. */
   readonly blocking?: boolean;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
-/** What {@linkcode FillOptions} may hold. */
+/** Rules for the values of {@linkcode FillOptions}. */
 export const fillRules: Rules<FillOptions> = {
   offset: takes.whole,
   nbytes: takes.whole,
   wait: takes.list,
 };
 
-/** What {@linkcode MapOptions} may hold. */
+/** Rules for the values of {@linkcode MapOptions}. */
 export const mapRules: Rules<MapOptions> = {
   read: takes.bool,
   write: takes.bool,

@@ -21,7 +21,7 @@ import { transferable } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
 import { checkOptions, type Rules } from "../host/options.ts";
 
-/** How a buffer is made. */
+/** Options of a new buffer. */
 export interface BufferOptions {
   /** A combination of {@linkcode MemFlags}; by default kernels may read and write it. */
   readonly flags?: bigint;
@@ -33,7 +33,7 @@ export interface BufferOptions {
   readonly data?: ArrayBufferView;
   /** Makes a part of that buffer, which shares its memory and keeps it alive. */
   readonly parent?: Buffer;
-  /** Where the part begins, in bytes: a multiple of the device's `memBaseAddrAlign / 8`. */
+  /** The offset of the part in bytes: a multiple of the device's `memBaseAddrAlign / 8`. */
   readonly offset?: number;
 }
 
@@ -69,7 +69,7 @@ export class Buffer extends OpenCLObject<"Mem"> {
   readonly nbytes: number;
   /** The buffer that this one is a part of, or null. */
   readonly parent: Buffer | null;
-  /** Where it begins in its parent, in bytes. */
+  /** The offset in its parent, in bytes. */
   readonly offset: number;
   /** The driver uses it for as long as the buffer and its parts live, and their commands run. */
   readonly #hostMemory: ArrayBufferView | null;
@@ -115,7 +115,7 @@ export class Buffer extends OpenCLObject<"Mem"> {
     );
   }
 
-  /** Whether it lives in memory of JavaScript. */
+  /** True when it lives in memory of JavaScript. */
   get usesHostMemory(): boolean {
     void this.unsafeHandle;
     return this.#hostMemory !== null;

@@ -32,7 +32,7 @@ import { checkOptions, requireValue, type Rules } from "../host/options.ts";
 /** Dimensions of an image. */
 export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
 
-/** How an image is made. */
+/** Options of a new image. */
 export interface ImageOptions {
   /** Its elements. */
   readonly format: ImageFormat;
@@ -50,21 +50,21 @@ export interface ImageOptions {
   readonly data?: ArrayBufferView;
 }
 
-/** Which part of an image, and how it lies in the array. */
+/** A part of an image, and its layout in the array. */
 export interface ImageTransferOptions extends CopyOptions {
   /** The first element: x, y, z; the corner by default. */
   readonly origin?: Triple;
-  /** How many elements: width, height, depth; the whole image by default. */
+  /** Width, height, depth in elements; the whole image by default. */
   readonly region?: Triple;
 }
 
-/** Which part of an image. */
+/** A part of an image. */
 export interface ImageRegionOptions {
   /** The first element: x, y, z; the corner by default. */
   readonly origin?: Triple;
-  /** How many elements: width, height, depth; the whole image by default. */
+  /** Width, height, depth in elements; the whole image by default. */
   readonly region?: Triple;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
@@ -76,11 +76,11 @@ export interface ImageCopyOptions extends ImageRegionOptions {
 
 /** A copy between an image and a buffer. */
 export interface ImageBufferOptions extends ImageRegionOptions {
-  /** Where the elements begin in the buffer, in bytes. */
+  /** The offset of the elements in the buffer, in bytes. */
   readonly offset?: number;
 }
 
-/** What all commands say about the part of the image that they touch. */
+/** The part of the image that a command touches, as all commands name it. */
 type Part = Pick<ImageRegionOptions, "origin" | "region">;
 
 const rules: Rules<ImageOptions> = {
@@ -202,7 +202,7 @@ export class Image extends OpenCLObject<"Mem"> {
     });
   }
 
-  /** What reading and writing pass to C. */
+  /** Arguments of reading and writing, as C takes them. */
   #transferArgs(
     queue: EnqueueTarget,
     bytes: Uint8Array,
@@ -295,7 +295,7 @@ export class Image extends OpenCLObject<"Mem"> {
     return takeEvent(status, "clEnqueueCopyImageToBuffer", queue);
   }
 
-  /** Which elements go where in a buffer, as C takes it. */
+  /** Elements and their places in a buffer, as C takes them. */
   #packed(
     queue: EnqueueTarget,
     buffer: Buffer,

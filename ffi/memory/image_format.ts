@@ -1,5 +1,5 @@
 /**
- * How many bytes an element of an image has: needed before the image exists, because the driver
+ * The number of bytes of an element: needed before the image exists, because the driver
  * reads so many bytes of its first content.
  *
  * @module
@@ -10,13 +10,13 @@ import type { Rules } from "../host/options.ts";
 
 /** The channels of an element, by their names in cl.h: `{ order: "RGBA", type: "FLOAT" }`. */
 export interface ImageFormat {
-  /** Which channels. */
+  /** The channels. */
   readonly order: keyof typeof ChannelOrder;
-  /** What each is. */
+  /** The type of each. */
   readonly type: keyof typeof ChannelType;
 }
 
-/** What {@linkcode ImageFormat} may hold. */
+/** Rules for the values of {@linkcode ImageFormat}. */
 export const formatRules: Rules<ImageFormat> = {
   order: takes.oneOf(...Object.keys(ChannelOrder)),
   type: takes.oneOf(...Object.keys(ChannelType)),

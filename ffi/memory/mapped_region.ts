@@ -67,7 +67,7 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
 }
 
 /**
- * What the driver knows of a region. It refers to the queue and the buffer by references of its
+ * The driver's side of a region. It refers to the queue and the buffer by references of its
  * own, so that the mapping can be ended whatever was released before, also by the collector.
  */
 class Mapping implements Releaser {
@@ -132,7 +132,7 @@ export function mapRegion(queue: EnqueueTarget, buffer: Buffer, options: MapOpti
   }
 }
 
-/** What a mapping is for. */
+/** The use of a mapping. */
 export function mapFlags({ read = true, write = true, discard = false }: MapOptions): bigint {
   if (discard) return MapFlags.WRITE_INVALIDATE_REGION;
   return (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);

@@ -10,10 +10,10 @@ import { checkOptions, type Rules } from "../host/options.ts";
 /** Three whole numbers: x, y, z. In bytes, rows, slices for buffers; in elements for images. */
 export type Triple = readonly [x: number, y: number, z: number];
 
-/** Where boxes begin by default. */
+/** The default origin of boxes. */
 export const corner: Triple = [0, 0, 0];
 
-/** Where a box lies in memory. */
+/** The place of a box in memory. */
 export interface RectLayout {
   /** Its first corner: x in bytes, y in rows, z in slices; all 0 by default. */
   readonly origin?: Triple;
@@ -56,7 +56,7 @@ export function checkRegion(origin: Triple, region: Triple, extent: Triple, what
   );
 }
 
-/** Where a box lies, with the distances that C takes where they are 0 or left out. */
+/** The place of a box, with the distances that C takes where they are 0 or left out. */
 function placeOf(region: Triple, layout: RectLayout): Required<RectLayout> {
   const { origin = corner } = layout;
   const rowPitch = layout.rowPitch || region[0];

@@ -19,13 +19,13 @@ const addressing = {
   "mirrored-repeat": AddressingMode.MIRRORED_REPEAT,
 } as const;
 
-/** How a sampler reads. */
+/** Options of a sampler. */
 export interface SamplerOptions {
-  /** Whether coordinates run from 0 to 1 over the image; in elements by default. */
+  /** True when coordinates run from 0 to 1 over the image; in elements by default. */
   readonly normalized?: boolean;
-  /** What lies outside of the image; `"clamp-to-edge"` by default. */
+  /** Values outside of the image; `"clamp-to-edge"` by default. */
   readonly addressing?: "none" | "clamp-to-edge" | "clamp" | "repeat" | "mirrored-repeat";
-  /** What lies between elements; `"nearest"` by default. */
+  /** Values between elements; `"nearest"` by default. */
   readonly filter?: "nearest" | "linear";
 }
 

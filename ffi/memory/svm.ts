@@ -4,13 +4,14 @@
  * @module
  */
 import type { EnqueueTarget } from "../events/enqueue_target.ts";
-import { MemFlags, Status } from "../library/constants.ts";
+import { MemFlags, Status, SvmCapabilities } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
+import { Device } from "../objects/device.ts";
 import { addUser, awaitDeferred, whenIdle } from "../events/context_work.ts";
 import { check, OpenCLError } from "../library/errors.ts";
 import { type Event, takeEvent } from "../events/event.ts";
 import { eventList, eventOut, listEvents } from "../events/event_list.ts";
-import { cl } from "../library/library.ts";
+import { cl, hasFunction } from "../library/library.ts";
 import { mapFlags } from "./mapped_region.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
 import { OpenCLObject, requireObject } from "../objects/object.ts";
@@ -27,13 +28,13 @@ import { withProcessLock } from "../host/process_lock.ts";
 import type { Handle } from "../symbols/types.ts";
 import { transferable } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
-import { checkOptions, type Rules } from "../host/options.ts";
+import { checkOptions, requireValue, type Rules } from "../host/options.ts";
 
-/** How shared memory is made. */
+/** Options of shared memory. */
 export interface SvmOptions {
-  /** Whether host and device may use it at the same time, without mapping it. */
+  /** True when host and device may use it at the same time, without mapping it. */
   readonly fineGrain?: boolean;
-  /** Whether atomics of host and device see each other; needs `fineGrain`. */
+  /** True when atomics of host and device see each other; needs `fineGrain`. */
   readonly atomics?: boolean;
   /** Alignment in bytes, a power of two; by default that of the largest vector. */
   readonly alignment?: number;
@@ -45,8 +46,13 @@ const rules: Rules<SvmOptions> = {
   alignment: takes.whole,
 };
 
+const aDevice = {
+  takes: "a device, such as platforms() list them",
+  accepts: (value: unknown) => value instanceof Device,
+};
+
 /**
- * Shared virtual memory. What a device offers is in `device.query("SVM_CAPABILITIES")`.
+ * Shared virtual memory, where {@linkcode SvmBuffer.isAvailable}.
  * Coarse-grained memory must be mapped while the host touches it.
  */
 export class SvmBuffer extends OpenCLObject<"Svm"> {
@@ -54,7 +60,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   readonly context: Context;
   /** Its size in bytes. */
   readonly nbytes: number;
-  /** Whether it can be used without being mapped. */
+  /** True when it can be used without being mapped. */
   readonly fineGrain: boolean;
   readonly #bytes: Uint8Array<ArrayBuffer>;
 
@@ -83,6 +89,28 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     this.nbytes = nbytes;
     this.fineGrain = options.fineGrain ?? false;
     this.#bytes = memoryView(this.unsafeHandle, nbytes, this);
+  }
+
+  /**
+   * True when such memory can be made: the device offers it, and the OpenCL library, which may be older,
+   * has the functions.
+   */
+  static isAvailable(device: Device, options: SvmOptions = {}): boolean {
+    const action = "look for shared memory";
+    checkOptions(action, options, rules);
+    requireValue(action, "device", device, aDevice);
+    if (!hasFunction("clSVMAlloc") || !hasFunction("clSVMFree")) return false;
+    const due =
+      (options.fineGrain
+        ? SvmCapabilities.FINE_GRAIN_BUFFER
+        : SvmCapabilities.COARSE_GRAIN_BUFFER) | (options.atomics ? SvmCapabilities.ATOMICS : 0n);
+    try {
+      return (device.query("SVM_CAPABILITIES") & due) === due;
+    } catch (error) {
+      // What drivers older than OpenCL 2.0 say to a question that they do not know.
+      if (error instanceof OpenCLError && error.codeName === "CL_INVALID_VALUE") return false;
+      throw error;
+    }
   }
 
   /** The memory itself. Detached at release. Map coarse-grained memory before touching it. */
@@ -182,10 +210,16 @@ function allocate(context: Handle<"Context">, nbytes: number, options: SvmOption
   // Freeing takes the context, which nothing else would keep alive until then.
   check(cl.clRetainContext(context), "clRetainContext");
   const allocate = () => cl.clSVMAlloc(context, flags, size, options.alignment ?? 0);
-  const address = allocate() || (awaitDeferred(context) ? allocate() : 0n);
+  let address = 0n;
+  try {
+    address = allocate() || (awaitDeferred(context) ? allocate() : 0n);
+  } finally {
+    if (address === 0n) {
+      check(withProcessLock(() => cl.clReleaseContext(context)), "clReleaseContext");
+    }
+  }
   // clSVMAlloc has no status; this is the code that says what most likely went wrong.
   if (address === 0n) {
-    check(withProcessLock(() => cl.clReleaseContext(context)), "clReleaseContext");
     const code = Status.CL_MEM_OBJECT_ALLOCATION_FAILURE;
     throw new OpenCLError(code, "clSVMAlloc", `${nbytes} bytes of shared memory`);
   }

@@ -34,9 +34,9 @@ export class Request {
   /** An MPI_Request, then the flag of MPI_Test. */
   readonly #handle: ArrayBufferView;
   readonly #flag = new Int32Array(1);
-  /** What C reads and writes. */
+  /** Memory that C reads and writes. */
   readonly memory: Uint8Array | null;
-  /** How long a question lets MPI work on it. */
+  /** The time for which a question lets MPI work on it. */
   readonly #workMs: number;
   #isDone = false;
 
@@ -81,7 +81,7 @@ export class Communicator {
   readonly #handle: Handle;
   /** This process's number, from 0. */
   readonly rank: number;
-  /** How many processes there are. */
+  /** The number of processes. */
   readonly size: number;
 
   /** Takes over a handle; MPI must be initialized. */

@@ -6,7 +6,7 @@ export class MPIError extends Error {
   override readonly name = "MPIError";
   /** The C function, such as "MPI_Iallreduce". */
   readonly call: string;
-  /** What it returned. */
+  /** The returned code. */
   readonly code: number;
 
   /**

@@ -1,5 +1,5 @@
 /**
- * What differs between implementations of MPI: constants that mpi.h defines, which no library exports.
+ * Differences of implementations of MPI: constants that mpi.h defines, which no library exports.
  *
  * @module
  */
@@ -8,14 +8,14 @@ import type { Handle, HandleType } from "./symbols.ts";
 /** The element types that netcl sends; `byte` for what is copied and not reduced. */
 export type ElementType = "byte" | "float32" | "float64" | "int32" | "int64" | "uint8";
 
-/** How elements of several ranks become one. */
+/** Operations that join elements of several ranks. */
 export type ReduceOp = "sum" | "max" | "min";
 
 /** The constants of one implementation. */
 export interface Implementation {
   /** "Open MPI" or "MPICH": all that share an ABI with it are called so. */
   readonly name: "Open MPI" | "MPICH";
-  /** How C holds a handle. */
+  /** The C form of a handle. */
   readonly handle: HandleType;
   /** MPI_COMM_WORLD */
   readonly world: Handle;

@@ -1,5 +1,5 @@
 /**
- * Who started this process: each launcher tells its processes by environment variables, before any
+ * The starter of this process: each launcher tells its processes by environment variables, before any
  * library of MPI is opened.
  *
  * @module
@@ -10,7 +10,7 @@ import { MPIUnavailableError } from "./errors.ts";
 export interface Launcher {
   /** As a message names it. */
   readonly name: string;
-  /** How many processes it started, where it says so. */
+  /** The number of processes that it started, where it says so. */
   readonly size: number | null;
   /** Sonames to try, in this order. */
   readonly libraries: readonly string[];

@@ -15,7 +15,7 @@ import { definitions, type FunctionName, type MPISymbols } from "./symbols.ts";
 export interface MPILibrary {
   /** Its name or path. */
   readonly path: string;
-  /** Who started this process. */
+  /** The starter of this process. */
   readonly launcher: Launcher;
   /** Its constants. */
   readonly implementation: Implementation;
@@ -113,7 +113,7 @@ function errorText(mpi: MPISymbols, code: number): string {
   return new TextDecoder().decode(text.subarray(0, length[0]));
 }
 
-/** What the library says it is, on one line: "Open MPI v4.1.4, ...". */
+/** The library's name of itself, on one line: "Open MPI v4.1.4, ...". */
 export function libraryVersion({ mpi }: MPILibrary): string {
   const MAX_VERSION_STRING = 8192, text = new Uint8Array(MAX_VERSION_STRING);
   const length = new Int32Array(1);

@@ -47,7 +47,7 @@ export class Context extends OpenCLObject<"Context"> {
   }
 
   /**
-   * Whether the driver means one of the context's devices by a handle. PoCL names the whole device
+   * True when the driver means one of the context's devices by a handle. PoCL names the whole device
    * where a part of it is meant. Holds for a part that was released, too: the context keeps it.
    */
   isNamedBy(device: Device, handle: bigint): boolean {
@@ -61,7 +61,7 @@ export class Context extends OpenCLObject<"Context"> {
       Device.of(handle);
   }
 
-  /** How many references the driver counts, for diagnosis. */
+  /** The driver's count of references, for diagnosis. */
   get referenceCount(): number {
     const handle = this.unsafeHandle;
     return readers.u32(

@@ -49,7 +49,7 @@ export class Platform {
     return readers.string(this.#ask, PlatformInfo.NAME, "clGetPlatformInfo");
   }
 
-  /** Who made it. */
+  /** Its maker. */
   get vendor(): string {
     return readers.string(this.#ask, PlatformInfo.VENDOR, "clGetPlatformInfo");
   }
@@ -152,7 +152,7 @@ export class Device {
     return this.query("NAME");
   }
 
-  /** Who made it. */
+  /** Its maker. */
   get vendor(): string {
     return this.query("VENDOR");
   }
@@ -173,7 +173,7 @@ export class Device {
     return this.query("DRIVER_VERSION");
   }
 
-  /** What kind of device it is. */
+  /** The kind of device. */
   get type(): "gpu" | "cpu" | "accel" | "other" {
     const type = this.query("TYPE");
     if (type & DeviceType.GPU) return "gpu";
@@ -221,7 +221,7 @@ export class Device {
     return this.query("MEM_BASE_ADDR_ALIGN");
   }
 
-  /** Whether it shares the host's memory. */
+  /** True when it shares the host's memory. */
   get hostUnifiedMemory(): boolean {
     return this.query("HOST_UNIFIED_MEMORY");
   }
@@ -283,7 +283,7 @@ export class SubDevice extends Device implements Disposable {
     return this.#owner.unsafeHandle;
   }
 
-  /** Whether `release()` was called. */
+  /** True when `release()` was called. */
   get released(): boolean {
     return this.#owner.released;
   }

@@ -1,5 +1,5 @@
 /**
- * What each property of a device is. The names are those of cl.h, less `CL_DEVICE_`.
+ * Properties of a device and their kinds. The names are those of cl.h, less `CL_DEVICE_`.
  *
  * @module
  */

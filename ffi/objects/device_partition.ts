@@ -5,13 +5,13 @@
  */
 import { AffinityDomain, DevicePartition } from "../library/constants.ts";
 
-/** How {@linkcode Device.partition} divides a device. */
+/** Ways in which {@linkcode Device.partition} divides a device. */
 export type DevicePartitioning =
   | { /** Compute units of each part. */ readonly equally: number }
   | { /** Compute units, part by part. */ readonly counts: readonly number[] }
-  | { /** What the units of a part share. */ readonly affinity: AffinityName };
+  | { /** The resource that the units of a part share. */ readonly affinity: AffinityName };
 
-/** What compute units may share. */
+/** Caches and nodes that compute units may share. */
 export type AffinityName =
   | "numa"
   | "l4-cache"

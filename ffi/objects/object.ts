@@ -48,19 +48,19 @@ const zeros = (): Record<ObjectKind, number> => ({
 const live = zeros();
 const leaked = zeros();
 
-/** How many objects of each kind exist: made and not released. */
+/** The number of objects of each kind that were made and not released. */
 export function liveObjects(): Record<ObjectKind, number> {
   return { ...live };
 }
 
 /**
- * How many objects of each kind the garbage collector had to release, because the program did not.
+ * The number of objects of each kind that the garbage collector had to release, not the program.
  */
 export function leakedObjects(): Record<ObjectKind, number> {
   return { ...leaked };
 }
 
-/** How many objects were released, without events: while it is the same, what was live still is. */
+/** The number of released objects, without events: while it is the same, what was live still is. */
 export let releases = 0;
 
 /** Gives one reference back to the driver. */
@@ -141,7 +141,7 @@ export abstract class OpenCLObject<Kind extends string> implements Disposable {
     return this.#handle as Handle<Kind>;
   }
 
-  /** Whether `release()` was called. */
+  /** True when `release()` was called. */
   get released(): boolean {
     return this.#handle === 0n;
   }
@@ -168,7 +168,7 @@ const releaser = (call: string, run: (handle: never) => number): Releaser => ({
   run: run as (handle: bigint) => number,
 });
 
-/** How each kind of object is given back. */
+/** The function that gives back each kind of object. */
 export const releasers = {
   device: releaser("clReleaseDevice", (h: Handle<"Device">) => cl.clReleaseDevice(h)),
   context: releaser(

@@ -46,7 +46,7 @@ export function platforms(): Platform[] {
   return Array.from(handles, (handle) => Platform.of(handle as Handle<"Platform">));
 }
 
-/** Whether there is an OpenCL library with at least one platform. Never throws. */
+/** True when there is an OpenCL library with at least one platform. Never throws. */
 export function isOpenCLAvailable(): boolean {
   try {
     return platforms().length > 0;

@@ -186,7 +186,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
     return takeEvent(status, "clEnqueueCommandBufferKHR", this.queue);
   }
 
-  /** What can be done with it now. */
+  /** Its state. */
   get state(): "recording" | "executable" | "pending" | "invalid" {
     const handle = this.unsafeHandle;
     const state = readers.u32(

@@ -29,15 +29,6 @@ import {
   fillRules,
   type MapOptions,
 } from "../memory/access_options.ts";
-import type {
-  BufferCopyOptions,
-  LaunchOptions,
-  MigrateOptions,
-  QueueOptions,
-  RectCopyOptions,
-  RectOptions,
-  TransferOptions,
-} from "./queue_options.ts";
 import { createQueue, queueReleaser } from "./queue_handle.ts";
 import { Registry } from "./registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
@@ -85,13 +76,15 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   readonly context: Context;
   /** The device that it feeds. */
   readonly device: Device;
-  /** Whether events carry time stamps. */
+  /** True when events carry time stamps. */
   readonly profiling: boolean;
-  /** Whether commands may overtake each other. */
+  /** True when commands may overtake each other. */
   readonly outOfOrder: boolean;
   readonly #transfers: TransferList;
   readonly #finishing = new SharedWait(() => this.#finishElsewhere());
   readonly #held: HeldLaunches;
+  /** The handle was used since the last finish. */
+  #isUsed = false;
 
   /**
    * Makes a queue.
@@ -99,7 +92,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @param context The context that it belongs to.
    * @param device One of the context's devices; the first one by default.
    */
-  constructor(context: Context, device?: Device, options: QueueOptions = {}) {
+  constructor(context: Context, device?: Device, options: rules.QueueOptions = {}) {
     checkOptions("make a CommandQueue", options, rules.queueRules);
     requireObject("make a CommandQueue", context, "Context");
     const target = device ?? context.devices[0]!;
@@ -119,7 +112,13 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   /** The raw handle. Launches that were held back start first: a caller may wait for the queue. */
   override get unsafeHandle(): Handle<"CommandQueue"> {
     if (!this.#held.isEmpty) this.#held.start();
+    this.#isUsed = true;
     return super.unsafeHandle;
+  }
+
+  /** False where the queue has done all that it was given by way of this object. */
+  get mayBeBusy(): boolean {
+    return this.#isUsed || !this.#held.isEmpty;
   }
 
   /** Gives the queue back to the driver, which runs what was enqueued. */
@@ -133,7 +132,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
-  write(buffer: Buffer, data: ArrayBufferView, options: TransferOptions = {}): Event {
+  write(buffer: Buffer, data: ArrayBufferView, options: rules.TransferOptions = {}): Event {
     checkOptions("write to a buffer", options, rules.transferRules);
     return upload(this, data, options, (bytes, blocking) => {
       const args = this.#transferArgs(buffer, bytes, blocking, options);
@@ -147,7 +146,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
-  read(buffer: Buffer, into: ArrayBufferView, options: TransferOptions = {}): Event {
+  read(buffer: Buffer, into: ArrayBufferView, options: rules.TransferOptions = {}): Event {
     checkOptions("read a buffer", options, rules.transferRules);
     return download(this, into, options, (bytes, blocking) => {
       const args = this.#transferArgs(buffer, bytes, blocking, options);
@@ -155,12 +154,12 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     });
   }
 
-  /** What reading and writing pass to C. */
+  /** Arguments of reading and writing, as C takes them. */
   #transferArgs(
     buffer: Buffer,
     bytes: Uint8Array,
     blocking: number,
-    { offset = 0, wait }: TransferOptions,
+    { offset = 0, wait }: rules.TransferOptions,
   ): Parameters<OpenCLSymbols["clEnqueueReadBuffer"]> {
     requireObject("copy between host and buffer", buffer, "Buffer");
     checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
@@ -181,7 +180,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   copy(
     source: Buffer,
     destination: Buffer,
-    options: BufferCopyOptions = {},
+    options: rules.BufferCopyOptions = {},
   ): Event {
     checkOptions("copy a buffer", options, rules.bufferCopyRules);
     requireObject("copy from a buffer", source, "Buffer");
@@ -203,17 +202,17 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /** Copies a box of an array into a box of a buffer. */
-  writeRect(buffer: Buffer, data: ArrayBufferView, options: RectOptions): Event {
+  writeRect(buffer: Buffer, data: ArrayBufferView, options: rules.RectOptions): Event {
     return writeRect(this, buffer, data, options);
   }
 
   /** Copies a box of a buffer into a box of an array; the rest of the array stays as it is. */
-  readRect(buffer: Buffer, into: ArrayBufferView, options: RectOptions): Event {
+  readRect(buffer: Buffer, into: ArrayBufferView, options: rules.RectOptions): Event {
     return readRect(this, buffer, into, options);
   }
 
   /** Copies a box of a buffer into a box of another. */
-  copyRect(source: Buffer, destination: Buffer, options: RectCopyOptions): Event {
+  copyRect(source: Buffer, destination: Buffer, options: rules.RectCopyOptions): Event {
     return copyRect(this, source, destination, options);
   }
 
@@ -246,7 +245,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    *
    * @throws {OpenCLError} If an argument or a size does not fit.
    */
-  run(kernel: Kernel, options: LaunchOptions): Event {
+  run(kernel: Kernel, options: rules.LaunchOptions): Event {
     checkOptions("launch a kernel", options, rules.launchRules);
     requireObject("launch a kernel", kernel, "Kernel");
     prepareLaunch(kernel, options);
@@ -321,7 +320,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    */
   migrate(
     buffers: readonly Buffer[],
-    options: MigrateOptions = {},
+    options: rules.MigrateOptions = {},
   ): Event {
     checkOptions("migrate buffers", options, rules.migrateRules);
     for (const buffer of buffers) requireObject("migrate buffers", buffer, "Buffer");
@@ -384,6 +383,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       waitForEventSync(marker.unsafeHandle);
     }
     check(cl.clFinish(this.unsafeHandle), "clFinish");
+    this.#isUsed = false;
     retireTransfers();
     this.#transfers.throwFailure();
   }

@@ -21,7 +21,7 @@ export class HeldLaunches {
   readonly #context: Context;
   #gate: UserEvent | null = null;
   #count = 0;
-  /** Whether the driver refused to open the gate. */
+  /** True when the driver refused to open the gate. */
   #isStuck = false;
 
   /** For the queue that calls {@linkcode start} before it is used in any other way. */
@@ -30,7 +30,7 @@ export class HeldLaunches {
     forgotten.register(queue, this);
   }
 
-  /** Whether nothing is held back. */
+  /** True when nothing is held back. */
   get isEmpty(): boolean {
     return this.#gate === null;
   }

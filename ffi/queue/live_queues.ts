@@ -1,5 +1,5 @@
 /**
- * Which queues live: the end of the process finishes all of them, also those that a user
+ * Live queues: the end of the process finishes all of them, also those that a user
  * made by hand.
  *
  * @module

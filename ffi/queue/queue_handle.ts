@@ -1,5 +1,5 @@
 /**
- * How the driver's queues are made and given back.
+ * Makes the driver's queues and gives them back.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What the methods of a queue can be told.
+ * Options of the methods of a queue.
  *
  * @module
  */
@@ -11,63 +11,63 @@ import * as takes from "../host/option_rules.ts";
 import type { Rules } from "../host/options.ts";
 import { checkRange } from "../host/size.ts";
 
-/** How a queue is made. */
+/** Options of a new queue. */
 export interface QueueOptions {
-  /** Whether events carry time stamps. */
+  /** True when events carry time stamps. */
   readonly profiling?: boolean;
   /**
-   * Whether commands may overtake each other; order then comes from wait lists and barriers only.
+   * True when commands may overtake each other; order then comes from wait lists and barriers only.
    */
   readonly outOfOrder?: boolean;
 }
 
-/** How bytes move between a buffer and an array. */
+/** Options of a transfer between a buffer and an array. */
 export interface TransferOptions extends CopyOptions {
-  /** Where they begin in the buffer, in bytes. */
+  /** The offset in the buffer, in bytes. */
   readonly offset?: number;
 }
 
-/** Which bytes a copy between buffers moves. */
+/** The bytes that a copy between buffers moves. */
 export interface BufferCopyOptions {
-  /** Where they begin in the source. */
+  /** The offset in the source. */
   readonly sourceOffset?: number;
-  /** Where they go in the destination. */
+  /** The offset in the destination. */
   readonly destinationOffset?: number;
-  /** How many; by default the rest of the source. */
+  /** Their number; by default the rest of the source. */
   readonly nbytes?: number;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
-/** How a box of bytes moves between a buffer and an array. */
+/** Options of a box of bytes that moves between a buffer and an array. */
 export interface RectOptions extends CopyOptions {
   /** The box: width in bytes, height in rows, depth in slices. */
   readonly region: Triple;
-  /** Where it lies in the buffer. */
+  /** Its place in the buffer. */
   readonly buffer?: RectLayout;
-  /** Where it lies in the array. */
+  /** Its place in the array. */
   readonly host?: RectLayout;
 }
 
-/** How a box of bytes moves between buffers. */
+/** Options of a box of bytes that moves between buffers. */
 export interface RectCopyOptions {
   /** The box: width in bytes, height in rows, depth in slices. */
   readonly region: Triple;
-  /** Where it lies in the source. */
+  /** Its place in the source. */
   readonly source?: RectLayout;
-  /** Where it goes in the destination. */
+  /** Its place in the destination. */
   readonly destination?: RectLayout;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
-/** Where buffers move to. */
+/** The target of a migration. */
 export interface MigrateOptions {
   /** To the host instead of the device. */
   readonly toHost?: boolean;
   /** Without their content, which is undefined afterwards. */
   readonly contentUndefined?: boolean;
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
@@ -79,22 +79,22 @@ export interface LaunchOptions {
   readonly local?: readonly number[];
   /** All arguments; without them those that are set hold. */
   readonly args?: readonly KernelArg[];
-  /** Where the global ids begin. */
+  /** The first global ids. */
   readonly offset?: readonly number[];
-  /** What to wait for. */
+  /** Events to wait for. */
   readonly wait?: readonly Event[];
 }
 
 const triple = takes.wholeNumbers;
 const layout = takes.object("an object of { origin, rowPitch, slicePitch }");
 
-/** What {@linkcode QueueOptions} may hold. */
+/** Rules for the values of {@linkcode QueueOptions}. */
 export const queueRules: Rules<QueueOptions> = { profiling: takes.bool, outOfOrder: takes.bool };
 
-/** What {@linkcode TransferOptions} may hold. */
+/** Rules for the values of {@linkcode TransferOptions}. */
 export const transferRules: Rules<TransferOptions> = { offset: takes.whole, ...copyRules };
 
-/** What {@linkcode BufferCopyOptions} may hold. */
+/** Rules for the values of {@linkcode BufferCopyOptions}. */
 export const bufferCopyRules: Rules<BufferCopyOptions> = {
   sourceOffset: takes.whole,
   destinationOffset: takes.whole,
@@ -102,7 +102,7 @@ export const bufferCopyRules: Rules<BufferCopyOptions> = {
   wait: takes.list,
 };
 
-/** What {@linkcode RectOptions} may hold. */
+/** Rules for the values of {@linkcode RectOptions}. */
 export const rectRules: Rules<RectOptions> = {
   region: triple,
   buffer: layout,
@@ -110,7 +110,7 @@ export const rectRules: Rules<RectOptions> = {
   ...copyRules,
 };
 
-/** What {@linkcode RectCopyOptions} may hold. */
+/** Rules for the values of {@linkcode RectCopyOptions}. */
 export const rectCopyRules: Rules<RectCopyOptions> = {
   region: triple,
   source: layout,
@@ -118,14 +118,14 @@ export const rectCopyRules: Rules<RectCopyOptions> = {
   wait: takes.list,
 };
 
-/** What {@linkcode MigrateOptions} may hold. */
+/** Rules for the values of {@linkcode MigrateOptions}. */
 export const migrateRules: Rules<MigrateOptions> = {
   toHost: takes.bool,
   contentUndefined: takes.bool,
   wait: takes.list,
 };
 
-/** What {@linkcode LaunchOptions} may hold. */
+/** Rules for the values of {@linkcode LaunchOptions}. */
 export const launchRules: Rules<LaunchOptions> = {
   global: takes.wholeNumbers,
   local: takes.wholeNumbers,

@@ -63,7 +63,7 @@ export function readRect(
   });
 }
 
-/** What reading and writing pass to C. */
+/** Arguments of reading and writing, as C takes them. */
 function transferArgs(
   queue: EnqueueTarget,
   buffer: Buffer,

@@ -1,5 +1,5 @@
 /**
- * Which objects of a kind live, for those who must end all of them, also those that a user made by
+ * Live objects of a kind, for those who must end all of them, also those that a user made by
  * hand.
  *
  * @module

@@ -445,7 +445,7 @@ export const samplerFunctions = {
   },
 } as const;
 
-/** How extension functions are found. */
+/** Looks up extension functions. */
 export const extensionFunctions = {
   clGetExtensionFunctionAddressForPlatform: {
     parameters: [

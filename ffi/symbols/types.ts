@@ -1,5 +1,5 @@
 /**
- * How the symbol tables say which OpenCL object a parameter takes, and the types that follow from
+ * Marks of OpenCL objects in the symbol tables, and the types that follow from
  * a table.
  *
  * This folder (`symbols/`) is the C declarations as data: every function of OpenCL 1.0 to 3.0 and of
@@ -46,9 +46,9 @@ export type ValueType = "u32" | "i32" | "u64" | "usize" | "buffer" | HandleType<
 export interface FunctionType {
   /** Name in the library, where it differs from the key. */
   readonly name?: string;
-  /** What it takes. */
+  /** Its parameters. */
   readonly parameters: readonly ValueType[];
-  /** What it returns. */
+  /** Its result. */
   readonly result: "i32" | "u64" | "void" | HandleType<string>;
   /** Runs on another thread and returns a promise. */
   readonly nonblocking?: true;

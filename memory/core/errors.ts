@@ -2,7 +2,7 @@ import { formatBytes } from "./bytes.ts";
 
 /** One step that was tried before an allocation was given up. */
 export interface RetryRecord {
-  /** What was tried, for example "cached segments". */
+  /** The step, for example "cached segments". */
   readonly name: string;
   /** Bytes that became free by it. */
   readonly freedBytes: number;
@@ -12,7 +12,7 @@ export interface RetryRecord {
 export interface LiveAllocation {
   /** The label, or the place where they were made where that was recorded. */
   readonly origin: string;
-  /** How many there are. */
+  /** Their number. */
   readonly count: number;
   /** Their bytes in all. */
   readonly nbytes: number;
@@ -32,13 +32,13 @@ export interface OutOfMemoryDetails {
   readonly limitBytes: number;
   /** The largest block that the device makes in one piece; `Infinity` when nothing limits it. */
   readonly maxAllocationBytes: number;
-  /** What was tried, in order. */
+  /** The steps that were tried, in order. */
   readonly rungs: readonly RetryRecord[];
   /** The device, or what else the pool draws from. */
   readonly deviceName: string;
   /** The largest live allocations, added up by where they were made. */
   readonly liveAllocations: readonly LiveAllocation[];
-  /** What the driver said, where it was the driver that refused. */
+  /** The driver's error, where it was the driver that refused. */
   readonly cause?: unknown;
 }
 
@@ -76,7 +76,7 @@ function explain(d: OutOfMemoryDetails): string {
   return lines.join("\n");
 }
 
-/** Whether one block would be larger than the device makes, however much memory is free. */
+/** True when one block would be larger than the device makes, however much memory is free. */
 function isTooLargeForOne(d: OutOfMemoryDetails): boolean {
   return d.requestedBytes > d.maxAllocationBytes;
 }
@@ -144,7 +144,7 @@ export class OutOfMemoryError extends Error implements OutOfMemoryDetails {
     return this.details.maxAllocationBytes;
   }
 
-  /** What was tried, in order. */
+  /** The steps that were tried, in order. */
   get rungs(): readonly RetryRecord[] {
     return this.details.rungs;
   }

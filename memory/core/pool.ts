@@ -13,7 +13,7 @@ import type { PoolStats } from "./stats.ts";
 import type { Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** How a block should be made. */
+/** Options of a block. */
 export interface AllocateOptions {
   /** `cl_mem_flags`; blocks are only reused for the same ones. Default: READ_WRITE. */
   readonly flags?: bigint;
@@ -22,11 +22,11 @@ export interface AllocateOptions {
    * same queue gets the block at once, one on another queue only behind a fence.
    */
   readonly queue?: FenceQueue;
-  /** What it is for, as reports and errors show it: "matmul [64, 64]". */
+  /** Its purpose, as reports and errors show it: "matmul [64, 64]". */
   readonly label?: string;
 }
 
-/** What {@linkcode AllocateOptions} may hold. */
+/** Rules for the values of {@linkcode AllocateOptions}. */
 export const allocateRules: Rules<AllocateOptions> = {
   flags: takes.flags,
   queue: takes.object("the queue that will use the block"),
@@ -56,13 +56,13 @@ export interface BufferHandle<B = Buffer> extends Disposable {
   readonly nbytes: number;
   /** Bytes that the pool set aside for them. */
   readonly bucketSize: number;
-  /** Where the block begins in `base`; 0 where that is all its own. */
+  /** The offset of the block in `base`; 0 where that is all its own. */
   readonly offset: number;
   /** The pool that `release()` gives it back to; `null` for memory that a user owns. */
   readonly pool: Pool<B> | null;
-  /** Where the block is now. */
+  /** The present place of the block. */
   readonly state: HandleState;
-  /** What it is for, as the caller said. */
+  /** Its purpose, as the caller said. */
   readonly label: string | undefined;
   /** Gives the block back; a second call is counted and changes nothing. */
   release(): void;
@@ -72,7 +72,7 @@ export interface BufferHandle<B = Buffer> extends Disposable {
 
 /** A place in a block that is divided. */
 export interface BlockPlace {
-  /** Where it begins, in bytes; places are in this order, the first at 0. */
+  /** The offset in bytes; places are in this order, the first at 0. */
   readonly offset: number;
   /** Its bytes, at most up to the next place. */
   readonly nbytes: number;
@@ -84,13 +84,13 @@ export interface LiveBlock {
   readonly nbytes: number;
   /** The same after rounding. */
   readonly bucketSize: number;
-  /** What it is for. */
+  /** Its purpose. */
   readonly label: string | undefined;
   /** Counts the pool's allocations; one number names one allocation. */
   readonly id: number;
   /** The segment that it lies in; -1 for no bytes. */
   readonly segment: number;
-  /** Where it begins there. */
+  /** The offset there. */
   readonly offset: number;
   /** The queue that uses it, by number; absent where there is none, as in memory of the host. */
   readonly queueNumber?: number | undefined;
@@ -100,7 +100,7 @@ export interface LiveBlock {
 
 /** A block of a segment, in a snapshot. */
 export interface BlockSnapshot {
-  /** Where it begins in its segment. */
+  /** The offset in its segment. */
   readonly offset: number;
   /** Its bytes after rounding. */
   readonly nbytes: number;
@@ -173,7 +173,7 @@ export interface Pool<B = Buffer> {
    * @throws {TypeError} When another pool lent it.
    */
   release(handle: BufferHandle<B>): void;
-  /** What the pool did so far; the object is live. */
+  /** Statistics of the pool so far; the object is live. */
   readonly stats: PoolStats;
   /** The most bytes that may be held from the driver; `Infinity` is no limit. */
   limitBytes: number;

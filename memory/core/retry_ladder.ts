@@ -1,16 +1,16 @@
 import { type OutOfMemoryDetails, OutOfMemoryError, type RetryRecord } from "./errors.ts";
 
-/** What came of a {@linkcode RetryStep}. */
+/** The outcome of a {@linkcode RetryStep}. */
 export interface RetryResult {
   /** Bytes that became free by it. */
   readonly freedBytes: number;
-  /** Whether it is worth trying the allocation again. */
+  /** True when it is worth trying the allocation again. */
   readonly helped: boolean;
 }
 
 /** One thing to try when memory is short. */
 export interface RetryStep {
-  /** How errors and statistics name it. */
+  /** Its name in errors and statistics. */
   readonly name: string;
   /** Frees what it can. Called again, after an allocation in vain, for as long as it helps. */
   run(): RetryResult;
@@ -32,7 +32,7 @@ export type ShortageDetails = Omit<OutOfMemoryDetails, "rungs">;
 
 /** An allocation that found no memory at once. */
 export class Shortage {
-  /** What the pool and its wrappers can try, in this order. */
+  /** Steps that the pool and its wrappers can try, in this order. */
   readonly steps: readonly RetryStep[];
   readonly #details: () => ShortageDetails;
 
@@ -64,7 +64,7 @@ export class Shortage {
 }
 
 /**
- * What was tried for one allocation. Everybody who can free memory contributes steps (the pool, its
+ * The steps tried for one allocation. Everybody who can free memory contributes some (the pool, its
  * wrappers, the device's memory, the program); the ladder runs them, cheapest first, so that an
  * allocation is tried again in one place and counted once.
  */
@@ -72,7 +72,7 @@ export class RetryLadder {
   readonly #rungs: { name: string; freedBytes: number }[] = [];
   readonly #helped = new Map<string, number>();
 
-  /** What was tried, in order, each step once with all bytes that became free by it. */
+  /** The steps tried, in order, each once with all bytes that became free by it. */
   get rungs(): readonly RetryRecord[] {
     return this.#rungs.map((rung) => ({ ...rung }));
   }

@@ -1,6 +1,6 @@
 import type { RetryLadder } from "./retry_ladder.ts";
 
-/** How one quantity of bytes went: what it is now, its peak, and all that ever went in and out. */
+/** History of a quantity of bytes: what it is now, its peak, and all that ever went in and out. */
 export interface StatCounterValues {
   /** Bytes now. */
   readonly current: number;
@@ -56,7 +56,7 @@ export class StatCounter implements StatCounterValues {
 }
 
 /**
- * What a pool did so far. Two laws always hold: `bytesAllocated + bytesCached === reservedBytes`,
+ * Statistics of a pool. Two laws always hold: `bytesAllocated + bytesCached === reservedBytes`,
  * and (since the last reset) `hits + misses === numAllocs` less the allocations of zero bytes.
  */
 export interface PoolStats {
@@ -102,7 +102,7 @@ export interface PoolStats {
   readonly requested: StatCounterValues;
   /** The same after rounding. */
   readonly allocated: StatCounterValues;
-  /** What the driver gave. */
+  /** Memory that the driver gave. */
   readonly reserved: StatCounterValues;
   /** By retry step: how often it helped, so that the allocation was tried again. */
   readonly rungs: Readonly<Record<string, number>>;

@@ -51,7 +51,7 @@ const ofDevice: Rule = {
   accepts: (value) => typeof value === "object" && value !== null && "device" in value,
 };
 
-/** Whether the queue's device is a GPU that shares the host's memory. */
+/** True when the queue's device is a GPU that shares the host's memory. */
 export function isIntegratedGpu(queue: CommandQueue): boolean {
   requireValue("look at the device", "queue", queue, ofDevice);
   return queue.device.type === "gpu" && queue.device.hostUnifiedMemory;

@@ -25,13 +25,13 @@ import { StatisticsScope } from "../wrappers/statistics_scope.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** How a block of a device should be made. */
+/** Options of a block of a device. */
 export interface DeviceAllocateOptions extends AllocateOptions {
-  /** Whether it comes from the device's persistent pool: for weights, which outlive many steps. */
+  /** True when it comes from the device's persistent pool: for weights, which outlive many steps. */
   readonly persistent?: boolean;
 }
 
-/** What a device's memory belongs to. */
+/** The owner of a device's memory. */
 export interface DeviceMemoryOptions {
   /** The device, as errors and reports name it. */
   readonly name: string;
@@ -41,7 +41,7 @@ export interface DeviceMemoryOptions {
   readonly queue?: CommandQueue;
 }
 
-/** Where a device's memory comes from. */
+/** The source of a device's memory. */
 export interface DevicePools<B> extends DeviceMemoryOptions {
   /** Makes, or finds, the pool of persistent blocks. Default: they come from the pool of all others. */
   readonly persistentPool?: () => PersistentBufferPool<B>;
@@ -101,7 +101,7 @@ export const pressureCallbacks: Set<PressureCallback> = new Set();
 export class DeviceMemory<B = Buffer> {
   /** The device, as errors and reports name it. */
   readonly name: string;
-  /** Where the blocks come from. */
+  /** The source of the blocks. */
   readonly pool: Pool<B>;
   /** The queue that works on the memory, `null` for the host. */
   readonly queue: CommandQueue | null;
@@ -184,7 +184,7 @@ export class DeviceMemory<B = Buffer> {
     return options?.persistent ? persistent : this.pool;
   }
 
-  /** What a limit that may be below what is held already leaves beside a pool. */
+  /** The bytes that a limit leaves beside a pool, also one below what is held already. */
   #restBeside(pool: Pool<B> | null): number {
     return Math.max(0, this.#limitBytes - (pool?.stats.reservedBytes ?? 0));
   }

@@ -19,7 +19,7 @@ export interface DeviceMemoryStats extends PoolStats {
   /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
   readonly totalBytes: number;
   /**
-   * What the driver says is free, for all programs together; a hint, `null` where it says nothing.
+   * Bytes that the driver calls free, for all programs together; a hint, `null` where it says nothing.
    */
   readonly driverFreeBytes: number | null;
   /**
@@ -34,7 +34,7 @@ export interface DeviceMemoryStats extends PoolStats {
   readonly pinned: PoolStats | null;
 }
 
-/** What the statistics are taken of. */
+/** The subject of the statistics. */
 interface Device<B> {
   readonly pool: Pool<B>;
   readonly queue: CommandQueue | null;

@@ -24,7 +24,7 @@ export class PendingUploads {
     this.#queue = queue;
   }
 
-  /** Whether nothing is pending: then there is nothing to wait for. */
+  /** True when nothing is pending: then there is nothing to wait for. */
   get isEmpty(): boolean {
     return this.#copies.size === 0;
   }
@@ -52,7 +52,7 @@ export class PendingUploads {
     for (const part of parts) this.#copies.set(part, copy);
   }
 
-  /** Whether a block is still filled, as far as the compute queue knows. */
+  /** True when a block is still filled, as far as the compute queue knows. */
   isPending(block: BufferHandle<unknown>): boolean {
     return this.#copies.has(block);
   }

@@ -67,7 +67,7 @@ export class Storage<B = Buffer> {
     return this.#handle;
   }
 
-  /** How many hold it. */
+  /** The number of holders. */
   get references(): number {
     return this.#references;
   }

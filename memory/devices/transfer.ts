@@ -6,7 +6,7 @@ import type { HostBuffer } from "../sources/source.ts";
 import type { PendingUploads } from "./pending_uploads.ts";
 
 /**
- * How bytes went from one device to another: `host` to or from the host's own memory, `device` by
+ * The way of bytes from one device to another: `host` to or from the host's own memory, `device` by
  * the driver within a context, `mapped` straight out of or into memory that a device shares with
  * the host, `staged` through two slots of pinned host memory, one filling while the other drains.
  */

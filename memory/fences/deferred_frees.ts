@@ -11,7 +11,7 @@ export interface DeferredFree<T> {
   readonly block: T;
   /** Its own queue. */
   readonly queue: FenceQueue | undefined;
-  /** What others than that queue have to wait for. */
+  /** Events that others than that queue have to wait for. */
   readonly fence: FenceEvent | null;
   /** Markers of the other queues. */
   readonly events: readonly FenceEvent[];
@@ -36,7 +36,7 @@ interface Waiting<T> {
 export class DeferredFrees<T extends Sized> {
   /** Oldest first. */
   readonly #entries = new Set<Entry<T>>();
-  /** What waits for each queue, oldest first. */
+  /** Blocks that wait for each queue, oldest first. */
   readonly #byUser = new Map<FenceQueue, Waiting<T>[]>();
 
   get count(): number {

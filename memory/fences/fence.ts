@@ -1,8 +1,8 @@
 import { CommandFailedError, OpenCLError } from "../../ffi/mod.ts";
 
-/** What a pool needs of an event; `Event` of ffi/ is one. */
+/** The part of an event that a pool needs; `Event` of ffi/ is one. */
 export interface FenceEvent {
-  /** How far the command is; throws where the command failed. */
+  /** The state of the command; throws where the command failed. */
   readonly status: "queued" | "submitted" | "running" | "complete";
   /** Blocks until the command is done. */
   waitSync(): void;
@@ -10,11 +10,11 @@ export interface FenceEvent {
   release(): void;
 }
 
-/** What a pool needs of a queue; `CommandQueue` of ffi/ is one. */
+/** The part of a queue that a pool needs; `CommandQueue` of ffi/ is one. */
 export interface FenceQueue {
-  /** Whether it was released; nothing can be waited for on it then. */
+  /** True when it was released; nothing can be waited for on it then. */
   readonly released: boolean;
-  /** Whether its commands may overtake each other; pools refuse such a queue. */
+  /** True when its commands may overtake each other; pools refuse such a queue. */
   readonly outOfOrder: boolean;
   /** An event that is complete when all that was enqueued so far is. */
   marker(): FenceEvent;
@@ -46,7 +46,7 @@ export class Marker implements FenceEvent {
   readonly serial: number = ++markers;
   readonly #queue: FenceQueue;
   #event: FenceEvent | null = null;
-  /** How many have yet to let it go. */
+  /** The number of holders that have yet to let it go. */
   #holders = 1;
 
   /** Marks what `queue` was given so far. */
@@ -69,7 +69,7 @@ export class Marker implements FenceEvent {
     }
   }
 
-  /** How far the queue is. */
+  /** The progress of the queue. */
   get status(): FenceEvent["status"] {
     return this.#tryMark()?.status ?? "queued";
   }
@@ -129,7 +129,7 @@ export function markerOf(queue: FenceQueue): Marker {
 }
 
 /**
- * Whether a command is through with its memory. One that failed is, too: whose command it was is
+ * True when a command is through with its memory. One that failed is, too: whose command it was is
  * told by its own event. Where the driver does not answer, it is not.
  */
 export function hasEnded(event: FenceEvent): boolean {

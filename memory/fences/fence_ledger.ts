@@ -1,5 +1,5 @@
 /**
- * Who may have a released block, and behind what: events and queues as pools need them, the ledger of
+ * Rights to released blocks: events and queues as pools need them, the ledger of
  * released blocks, the owners of free ones. This folder imports `ffi/` only. Released blocks come from
  * `pools/`, which gets them back as free ones; events come from the queues and are released here.
  *
@@ -18,7 +18,7 @@ import {
 
 export type { Sized };
 
-/** What becomes of a released block: the part of a pool that a {@linkcode FenceLedger} needs. */
+/** Receiver of released blocks: the part of a pool that a {@linkcode FenceLedger} needs. */
 export interface BlockReceiver<T> {
   /**
    * Takes a block back.
@@ -41,7 +41,7 @@ export interface BlockReceiver<T> {
 }
 
 /**
- * Which queue may have a released block, and behind what. A block passes at once to the queue that
+ * Decides which queue may have a released block, and behind what. It passes at once to the queue that
  * used it; to another one behind a marker, for which the device waits, not the host. What a further
  * queue uses (`recordQueue`) is a deferred free: the pool gets it back when that queue is done.
  *
@@ -91,7 +91,7 @@ export class FenceLedger<T extends Sized> {
     else this.#deferred.add(block, queue, fence, users);
   }
 
-  /** What others have to wait for before they use what `queue` used; `null` for the default queue. */
+  /** Events before others may use what `queue` used; `null` for the default queue. */
   fenceOn(queue: FenceQueue | undefined): FenceEvent | null {
     return queue === undefined || queue === this.defaultQueue ? null : markerOf(queue);
   }

@@ -1,6 +1,6 @@
 import { type FenceEvent, type FenceQueue, hasEnded, Marker } from "./fence.ts";
 
-/** Whose free blocks they are, and what others must wait for before they use them. */
+/** The owner of free blocks, and the events that others must wait for before they use them. */
 export class Owner {
   /** Small, and no two owners of a table have the same at one time: an index into arrays. */
   readonly id: number;
@@ -14,7 +14,7 @@ export class Owner {
     this.queue = queue;
   }
 
-  /** What others than `queue` must wait for; `null` where there is nothing, or only a new marker. */
+  /** Events that others than `queue` wait for; `null` where there is none, or a new marker only. */
   get fence(): FenceEvent | null {
     return this.#fence;
   }
@@ -32,7 +32,7 @@ export class Owner {
     former?.release();
   }
 
-  /** Whether its blocks can be used at once by anybody. Asks, but does not wait. */
+  /** True when its blocks can be used at once by anybody. Asks, but does not wait. */
   get isIdle(): boolean {
     return this.#fence === null ? this.queue === undefined : hasEnded(this.#fence);
   }
@@ -66,7 +66,7 @@ export class OwnerTable {
     this.#hasFree = hasFree;
   }
 
-  /** Whether all requests came from the default queue, so that no owner can have another's blocks. */
+  /** True when all requests came from the default queue: no owner can have another's blocks. */
   get isSingleQueue(): boolean {
     return this.#owners.length === 2;
   }

@@ -38,7 +38,7 @@ import { type Block, outlivePool, PooledHandle } from "./handle.ts";
 import { LiveHandles } from "./live_handles.ts";
 import { ReservedMemory } from "./reserved_memory.ts";
 
-/** What a block is asked for. */
+/** The request for a block. */
 export interface BlockRequest {
   /** Bytes, at least 1. */
   readonly nbytes: number;
@@ -55,13 +55,13 @@ export interface BlockRequest {
  * tried when memory is short. A kind of pool adds where free blocks are kept: the abstract methods.
  */
 export abstract class PoolBase<B> implements Pool<B> {
-  /** Where new memory comes from. */
+  /** The source of new memory. */
   readonly source: MemorySource<B>;
   /** The statistics; {@linkcode PoolBase} keeps all of them but `subBuffers`. */
   protected readonly counters: PoolCounters = new PoolCounters();
   /** Memory of the source, by segments. */
   protected readonly reserved: ReservedMemory<B>;
-  /** Which queue may have a block that came back. */
+  /** Decides which queue may have a block that came back. */
   protected readonly fences: FenceLedger<Block<B>>;
   readonly #observers: PoolObservers = new PoolObservers();
   readonly #handles: LiveHandles<B>;
@@ -84,7 +84,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.#handles = new LiveHandles(this, source, this.counters, this.#observers);
   }
 
-  /** What the pool did so far; the object is live. */
+  /** Statistics of the pool so far; the object is live. */
   get stats(): PoolStats {
     return this.counters;
   }

@@ -13,9 +13,9 @@ class BucketBlock<B> implements Block<B> {
   readonly offset = 0;
   destroyed = false;
   holder: PooledHandle<B> | null = null;
-  /** Who may have it at once; `undefined` is anyone. */
+  /** The owner that may have it at once; `undefined` is anyone. */
   queue: FenceQueue | undefined = undefined;
-  /** What others must wait for. */
+  /** Events that others must wait for. */
   fence: FenceEvent | null = null;
 
   constructor(readonly segment: number, readonly bucket: Bucket<B>, readonly buffer: B) {}
@@ -36,7 +36,7 @@ interface Bucket<B> {
   live: number;
 }
 
-/** What pools have in common that hand out whole buffers from a list for each size. */
+/** The common part of pools that hand out whole buffers from a list for each size. */
 export abstract class BucketPool<B> extends PoolBase<B> {
   readonly #buckets = new Map<number, Bucket<B>[]>();
   readonly #blocks = new Set<BucketBlock<B>>();
@@ -45,7 +45,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   /** The size that a request is rounded up to. */
   protected abstract bucketSize(nbytes: number): number;
 
-  /** Whether a released buffer of that bucket is kept. */
+  /** True when a released buffer of that bucket is kept. */
   protected keeps(_bucketSize: number, _cachedInBucket: number): boolean {
     return true;
   }

@@ -14,7 +14,7 @@ export interface Block<B> {
   readonly size: number;
   /** The piece of memory that it lies in. */
   readonly segment: number;
-  /** Where it begins in its segment. */
+  /** The offset in its segment. */
   readonly offset: number;
   /** True once its memory is the driver's again. */
   readonly destroyed: boolean;
@@ -41,7 +41,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   readonly nbytes: number;
   /** Bytes that the pool set aside. */
   readonly bucketSize: number;
-  /** What it is for. */
+  /** Its purpose. */
   readonly label: string | undefined;
   /** Counts the pool's allocations. */
   readonly id: number;
@@ -51,13 +51,13 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   readonly queue: FenceQueue | undefined;
   /** Queues besides `queue` whose work uses the block. */
   users: FenceQueue[] | null = null;
-  /** Whether a caller holds it. */
+  /** True when a caller holds it. */
   live = true;
   /** The one before it in the pool's list of live handles. */
   older: PooledHandle<B> | null = null;
   /** The one after it there. */
   newer: PooledHandle<B> | null = null;
-  /** Where the pool's memory comes from. */
+  /** The source of the pool's memory. */
   protected readonly source: MemorySource<B>;
 
   /** Pools make handles. */
@@ -119,7 +119,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     return this.block === null ? -1 : this.block.segment;
   }
 
-  /** Where it begins there. */
+  /** The offset there. */
   get offset(): number {
     return this.block === null ? 0 : this.block.offset;
   }
@@ -134,7 +134,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     return this.users?.map(queueNumber);
   }
 
-  /** Where the block is now. */
+  /** The present place of the block. */
   get state(): HandleState {
     if (this.live) return "live";
     return this.block === null || this.block.destroyed ? "destroyed" : "pooled";

@@ -71,7 +71,7 @@ export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
       nextPowerOfTwo(nbytes);
   }
 
-  /** Whether both bounds leave room for it. */
+  /** True when both bounds leave room for it. */
   protected override keeps(bucketSize: number, cachedInBucket: number): boolean {
     // The buffer that is just coming back counts as cached already.
     return cachedInBucket < this.maxBuffersPerBucket &&

@@ -21,7 +21,7 @@ export interface PinnedHandle extends BufferHandle<Buffer> {
 
 const PAGE_BYTES = 4 * KiB;
 
-/** How a PinnedBufferPool is set up. */
+/** Options of a PinnedBufferPool. */
 export interface PinnedBufferPoolOptions {
   /** The most bytes of page-locked memory to hold. Default: 1 GiB. */
   readonly maxBytes?: number;

@@ -2,7 +2,7 @@ import type { PoolObservers } from "../core/observers.ts";
 import type { PoolCounters } from "../core/stats.ts";
 import { type MemorySource, NoMemoryError } from "../sources/source.ts";
 
-/** What a pool holds from its source: within a limit, counted, and told to the observers. */
+/** Memory that a pool holds from its source: within a limit, counted, and told to the observers. */
 export class ReservedMemory<B> {
   /** The most bytes that may be held; `Infinity` is no limit. */
   limitBytes: number;
@@ -24,7 +24,7 @@ export class ReservedMemory<B> {
     this.#observers = observers;
   }
 
-  /** What the source said when it refused the last request; `undefined` where it did not. */
+  /** The source's error when it refused the last request; `undefined` where it did not. */
   get refusal(): NoMemoryError | undefined {
     return this.#refusal;
   }

@@ -21,7 +21,7 @@ const LARGE_SEGMENT_GRANULARITY_BYTES = 2 * MiB;
 /** Sub-buffers that a segment keeps beside those in use. */
 const MAX_IDLE_SUB_BUFFERS = 256;
 
-/** How a SlabPool is set up. */
+/** Options of a SlabPool. */
 export interface SlabPoolOptions {
   /** Bytes of a segment; requests above half of it get one of their own. Default: 64 MiB. */
   readonly segmentBytes?: number;
@@ -34,7 +34,7 @@ export interface SlabPoolOptions {
   readonly subBuffers?: boolean;
 }
 
-/** What {@linkcode SlabPoolOptions} may hold. */
+/** Rules for the values of {@linkcode SlabPoolOptions}. */
 export const slabRules: Rules<SlabPoolOptions> = {
   segmentBytes: takes.count,
   maxBytes: takes.byteLimit,
@@ -128,7 +128,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.#regionOf(chunk).free(chunk, owner);
   }
 
-  /** Where segments are divided, and the places begin as blocks do. */
+  /** The alignment at which segments are divided. */
   divide(handle: BufferHandle<B>, places: readonly BlockPlace[]): PooledHandle<B>[] | null {
     const block = handle instanceof PooledHandle && handle.live ? handle.block : null;
     const isFit = places.every(({ offset }) => offset % this.#granularity === 0);

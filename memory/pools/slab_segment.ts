@@ -10,7 +10,7 @@ export class CachedSubBuffer<B> implements Block<B> {
   chunk: Chunk;
   /** Another one that begins at the same offset. */
   sibling: CachedSubBuffer<B> | undefined = undefined;
-  /** Whether it was used since the last eviction. */
+  /** True when it was used since the last eviction. */
   used = true;
   /** The memory object, made at its first use. */
   object: B | null = null;

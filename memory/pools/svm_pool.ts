@@ -2,10 +2,8 @@ import {
   Buffer,
   type CommandQueue,
   MemFlags,
-  OpenCLError,
   OpenCLUnavailableError,
   SvmBuffer,
-  SvmCapabilities,
 } from "../../ffi/mod.ts";
 import { asMemoryError, DeviceSource } from "../sources/device_source.ts";
 import { detachableView } from "../sources/host_view.ts";
@@ -87,29 +85,23 @@ export class SvmPool extends SlabPool<Buffer> {
    *
    * @param queue The queue whose context and device the memory is for.
    * @param options Sizes and limits.
-   * @throws {OpenCLUnavailableError} When the device offers no fine-grained shared memory.
+   * @throws {OpenCLUnavailableError} When the device or the library offers no fine-grained shared memory.
    */
   constructor(queue: CommandQueue, options: SlabPoolOptions = {}) {
     checkOptions("make an SvmPool", options, slabRules);
     if (!SvmPool.isAvailable(queue)) {
       throw new OpenCLUnavailableError(
-        `Cannot make an SvmPool: ${queue.device.name} has no fine-grained shared virtual memory. ` +
-          "Use a SlabPool",
+        `Cannot make an SvmPool: ${queue.device.name} has no fine-grained shared virtual memory, or ` +
+          "the OpenCL library is too old for it. Use a SlabPool",
       );
     }
     super(new SvmSource(queue), options);
   }
 
-  /** Whether the queue's device offers fine-grained shared memory. */
+  /** True when the queue's device and the OpenCL library offer fine-grained shared memory. */
   static isAvailable(queue: CommandQueue): boolean {
     requireObject("look for shared memory", queue, "CommandQueue");
-    try {
-      return (queue.device.query("SVM_CAPABILITIES") & SvmCapabilities.FINE_GRAIN_BUFFER) !== 0n;
-    } catch (error) {
-      // What drivers older than OpenCL 2.0 say to a question that they do not know.
-      if (error instanceof OpenCLError && error.codeName === "CL_INVALID_VALUE") return false;
-      throw error;
-    }
+    return SvmBuffer.isAvailable(queue.device, { fineGrain: true });
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */

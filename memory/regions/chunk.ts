@@ -1,6 +1,6 @@
 /** The places of a region: segments, and the chunks that fill them. */
 
-/** Whose free chunks they are: chunks of two owners neither serve each other nor coalesce. */
+/** The owner of free chunks: chunks of two owners neither serve each other nor coalesce. */
 export interface ChunkOwner {
   /** Small, and no two owners of a region have the same: an index into arrays. */
   readonly id: number;
@@ -33,7 +33,7 @@ export class Chunk {
   size: number;
   previous: Chunk | null = null;
   next: Chunk | null = null;
-  /** Whose chunk it is while it is free; `null` while it is held. */
+  /** The owner of the chunk while it is free; `null` while it is held. */
   owner: ChunkOwner | null = null;
 
   constructor(segment: Segment, offset: number, size: number) {

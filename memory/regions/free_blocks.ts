@@ -2,9 +2,9 @@ import { type FenceEvent, type FenceQueue, hasEnded } from "../fences/fence.ts";
 
 /** A free block, and who may have it. */
 export interface FreeBlock {
-  /** Who may have it at once; `undefined` is anyone. */
+  /** The owner that may have it at once; `undefined` is anyone. */
   readonly queue: FenceQueue | undefined;
-  /** What others must wait for; `null` where only the queue itself knows. */
+  /** Events that others must wait for; `null` where only the queue itself knows. */
   readonly fence: FenceEvent | null;
 }
 
@@ -20,7 +20,7 @@ export class FreeBlocks<T extends FreeBlock> {
   readonly #lists = new Map<FenceQueue | undefined, T[]>();
   #length = 0;
 
-  /** How many there are. */
+  /** Their number. */
   get length(): number {
     return this.#length;
   }

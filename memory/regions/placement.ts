@@ -3,7 +3,7 @@
  * use at the same time may have the same place.
  */
 
-/** How long a block is in use, and its size. */
+/** The lifetime of a block, and its size. */
 export interface Lifetime {
   /** The first step that uses it. */
   readonly first: number;
@@ -13,7 +13,7 @@ export interface Lifetime {
   readonly nbytes: number;
 }
 
-/** Where a block lies. */
+/** The place of a block. */
 export interface Place {
   /** Counts the segments of the placement. */
   readonly segment: number;
@@ -21,7 +21,7 @@ export interface Place {
   readonly offset: number;
 }
 
-/** Where all blocks lie. */
+/** The places of all blocks. */
 export interface Placement {
   /** One for each lifetime. */
   readonly places: readonly Place[];
@@ -29,7 +29,7 @@ export interface Placement {
   readonly segments: readonly number[];
 }
 
-/** What a placement must keep to. */
+/** Constraints of a placement. */
 export interface PlacementRules {
   /** Blocks begin at multiples of this. */
   readonly alignment: number;

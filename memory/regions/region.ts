@@ -32,7 +32,7 @@ export class Region {
     return this.#indexes.reduce((most, index) => Math.max(most, index.largest), 0);
   }
 
-  /** Whether a segment is one of this region's. */
+  /** True when a segment is one of this region's. */
   has(segment: Segment): boolean {
     return this.#segments.has(segment);
   }
@@ -102,7 +102,7 @@ export class Region {
     this.#setFree(chunk, owner);
   }
 
-  /** Whether `owner` has a free chunk. */
+  /** True when `owner` has a free chunk. */
   hasFree(owner: ChunkOwner): boolean {
     return (this.#indexes[owner.id]?.length ?? 0) > 0;
   }

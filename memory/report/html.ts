@@ -3,7 +3,7 @@ export class Markup {
   constructor(readonly text: string) {}
 }
 
-/** What may stand in a template. */
+/** Values of a template. */
 export type Content = Markup | string | number | readonly Content[];
 
 const escapes: Record<string, string> = {

@@ -1,4 +1,4 @@
-/** What of a recording grows all along, and how to read that. */
+/** Finds what grows all along in a recording, and says how to read that. */
 import { formatBytes } from "../core/bytes.ts";
 import { html, type Markup } from "./html.ts";
 import { type MemoryEvent, originOf } from "./memory_event.ts";
@@ -6,7 +6,7 @@ import { type MemoryEvent, originOf } from "./memory_event.ts";
 /** Blocks of one origin that become more and more. */
 export interface Growth {
   readonly origin: string;
-  /** How many lived after each quarter of the events. */
+  /** The number of live blocks after each quarter of the events. */
   readonly counts: readonly number[];
   /** Their bytes at the end. */
   readonly nbytes: number;
@@ -36,7 +36,7 @@ export function growing(events: readonly MemoryEvent[]): Growth[] {
     .sort((a, b) => b.nbytes - a.nbytes);
 }
 
-/** What lives of one origin. */
+/** Live blocks of one origin. */
 interface Held {
   count: number;
   nbytes: number;

@@ -1,14 +1,14 @@
 /** The lines of a recording. */
 import { type Frame, placeOf } from "../core/call_stack.ts";
 
-/** What happened to a device's memory. */
+/** An event of a device's memory. */
 export type MemoryAction = "alloc" | "free" | "segment_alloc" | "segment_free" | "oom";
 
 /** One line of a recording. */
 export interface MemoryEvent {
   /** Milliseconds since the recording began; 0 for what was there already. */
   readonly time: number;
-  /** What happened. */
+  /** The kind of event. */
   readonly action: MemoryAction;
   /** The device. */
   readonly device: string;
@@ -20,7 +20,7 @@ export interface MemoryEvent {
   readonly bucketSize?: number;
   /** The segment that it lies in. */
   readonly segment?: number;
-  /** Where it begins there. */
+  /** The offset there. */
   readonly offset?: number;
   /**
    * The queue that the block was allocated for, by number: the same number is the same queue, also in
@@ -29,13 +29,13 @@ export interface MemoryEvent {
   readonly queue?: number;
   /** Of a `free`: the other queues that the block waits for, as `recordQueue` said. */
   readonly users?: readonly number[];
-  /** What it is for. */
+  /** Its purpose. */
   readonly label?: string;
   /** The user's calls that led to it, innermost first, where the recording takes stacks. */
   readonly frames?: readonly Frame[];
 }
 
-/** Where an allocation was made: its label and the user's line, as far as they are known. */
+/** The origin of an allocation: its label and the user's line, as far as they are known. */
 export function originOf(event: Pick<MemoryEvent, "label" | "frames">): string {
   const place = event.frames?.[0] ? placeOf(event.frames[0]) : undefined;
   if (event.label && place) return `${event.label} at ${place}`;

@@ -25,7 +25,7 @@ interface Block {
 
 /** A snapshot as PyTorch's memory viewer reads it. */
 export interface MemoryVizSnapshot {
-  /** What is held at the end. */
+  /** Blocks held at the end. */
   segments: {
     device: number;
     address: number;
@@ -40,7 +40,7 @@ export interface MemoryVizSnapshot {
     frames: readonly Frame[];
     blocks: Block[];
   }[];
-  /** What happened on each device. */
+  /** Events on each device. */
   device_traces: Trace[][];
   /** Shown as they are. */
   allocator_settings: Record<string, unknown>;
@@ -50,7 +50,7 @@ export interface MemoryVizSnapshot {
 const FIRST_ADDRESS = 2 ** 32;
 const ADDRESS_GAP = 2 ** 21;
 
-/** What is known of one segment while the events are read. */
+/** State of one segment while the events are read. */
 interface OpenSegment {
   readonly address: number;
   readonly size: number;

@@ -1,5 +1,5 @@
 /**
- * What can be looked at afterwards: recordings of any pool, their replay, the HTML page with its
+ * Reports for afterwards: recordings of any pool, their replay, the HTML page with its
  * charts, the format of PyTorch's memory viewer. This folder imports `core/` and the types of
  * `devices/`. Events come from pools by `observe`; what leaves is text.
  *
@@ -12,10 +12,10 @@ import type { LiveBlock, Pool, PoolObserver } from "../core/pool.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** What a recording keeps. */
+/** Options of a recording. */
 export interface RecorderOptions {
   /**
-   * Whether to note who allocates. Deno maps every frame back to its TypeScript, which costs 50 to
+   * True to note who allocates. Deno maps every frame back to its TypeScript, which costs 50 to
    * 250 microseconds an allocation. Default: false.
    */
   readonly stacks?: boolean;
@@ -51,7 +51,7 @@ export class Recorder implements Disposable {
   readonly #attached: Disposable[] = [];
   // deno-lint-ignore no-explicit-any -- any kind of pool can be recorded
   readonly #names = new Map<Pool<any>, string>();
-  /** What was live before the oldest event of the ring, by what it is. */
+  /** Blocks live before the oldest event of the ring, by what they are. */
   readonly #before = new Map<string, RawEvent>();
   readonly #ring: RawEvent[] = [];
   #oldest = 0;
@@ -88,7 +88,7 @@ export class Recorder implements Disposable {
     this.#attached.push(pool.observe(this.#observer(device)));
   }
 
-  /** How the events name a pool's device; `undefined` where it is not recorded. */
+  /** The name of a pool's device in the events; `undefined` where it is not recorded. */
   // deno-lint-ignore no-explicit-any -- any kind of pool can be recorded
   nameOf(pool: Pool<any>): string | undefined {
     return this.#names.get(pool);

@@ -1,7 +1,7 @@
 import type { BufferHandle, Pool } from "../core/pool.ts";
 import type { MemoryEvent } from "./memory_event.ts";
 
-/** What a replay reads of an event. */
+/** The part of an event that a replay reads. */
 export type ReplayEvent = Pick<MemoryEvent, "action" | "nbytes"> & {
   /** The allocation. */
   readonly id?: number;
@@ -9,7 +9,7 @@ export type ReplayEvent = Pick<MemoryEvent, "action" | "nbytes"> & {
   readonly device?: string;
 };
 
-/** How a pool did on a trace. */
+/** The result of a pool on a trace. */
 export interface ReplayResult {
   /** Allocations and releases. */
   readonly events: number;

@@ -6,7 +6,7 @@ import { zoomScript } from "./zoom.ts";
 
 const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 34, right: 14 } as const;
 
-/** What is held is drawn while it is at most so many times what lives at the peak. */
+/** Held memory is drawn while it is at most so many times what lives at the peak. */
 const MAX_HELD = 4;
 
 /** Origins by number; the first ones have colours of their own, the others share one. */
@@ -64,7 +64,7 @@ export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: 
   `;
 }
 
-/** What lets a reader look closer at {@linkcode timelineChart}, on a page with one of them. */
+/** The script that zooms into {@linkcode timelineChart}, on a page with one of them. */
 export function timelineControls(timeline: Timeline): Markup {
   return html`
     <button class="reset" hidden>Show all</button>

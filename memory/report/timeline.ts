@@ -11,13 +11,13 @@ export interface DrawnBlock {
   readonly from: number;
   /** Milliseconds of the recording; `null` when it was live at the end. */
   until: number | null;
-  /** Where it lies: from each column on, that many bytes are below it. */
+  /** Its place: from each column on, that many bytes are below it. */
   readonly steps: [column: number, below: number][];
   /** The column in which it ends. */
   end: number;
 }
 
-/** What lived when most did. */
+/** Blocks that lived at the peak. */
 export interface Peak {
   /** Requested bytes. */
   readonly nbytes: number;

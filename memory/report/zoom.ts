@@ -1,12 +1,12 @@
 /** The script of the report's timeline: the one thing on the page that moves. */
 import { Markup } from "./html.ts";
 
-/** Where a timeline's picture lies in its SVG, and what it shows. */
+/** The place of a timeline's picture in its SVG, and its range. */
 export interface Zoomable {
   /** The left end of the picture, and its width, in the units of the SVG. */
   readonly left: number;
   readonly width: number;
-  /** How many units the picture shows from its left to its right end: events, or microseconds. */
+  /** The width of the picture in its units: events, or microseconds. */
   readonly columns: number;
   /** The fewest of them that are shown. */
   readonly minSpan: number;

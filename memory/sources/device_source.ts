@@ -12,14 +12,14 @@ import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import { kindOf, requireObject } from "../../ffi/objects/object.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** How device memory is made. */
+/** Options of device memory. */
 export interface DeviceSourceOptions {
   /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
   readonly flags?: bigint;
   /** The queue that uses the memory where a request names none. */
   readonly defaultQueue?: CommandQueue;
   /**
-   * Whether to commit new memory on that queue. OpenCL promises memory lazily: clCreateBuffer
+   * True to commit new memory on that queue. OpenCL promises memory lazily: clCreateBuffer
    * succeeds and the first command that uses the buffer fails. Committed, it fails here, where
    * something can be done about it. Default: false.
    */
@@ -36,7 +36,7 @@ const rules: Rules<DeviceSourceOptions> = {
 export class DeviceSource implements MemorySource<Buffer> {
   /** The devices' names. */
   readonly name: string;
-  /** Where sub-buffers may begin, in bytes. */
+  /** The alignment of sub-buffers, in bytes. */
   readonly alignment: number;
   /** Not on GPUs: NVIDIA's driver crashes over it, and other GPUs were not tested. */
   readonly subBuffersMayOverlap: boolean;

@@ -9,7 +9,7 @@ const GLOBAL_FREE_MEMORY_AMD = 0x4039;
 const EXTENSION = "cl_amd_device_attribute_query";
 
 /**
- * What the driver says is free on a device, for all programs together; `null` where it does not
+ * Bytes that the driver calls free on a device, for all programs together; `null` where it does not
  * say.
  */
 export function driverFreeBytes(device: Device): number | null {

@@ -5,11 +5,11 @@ import * as takes from "../../ffi/host/option_rules.ts";
 
 /** A piece of a simulated device's memory: an address range with nothing behind it. */
 export class SimulatedBuffer {
-  /** Where it begins. */
+  /** Its offset. */
   readonly address: number;
   /** Its bytes. */
   readonly nbytes: number;
-  /** Whether it was destroyed. */
+  /** True when it was destroyed. */
   released = false;
 
   /**
@@ -24,15 +24,15 @@ export class SimulatedBuffer {
   }
 }
 
-/** What a simulated device is like. */
+/** Options of a simulated device. */
 export interface SimulatedSourceOptions {
   /** Bytes of the device. Default: unlimited. */
   readonly totalBytes?: number;
-  /** Where parts of a piece may begin. Default: 128. */
+  /** The alignment of parts of a piece. Default: 128. */
   readonly alignment?: number;
   /** The most that one piece may have. Default: all. */
   readonly maxAllocationBytes?: number;
-  /** Whether parts of a piece may overlap. Default: true. */
+  /** True when parts of a piece may overlap. Default: true. */
   readonly subBuffersMayOverlap?: boolean;
 }
 
@@ -48,13 +48,13 @@ const rules: Rules<SimulatedSourceOptions> = {
  * memory (PoCL aborts the process instead, and a GPU takes its time).
  */
 export class SimulatedSource implements MemorySource<SimulatedBuffer> {
-  /** What errors call it. */
+  /** Its name in errors. */
   readonly name = "simulated device";
-  /** Where parts of a piece may begin. */
+  /** The alignment of parts of a piece. */
   readonly alignment: number;
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
-  /** Whether parts of a piece may overlap. */
+  /** True when parts of a piece may overlap. */
   readonly subBuffersMayOverlap: boolean;
   /** Nothing stands for zero bytes. */
   readonly empty = null;

@@ -1,5 +1,5 @@
 /**
- * Where pools get their memory: OpenCL buffers, pinned and host memory, a simulated device. A source
+ * Sources of pools' memory: OpenCL buffers, pinned and host memory, a simulated device. A source
  * neither caches nor counts. This folder imports `core/`, `fences/` and `ffi/`; `pools/` asks it for
  * segments and gives them back.
  *
@@ -9,11 +9,11 @@ import { formatBytes } from "../core/bytes.ts";
 import type { FenceQueue } from "../fences/fence.ts";
 
 /**
- * Where a pool gets its memory: the driver, the host's heap or a simulation. It neither caches nor
+ * The source of a pool's memory: the driver, the host's heap or a simulation. It neither caches nor
  * counts; that is the pool's work.
  */
 export interface MemorySource<B> {
-  /** What the memory belongs to, as errors name it. */
+  /** The owner of the memory, as errors name it. */
   readonly name: string;
   /** Blocks of one segment begin at multiples of this. */
   readonly alignment: number;
@@ -21,7 +21,7 @@ export interface MemorySource<B> {
   readonly maxAllocationBytes: number;
   /** The queue that uses the memory where a request names none. */
   readonly defaultQueue?: FenceQueue;
-  /** What stands for zero bytes; `null` where nothing can. */
+  /** A stand-in for zero bytes; `null` where nothing can. */
   readonly empty: B | null;
   /**
    * Makes a piece of memory.
@@ -33,7 +33,7 @@ export interface MemorySource<B> {
   /** Part of a piece, as an object of its own; absent where a piece cannot be divided. */
   createSubBuffer?(parent: B, offset: number, nbytes: number): B;
   /**
-   * Whether parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's
+   * True when parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's
    * driver (580.159) crashes when overlapping sub-buffers are released in another order than last
    * in, first out.
    */
@@ -75,7 +75,7 @@ export class HostBuffer {
 
 /** The host's memory, by ArrayBuffers that the garbage collector takes back. */
 export class HostSource implements MemorySource<HostBuffer> {
-  /** What errors call it. */
+  /** Its name in errors. */
   readonly name: string = "host memory";
   /** A cache line. */
   readonly alignment: number = 64;

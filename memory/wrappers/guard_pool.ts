@@ -8,7 +8,7 @@ import type { HostBuffer } from "../sources/source.ts";
 import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** How a GuardPool reaches the memory. Every call comes after the work enqueued so far. */
+/** Access of a GuardPool to the memory. Every call comes after the work enqueued so far. */
 export interface GuardAccess<B> {
   /** Sets bytes `offset` to `offset + nbytes` to `value`. */
   fill(buffer: B, value: number, offset: number, nbytes: number): void;
@@ -71,7 +71,7 @@ function whereabouts(stack: string): string {
   return userFrames(stack).slice(0, 3).map(placeOf).join(" < ") || "an unknown place";
 }
 
-/** How a GuardPool is set up. */
+/** Options of a GuardPool. */
 export interface GuardPoolOptions {
   /**
    * The most bytes of released blocks to keep back, so that late writes are noticed. Default: 64
@@ -79,7 +79,7 @@ export interface GuardPoolOptions {
    */
   readonly quarantineBytes?: number;
   /**
-   * Whether to note who allocates and who releases, for the messages. Deno maps every frame back to
+   * True to note who allocates and who releases, for the messages. Deno maps every frame back to
    * its TypeScript, which costs 0.1 to 0.7 milliseconds a block. Default: true.
    */
   readonly stacks?: boolean;
@@ -110,7 +110,7 @@ const rules: Rules<GuardPoolOptions> = { quarantineBytes: takes.byteLimit, stack
 export class GuardPool<B = Buffer> extends PoolWrapper<B> {
   readonly #access: GuardAccess<B>;
   readonly #quarantineBytes: number;
-  /** Whether it notes who allocates and who releases from now on. */
+  /** True when it notes who allocates and who releases from now on. */
   stacks: boolean;
   #quarantine: GuardedHandle<B>[] = [];
   #quarantined = 0;

@@ -58,17 +58,17 @@ export class WrappedHandle<B> implements BufferHandle<B> {
     return this.upstream.bucketSize;
   }
 
-  /** Where the block begins in its segment. */
+  /** The offset of the block in its segment. */
   get offset(): number {
     return this.upstream.offset;
   }
 
-  /** Where the block is now. */
+  /** The present place of the block. */
   get state(): HandleState {
     return this.upstream.state;
   }
 
-  /** What it is for. */
+  /** Its purpose. */
   get label(): string | undefined {
     return this.upstream.label;
   }
@@ -138,7 +138,7 @@ export abstract class PoolWrapper<B> implements Pool<B> {
     this.upstream.reclaim(this.own(handle).upstream);
   }
 
-  /** What the pool did so far; the object is live. */
+  /** Statistics of the pool so far; the object is live. */
   get stats(): PoolStats {
     return this.upstream.stats;
   }

@@ -1,11 +1,10 @@
 /** Keeps the gradients of half precision from vanishing. */
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { DTypeError } from "../core/rules/errors.ts";
+import { dtypeError } from "../core/rules/errors.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer/optimizer.ts";
-import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { Tensor } from "../class/tensor.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import {
   checkOptions,
@@ -14,7 +13,7 @@ import {
   takes,
   withDefaults,
 } from "../core/rules/options.ts";
-import { requireTensor } from "../core/apply.ts";
+import { requireState, requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/optimizer/requirements.ts";
 import { exposed, gradientOf, letGoOfGradient, setGradient, stateOf } from "../core/internals.ts";
 
@@ -22,15 +21,15 @@ import { exposed, gradientOf, letGoOfGradient, setGradient, stateOf } from "../c
 export interface GradScalerOptions {
   /** The first factor; default 65536. */
   initScale?: number;
-  /** What it is multiplied by after `growthInterval` steps without overflow; default 2. */
+  /** Factor of the scale after `growthInterval` steps without overflow; default 2. */
   growthFactor?: number;
-  /** What it is multiplied by after an overflow; default 0.5. */
+  /** Factor of the scale after an overflow; default 0.5. */
   backoffFactor?: number;
-  /** How many steps without overflow it takes to grow; default 2000. */
+  /** Number of steps without overflow before it grows; default 2000. */
   growthInterval?: number;
   /** False to do nothing; default true. */
   enabled?: boolean;
-  /** Where it counts; default: the active device. */
+  /** Its device; default: the active device. */
   device?: string | DeviceHandle;
 }
 
@@ -105,8 +104,8 @@ export class GradScaler implements Disposable {
       );
     }
     const where = device === undefined ? {} : { device };
-    this.#scale = fromHost(initScale, where);
-    this.#goodSteps = fromHost(0, where);
+    this.#scale = Tensor.fromHost(initScale, where);
+    this.#goodSteps = Tensor.fromHost(0, where);
   }
 
   /**
@@ -137,15 +136,14 @@ export class GradScaler implements Disposable {
       .filter((parameter) => gradientOf(parameter) !== null);
     const half = learned.find((parameter) => gradientOf(parameter)!.dtype.endsWith("float16"));
     if (half) {
-      throw new DTypeError(
-        `Cannot unscale a gradient of ${half.dtype}: keep parameters in float32 and use autocast`,
-      );
+      throw dtypeError("unscale")`
+        Cannot unscale a gradient of ${half.dtype}: keep parameters in float32 and use autocast`;
     }
     internally(() => {
       const flags = learned.map((parameter) => this.#divide(parameter));
       const overflow = flags.length > 0
         ? flags.reduce((a, b) => a.logicalOr(b))
-        : fromHost(false, { device: this.#scale.device });
+        : Tensor.fromHost(false, { device: this.#scale.device });
       this.#overflows.set(optimizer, overflow.contiguous());
     });
   }
@@ -217,8 +215,10 @@ export class GradScaler implements Disposable {
    * Goes on from a state that `stateDict` returned.
    *
    * @throws {RangeError} When a value is missing.
+   * @throws {TypeError} When it is no state.
    */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
+    requireState("load the state of GradScaler", state);
     const { scale, growth_tracker: goodSteps } = state;
     if (!scale || !goodSteps) {
       throw new RangeError(

@@ -1,4 +1,4 @@
-/** Who is told when `backward` has added gradients to leaves, such as what reduces them over ranks. */
+/** Hooks for gradients that `backward` has added to leaves, such as reduction over ranks. */
 import type { Tensor } from "../core/tensor.ts";
 
 /** Gets leaves of one `backward`, in the order in which it finished their gradients. */
@@ -19,7 +19,7 @@ export function addAccumulationHook(leaves: readonly Tensor[], hook: Accumulatio
   };
 }
 
-/** Whether there is any hook: without one, nobody asks for the order of leaves. */
+/** True when there is a hook: without one, nobody asks for the order of leaves. */
 export function hasAccumulationHooks(): boolean {
   return count > 0;
 }

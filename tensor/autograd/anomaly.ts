@@ -27,7 +27,7 @@ export class AnomalyError extends Error {
 interface Suspect {
   readonly gradient: Tensor;
   readonly gradFn: GradFn | null;
-  /** What it is the gradient of, for the message. */
+  /** Name of the differentiated value, for the message. */
   readonly role: string;
 }
 
@@ -73,7 +73,7 @@ export class AnomalyWatch {
     );
   }
 
-  /** Whether the forward pass brought the NaN, and where it began. */
+  /** Tells whether the forward pass brought the NaN, and where it began. */
   #origin(): string {
     const values = new Set(
       [...this.#gradFns].flatMap(([tensor, { inputs }]) => [tensor, ...inputs]),

@@ -18,17 +18,20 @@ import {
   replaceGradient,
   stateOf,
 } from "../core/internals.ts";
-import { compute } from "../core/operations.ts";
-import { ShapeError } from "../core/rules/errors.ts";
+import { shapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
-import { hookedGradient } from "./gradient_hooks.ts";
-import { type Walk, walkBackward } from "./reverse_walk.ts";
+import { isHooked } from "./gradient_hooks.ts";
+import { type BeginWalk, beginWalk, type HookedWalk, walkWithHooks } from "./hooked_walk.ts";
+import { ReverseWalk, type Stop, type Walk } from "./reverse_walk.ts";
+import { areGradientsObserved } from "../core/calls.ts";
+import { isAnomalyEnabled, recording, withoutGrad } from "../core/modes/grad_mode.ts";
 import {
-  isAnomalyEnabled,
-  isGradEnabled,
-  recording,
-  withoutGrad,
-} from "../core/modes/grad_mode.ts";
+  endTemporaries,
+  notingTemporaries,
+  type Temporary,
+  withTemporaries,
+} from "../core/modes/temporaries.ts";
+import { nextOrder } from "../core/tensor_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
@@ -53,73 +56,104 @@ const freed = noGradFn(
 function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
   if (gradient === undefined) {
     if (root.size === 1) return root.onesLike();
-    throw new ShapeError(
-      `Cannot go backward from a tensor of shape ${formatShape(root.shape)} without a gradient: ` +
-        `reduce it to a scalar, or pass one`,
-    );
+    throw shapeError("backward")`
+      Cannot go backward from a tensor of shape ${root.shape} without a gradient: reduce it to a
+      scalar, or pass one`;
   }
   requireTensor("go backward", gradient, " for the gradient, and options behind it");
   if (!sameShape(gradient.shape, root.shape)) {
-    throw new ShapeError(
-      `Cannot go backward with a gradient of shape ${
-        formatShape(gradient.shape)
-      } from a tensor of shape ${formatShape(root.shape)}`,
-    );
+    throw shapeError("backward")`
+      Cannot go backward with a gradient of shape ${gradient.shape} from a tensor of shape
+      ${root.shape}`;
   }
   return gradient.cast(root.dtype);
 }
 
-/** Walks from the roots to the leaves in the modes of `backward`, and lets go of the graph. */
-function walk(
-  roots: readonly Tensor[],
-  seeds: readonly Tensor[],
-  options: BackwardOptions,
-  visits: Visits,
-): void {
-  recording(options.createGraph === true, () => {
-    const backward = new BackwardWalk(options, visits);
-    for (const seed of seeds) backward.watch?.addSeed(seed);
-    try {
-      walkBackward(roots, seeds, backward);
-      withoutGrad(() => backward.watch?.check());
-    } finally {
-      backward.end();
-    }
-  });
-}
-
-/** What is done on the way beside calling gradient functions. */
-interface Visits {
+/** Callbacks on the way beside gradient functions. */
+interface Visits<R> {
   /** Called with the finished gradient of every tensor. */
   readonly visit: (tensor: Tensor, gradient: Tensor) => void;
-  /** Tensors that it does not go beyond. */
-  readonly ends?: ReadonlySet<Tensor>;
-  /** Called with every operation that it has gone through. */
-  readonly passed?: (gradFn: GradFn) => void;
+  /** Called with every operation that it has gone through, also with those that were computed again. */
+  readonly passed?: (gradFn: GradFn, isRepeated: boolean) => void;
+  /** True for results that are computed with their gradients, whether somebody asks for them or not. */
+  readonly isLoss?: (result: Tensor) => boolean;
+  /** Called at the end; gives what the walk gives, which is exposed. */
+  readonly finish: () => R;
 }
 
-class BackwardWalk implements Walk {
-  /** What looks for anomalies, where somebody does. */
-  readonly watch: AnomalyWatch | null = isAnomalyEnabled() ? new AnomalyWatch() : null;
-  readonly #visits: Visits;
+/** A walk from the roots to the leaves in the modes of `backward`, which lets go of the graph. */
+class BackwardWalk<R> implements Walk, HookedWalk<R> {
+  /** Watch for anomalies, where somebody looks for them. */
+  readonly #watch: AnomalyWatch | null = isAnomalyEnabled() ? new AnomalyWatch() : null;
+  readonly #visits: Visits<R>;
   readonly #isGraphKept: boolean;
+  readonly #createGraph: boolean;
+  /** The order of the first tensor that it makes. */
+  readonly #start = nextOrder();
   readonly #freed: GradFn[] = [];
+  readonly #through: Node[] = [];
+  readonly #temporaries: Temporary[] = [];
   readonly #saved: Saved[] = [];
+  readonly #walk: ReverseWalk;
 
-  constructor({ retainGraph, createGraph }: BackwardOptions, visits: Visits) {
-    this.#isGraphKept = retainGraph === true || createGraph === true;
+  constructor(
+    roots: readonly Tensor[],
+    seeds: readonly Tensor[],
+    { retainGraph, createGraph }: BackwardOptions,
+    visits: Visits<R>,
+  ) {
+    this.#createGraph = createGraph === true;
+    this.#isGraphKept = retainGraph === true || this.#createGraph;
     this.#visits = visits;
+    for (const seed of seeds) this.#watch?.addSeed(seed);
+    this.#walk = this.#inMode(() => new ReverseWalk(roots, seeds, this));
+    if (areGradientsObserved()) this.#tellLeaves();
   }
 
-  isEnd(tensor: Tensor): boolean {
-    return this.#visits.ends?.has(tensor) === true;
+  /** Tells a compiled call which leaves have hooks, and gradients. */
+  #tellLeaves(): void {
+    for (const tensor of this.#walk.found) if (!stateOf(tensor).gradFn) gradientOf(tensor);
   }
 
-  visit(tensor: Tensor, sum: Tensor, isSum: boolean): Tensor {
-    const gradient = hookedGradient(tensor, sum);
-    if (isSum) this.watch?.addSum(stateOf(tensor).gradFn, gradient);
+  #inMode<T>(fn: () => T): T {
+    return notingTemporaries(
+      this.#temporaries,
+      () => recording(this.#createGraph, () => withTemporaries(fn)),
+    );
+  }
+
+  run(hooked: Tensor | null): Stop | null {
+    return this.#inMode(() => this.#walk.run(hooked));
+  }
+
+  finish(): R {
+    withoutGrad(() => this.#watch?.check());
+    this.#release();
+    return notingTemporaries(this.#temporaries, () => withTemporaries(this.#visits.finish));
+  }
+
+  isEnd(): boolean {
+    return false;
+  }
+
+  stopsAt(tensor: Tensor): boolean {
+    const state = stateOf(tensor);
+    return isHooked(state) && state.gradFn?.repetition?.hasHooks !== true;
+  }
+
+  visit(tensor: Tensor, gradient: Tensor, isSum: boolean): void {
+    if (isSum) this.#watch?.addSum(stateOf(tensor).gradFn, gradient);
     this.#visits.visit(tensor, gradient);
-    return gradient;
+  }
+
+  repeat(gradFn: GradFn, results: readonly Tensor[]): readonly Tensor[] | null {
+    const { repetition } = gradFn;
+    if (repetition === undefined) return null;
+    const repeated = repetition.kept ?? guarded(gradFn, () => repetition.run());
+    if (repeated === null) return null;
+    repetition.kept = this.#createGraph ? repeated : null;
+    this.#passed(gradFn, results);
+    return repeated;
   }
 
   pass(
@@ -127,56 +161,45 @@ class BackwardWalk implements Walk {
     results: readonly Tensor[],
     gradients: readonly (Tensor | null)[],
   ): readonly (Tensor | null)[] {
-    const found = callGradient(gradFn, results[0]!, gradients);
-    for (const result of results) this.watch?.addResults(result, gradFn, found);
-    this.#visits.passed?.(gradFn);
-    if (this.#isGraphKept) return found;
+    const one = gradients.find((g) => g !== null)!;
+    const found = guarded(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
+    for (const result of results) this.#watch?.addResults(result, gradFn, found);
+    this.#passed(gradFn, results);
+    return found;
+  }
+
+  #passed(gradFn: GradFn, results: readonly Tensor[]): void {
+    const isRepeated = stateOf(results[0]!).order >= this.#start;
+    this.#visits.passed?.(gradFn, isRepeated);
+    // Nobody else has what was computed again for this walk.
+    if (isRepeated ? this.#createGraph : this.#isGraphKept) return;
     this.#freed.push(gradFn);
     for (const result of results) {
       const state = stateOf(result);
       state.record(freed);
+      if (!this.#visits.isLoss?.(result)) this.#through.push(state.node);
       this.#saved.push(...state.takeSaved());
     }
-    return found;
+  }
+
+  end(): void {
+    this.#release();
+    endTemporaries(this.#temporaries);
   }
 
   /** The gradients are made: each saved value goes with its last reader. */
-  end(): void {
-    for (const saved of this.#saved) saved.use();
+  #release(): void {
+    for (const saved of this.#saved.splice(0)) saved.use();
     // Not before: the gradient of an operation may need a result that another one has held so far.
-    for (const gradFn of this.#freed) releaseGradFn(gradFn);
+    for (const gradFn of this.#freed.splice(0)) releaseGradFn(gradFn);
+    for (const node of this.#through.splice(0)) node.subside();
   }
 }
 
 /** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
-function callGradient(
-  gradFn: GradFn,
-  result: Tensor,
-  gradients: readonly (Tensor | null)[],
-): readonly (Tensor | null)[] {
-  const one = gradients.find((g) => g !== null)!, changed = changedInputs(gradFn);
-  const call = (): readonly (Tensor | null)[] => gradFn.gradient(one, result, gradients);
-  return changed.length === 0 ? call() : guardValues(new Set(changed), gradFn.name, call);
-}
-
-/**
- * The gradients of `inputs`, from those of results that were computed from them, for `backward` to go
- * on with; null where there is none. Recorded only where recording is on.
- */
-export function gradientsBelow(
-  results: readonly Tensor[],
-  gradients: readonly Tensor[],
-  inputs: readonly Tensor[],
-): (Tensor | null)[] {
-  const found = new Map<Tensor, Tensor>();
-  const ends = new Set(inputs);
-  walk(results, gradients, { createGraph: isGradEnabled() }, {
-    ends,
-    visit: (tensor, gradient) => {
-      if (ends.has(tensor)) found.set(tensor, gradient);
-    },
-  });
-  return inputs.map((input) => found.get(input) ?? null);
+function guarded<T>(gradFn: GradFn, fn: () => T): T {
+  const changed = changedInputs(gradFn);
+  return changed.length === 0 ? fn() : guardValues(new Set(changed), gradFn.name, fn);
 }
 
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
@@ -192,29 +215,60 @@ function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOpt
 }
 
 /** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
-export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptions = {}): void {
+export function backward(
+  root: Tensor,
+  first?: Tensor | BackwardOptions,
+  behind?: BackwardOptions,
+): void {
+  const isAlone = behind === undefined && isPlain(first);
+  const gradient = isAlone ? undefined : first as Tensor | undefined;
+  const options: BackwardOptions = isAlone ? first : behind === undefined ? {} : behind;
   checkOptions("go backward", options, backwardRules);
+  walkWithHooks(beginBackward, [root, gradient, options], options.createGraph === true);
+}
+
+/** An object that was written as options. */
+function isPlain(value: unknown): value is BackwardOptions {
+  return (value as object | null | undefined)?.constructor === Object;
+}
+
+const beginBackward: BeginWalk<
+  [root: Tensor, gradient: Tensor | undefined, options: BackwardOptions],
+  void
+> = (at, root, gradient, options) => {
   if (!root.requiresGrad) {
     throw new Error(
       "Cannot go backward from a tensor that requires no gradient: set requiresGrad on what it is " +
         "computed from, and compute it outside noGrad",
     );
   }
-  const seed = seedOf(root, gradient);
+  const seed = withTemporaries(() => seedOf(root, gradient));
   const found: [Tensor, Tensor][] = [];
   const losses = new Set([root]);
   const order: Set<Tensor> | null = hasAccumulationHooks() ? new Set() : null;
-  walk([root], [seed], options, {
+  const walk = new BackwardWalk([root], [seed], options, {
     visit: (tensor, g) => {
       if (!stateOf(tensor).gradFn) found.push([tensor, g]);
       else if (isLossOfUser(tensor)) losses.add(tensor);
     },
-    passed: (gradFn) => {
-      storeConstants(gradFn);
+    isLoss: (result) => losses.has(result),
+    passed: (gradFn, isRepeated) => {
+      if (!isRepeated) storeConstants(gradFn);
       if (order) noteLast(order, gradFn.inputs);
     },
+    // Only at the end: a walk that throws leaves everybody's gradient alone.
+    finish: () => leaveGradients(found, losses, order, options),
   });
-  // Only now: a walk that throws leaves everybody's gradient alone.
+  return beginWalk(at, walk);
+};
+
+/** Adds up the gradients of leaves, which are computed with a loss that is read, and tells of them. */
+function leaveGradients(
+  found: readonly (readonly [leaf: Tensor, gradient: Tensor])[],
+  losses: ReadonlySet<Tensor>,
+  order: ReadonlySet<Tensor> | null,
+  options: BackwardOptions,
+): void {
   const leaves = found.map(([leaf, g]) => {
     accumulate(leaf, g, options);
     return leaf;
@@ -239,7 +293,7 @@ function isLossOfUser(tensor: Tensor): boolean {
 }
 
 /**
- * What gives the nodes of the gradients that leaves have when it is called. A loss keeps it: made in
+ * Function that gives the nodes of the leaves' gradients at its call. A loss keeps it: made in
  * `backward` itself it would keep alive all that closures there share, each gradient on the way.
  */
 function gradientsOfLeaves(leaves: readonly Tensor[]): () => Node[] {
@@ -260,7 +314,7 @@ function noteLast(order: Set<Tensor>, inputs: readonly Tensor[]): void {
 }
 
 /**
- * What enters a graph as a constant but is computed from something that learns, such as an old policy,
+ * Stores a graph's constants: one computed from something that learns, such as an old policy,
  * is computed with the graph: it is stored then, and need not keep former parameters.
  */
 function storeConstants(gradFn: GradFn): void {
@@ -314,31 +368,30 @@ export function grad(
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
 ): Tensor[] {
   checkOptions("differentiate", options, gradRules);
-  return compute(gradientsOf, outputs, inputs, options);
+  return walkWithHooks(beginGrad, [outputs, inputs, options], options.createGraph === true);
 }
 
 type GradOptions = BackwardOptions & { gradients?: readonly Tensor[] };
 
-function gradientsOf(
-  outputs: readonly Tensor[],
-  inputs: readonly Tensor[],
-  options: GradOptions,
-): Tensor[] {
+const beginGrad: BeginWalk<
+  [outputs: readonly Tensor[], inputs: readonly Tensor[], options: GradOptions],
+  Tensor[]
+> = (at, outputs, inputs, options) => {
   if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
     throw new TypeError("Cannot differentiate: pass arrays of tensors, as in grad([loss], [x])");
   }
   for (const tensor of [...outputs, ...inputs]) requireTensor("differentiate", tensor);
   requireDifferentiable(outputs, inputs);
-  const seeds = outputs.map((output, k) => seedOf(output, options.gradients?.[k]));
+  const seeds = withTemporaries(() =>
+    outputs.map((output, k) => seedOf(output, options.gradients?.[k]))
+  );
   const wanted = new Map<Tensor, Tensor>();
   const targets = new Set(inputs);
-  walk(outputs, seeds, { retainGraph: true, ...options }, {
+  const walk = new BackwardWalk(outputs, seeds, { retainGraph: true, ...options }, {
     visit: (tensor, gradient) => {
       if (targets.has(tensor)) wanted.set(tensor, gradient);
     },
+    finish: () => inputs.map((input) => exposed(wanted.get(input) ?? input.zerosLike())),
   });
-  return inputs.map((input) => {
-    const gradient = wanted.get(input);
-    return gradient ? exposed(gradient) : input.zerosLike();
-  });
-}
+  return beginWalk(at, walk);
+};

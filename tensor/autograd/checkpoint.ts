@@ -1,24 +1,19 @@
 /** Checkpoints: parts of a model whose inner values are computed again in `backward`, not kept. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { formatShape, manager, withDevice } from "../../backend/internal.ts";
+import { formatShape, manager, NEED, type Node, withDevice } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { settled } from "../core/calls.ts";
-import { gradientsBelow } from "./autograd.ts";
-import { nextOrder } from "../core/tensor_state.ts";
+import { type HookList, nextOrder } from "../core/tensor_state.ts";
 import { stateOf } from "../core/internals.ts";
 import { enableGrad, isGradEnabled } from "../core/modes/grad_mode.ts";
+import { calledByUser } from "../core/modes/temporaries.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { type GradientFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
-
-let recomputing = false;
-
-/** True while `backward` runs a checkpointed function again: what counts calls has counted this one. */
-export function isRecomputing(): boolean {
-  return recomputing;
-}
+import { neededInputs, releaseGradFn, type Repetition } from "../core/grad_fn.ts";
+import { hooksOf } from "./gradient_hooks.ts";
+import { whileRecomputing } from "./recomputing.ts";
 
 /**
  * Runs `fn(...args)` without keeping for `backward` what it computes on the way: backward runs it
@@ -70,15 +65,11 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
   if (outputs.length === 0) return value;
   const outer = outerInputs(outputs, start);
   const inputs = [...new Set([...tensorsIn(args), ...outer])];
-  const again = repetition(fn, args, keys, outputs);
-  const gradient: GradientFn = (_g, _y, gradients) => {
-    const repeated = again();
-    const used = repeated.map((_, k) => k).filter((k) => gradients[k]);
-    return gradientsBelow(used.map((k) => repeated[k]!), used.map((k) => gradients[k]!), inputs);
-  };
+  const repetition = new SecondRun(fn, args, keys, outputs, start);
   const gradFn = {
-    ...newGradFn("checkpoint", inputs, gradient),
+    ...newGradFn("checkpoint", inputs, () => []),
     outputs: outputs.map((output) => stateOf(output).order),
+    repetition,
   };
   for (const inner of innerTensors(outputs, start)) releaseGradFn(stateOf(inner).gradFn!);
   for (const output of outputs) stateOf(output).record(gradFn);
@@ -92,7 +83,7 @@ function recordedIn(value: unknown, start: number): Tensor[] {
   );
 }
 
-/** What the function recorded, on the way to its outputs. */
+/** Tensors recorded by the function, on the way to its outputs. */
 function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
   const inner = new Set(outputs);
   for (const tensor of inner) {
@@ -103,7 +94,7 @@ function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Te
   return inner;
 }
 
-/** What the function used from outside, and backward goes on to. */
+/** Outside tensors used by the function, to which backward goes on. */
 function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
   const outer = new Set<Tensor>();
   for (const tensor of innerTensors(outputs, start)) {
@@ -120,43 +111,84 @@ function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Ten
   return outer;
 }
 
-/** Runs the function again where and as it ran, and gives the outputs of the first run again. */
-function repetition<A extends unknown[]>(
-  fn: (...args: A) => unknown,
-  args: A,
-  keys: readonly RandomKey[],
-  outputs: readonly Tensor[],
-): () => Tensor[] {
-  const inContext = AsyncLocalStorage.snapshot();
-  const device = manager.active;
-  const expected = outputs.map((t) => `${t}`);
-  return () => {
-    const start = nextOrder();
-    const value = inContext(() =>
-      withDevice(
-        device,
-        () => enableGrad(() => repeatRandomKeys(keys, () => marked(() => fn(...args)))),
-      )
-    );
-    const repeated = recordedIn(value, start);
-    if (repeated.length === expected.length && repeated.every((t, k) => `${t}` === expected[k])) {
-      return repeated;
-    }
-    throw new Error(
-      `Cannot go backward through checkpoint: the function gave ${expected.join(", ")} and gives ` +
-        `${
-          repeated.join(", ") || "nothing that requires a gradient"
-        } now; it must do the same again`,
-    );
-  };
+/** A tensor that the function made on the way to its outputs, with a gradient that hooks may see. */
+interface Place {
+  readonly operation: string;
+  readonly hooks: HookList;
+  /** Of a result of a checkpoint within: that one's tensors. */
+  readonly within: SecondRun | null;
 }
 
-function marked<T>(fn: () => T): T {
-  const former = recomputing;
-  recomputing = true;
-  try {
-    return fn();
-  } finally {
-    recomputing = former;
+/** The tensors that a run made on the way to its outputs, in an order that is the same in each run. */
+function placesOf(outputs: readonly Tensor[], start: number): Place[] {
+  return [...innerTensors(outputs, start)].map((tensor) => {
+    const state = stateOf(tensor), { name, repetition } = state.gradFn!;
+    const within = repetition instanceof SecondRun ? repetition : null;
+    return { operation: name, hooks: hooksOf(state), within };
+  });
+}
+
+/** Runs the function again where and as it ran, and gives the outputs of the first run again. */
+class SecondRun implements Repetition {
+  kept: readonly Tensor[] | null = null;
+  readonly hasHooks = true;
+  readonly #run: () => unknown;
+  readonly #expected: readonly string[];
+  readonly #onTheWay: readonly Node[];
+  /** The hooks of the first run: they are those of the second. */
+  #places: readonly Place[];
+
+  /** The repetition of a run that began at the order `start`. */
+  constructor(
+    fn: (...args: never[]) => unknown,
+    args: readonly unknown[],
+    keys: readonly RandomKey[],
+    outputs: readonly Tensor[],
+    start: number,
+  ) {
+    const inContext = AsyncLocalStorage.snapshot(), device = manager.active;
+    const call = (): unknown => whileRecomputing(() => calledByUser(() => fn(...args as never[])));
+    this.#run = () =>
+      inContext(() => withDevice(device, () => enableGrad(() => repeatRandomKeys(keys, call))));
+    this.#expected = outputs.map((t) => `${t}`);
+    this.#places = placesOf(outputs, start);
+    this.#onTheWay = [...innerTensors(outputs, start)].map((tensor) => stateOf(tensor).node);
+  }
+
+  run(): readonly Tensor[] {
+    // Backward goes through them now, as far as anybody can see.
+    for (const node of this.#onTheWay) node.exposure = NEED.transient;
+    const start = nextOrder(), repeated = recordedIn(this.#run(), start);
+    const expected = this.#expected;
+    if (repeated.length !== expected.length || repeated.some((t, k) => `${t}` !== expected[k])) {
+      throw new Error(
+        `Cannot go backward through checkpoint: the function gave ${
+          expected.join(", ")
+        } and gives ` +
+          `${
+            repeated.join(", ") || "nothing that requires a gradient"
+          } now; it must do the same again`,
+      );
+    }
+    this.#shareHooks(repeated, start);
+    return repeated;
+  }
+
+  #shareHooks(repeated: readonly Tensor[], start: number): void {
+    const places = this.#places, tensors = [...innerTensors(repeated, start)];
+    const isSame = tensors.length === places.length &&
+      tensors.every((tensor, k) => stateOf(tensor).gradFn!.name === places[k]!.operation);
+    if (!isSame) {
+      if (places.every(({ hooks }) => hooks.count === 0)) return;
+      throw new Error(
+        `Cannot go backward through checkpoint: the function called other operations the second time, ` +
+          `and has hooks on what the first gave; it must do the same again`,
+      );
+    }
+    tensors.forEach((tensor, k) => {
+      const state = stateOf(tensor), { hooks, within } = places[k]!, { repetition } = state.gradFn!;
+      state.hooks = hooks;
+      if (within && repetition instanceof SecondRun) repetition.#places = within.#places;
+    });
   }
 }

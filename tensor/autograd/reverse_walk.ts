@@ -9,17 +9,18 @@ import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Need } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
 
-/** What is done on the way. */
+/** Callbacks on the way. */
 export interface Walk {
   /** True for tensors that it does not go beyond. */
   isEnd(tensor: Tensor): boolean;
+  /** True where it stops with the gradient, for hooks of the program. */
+  stopsAt?(tensor: Tensor): boolean;
   /**
    * Called with the gradient of every tensor that has one, once all parts of it have been added.
    *
    * @param isSum Whether it had several parts.
-   * @returns The gradient to go on with.
    */
-  visit(tensor: Tensor, gradient: Tensor, isSum: boolean): Tensor;
+  visit(tensor: Tensor, gradient: Tensor, isSum: boolean): void;
   /**
    * Goes through an operation.
    *
@@ -32,6 +33,16 @@ export interface Walk {
     results: readonly Tensor[],
     gradients: readonly (Tensor | null)[],
   ): readonly (Tensor | null)[];
+  /** All results of an operation computed again, where the walk goes on in their graph. */
+  repeat?(gradFn: GradFn, results: readonly Tensor[]): readonly Tensor[] | null;
+}
+
+/** A tensor whose gradient is complete, and waits for its hooks. */
+export interface Stop {
+  /** The tensor; one that a checkpoint computed again is the one that it stands for, where that is known. */
+  readonly tensor: Tensor;
+  /** Its gradient. */
+  readonly gradient: Tensor;
 }
 
 /** The gradient of an operation with several results is asked for once all of theirs have been added up. */
@@ -58,52 +69,106 @@ class OutputGradients {
   }
 }
 
-/**
- * Walks the graph from the roots.
- *
- * @param roots Where it begins.
- * @param seeds Their gradients.
- * @param walk What is done on the way.
- * @param kept For how long the user may read the gradients that are made.
- */
-export function walkBackward(
-  roots: readonly Tensor[],
-  seeds: readonly Tensor[],
-  walk: Walk,
-  kept?: Need,
-): void {
-  const run = (): void => new Walker(walk).run(roots, seeds);
-  goingBackward(() => withoutAutocast(() => withTemporaries(run, kept)));
-}
-
-class Walker {
+/** A walk through the graph below roots. It may stop on the way, and goes on when it is told to. */
+export class ReverseWalk {
+  /** All that it goes through, as far as that is known. */
+  readonly found: Set<Tensor> = new Set();
   readonly #walk: Walk;
-  /** What has been added up so far. */
+  readonly #kept: Need | undefined;
+  /** Tensors not gone through yet, the next one last. */
+  readonly #todo: Tensor[] = [];
+  /** Sums of gradients so far. */
   readonly #gradients = new Map<Tensor, Tensor>();
   readonly #sums = new Set<Tensor>();
   /** Those of operations with several results. */
   readonly #outputs = new Map<GradFn, OutputGradients>();
+  /** For results of checkpoints that were computed again: those that the program has. */
+  readonly #originals = new Map<Tensor, Tensor>();
 
-  constructor(walk: Walk) {
+  /**
+   * A walk that has not begun.
+   *
+   * @param roots Where it begins.
+   * @param seeds Their gradients.
+   * @param walk What is done on the way.
+   * @param kept For how long the user may read the gradients that are made.
+   */
+  constructor(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Walk, kept?: Need) {
     this.#walk = walk;
+    this.#kept = kept;
+    this.#inMode(() => {
+      roots.forEach((root, k) => this.#add(root, seeds[k]!));
+      this.#discover(roots.filter((root) => stateOf(root).needsGrad));
+    });
   }
 
-  run(roots: readonly Tensor[], seeds: readonly Tensor[]): void {
-    roots.forEach((root, k) => this.#add(root, seeds[k]!));
-    const order = this.#orderBelow(roots);
-    for (const tensor of order) this.#expect(tensor);
-    for (const tensor of order) this.#step(tensor);
+  /**
+   * Goes on to the next tensor with hooks, or to the end.
+   *
+   * @param hooked The gradient that the tensor goes on with at which it stopped.
+   * @returns Where it stops; null at the end.
+   */
+  run(hooked: Tensor | null = null): Stop | null {
+    return this.#inMode(() => {
+      if (hooked !== null) this.#leave(this.#todo.pop()!, hooked);
+      while (this.#todo.length > 0) {
+        const tensor = this.#todo.at(-1)!, sum = this.#gradients.get(tensor) ?? null;
+        this.#gradients.delete(tensor);
+        if (sum !== null && this.#walk.stopsAt?.(tensor)) return { tensor, gradient: sum };
+        this.#leave(this.#todo.pop()!, sum);
+      }
+      return null;
+    });
   }
 
-  /** The recorded tensors below the roots, the last made first; not those below ends. */
-  #orderBelow(roots: readonly Tensor[]): Tensor[] {
-    const found = new Set(roots.filter((root) => stateOf(root).needsGrad));
+  #inMode<T>(fn: () => T): T {
+    return goingBackward(() => withoutAutocast(() => withTemporaries(fn, this.#kept)));
+  }
+
+  /** Notes what is below, for later: the last made first, or what was computed again in its place. */
+  #discover(from: readonly Tensor[]): void {
+    const found = new Set(from.filter((tensor) => !this.found.has(tensor)));
+    let isOrdered = true;
     for (const tensor of found) {
-      const { gradFn } = stateOf(tensor);
-      if (gradFn === null || this.#walk.isEnd(tensor)) continue;
-      for (const input of neededInputs(gradFn)) found.add(input);
+      const { order } = stateOf(tensor);
+      for (const below of this.#below(tensor)) {
+        if (stateOf(below).order >= order) isOrdered = false;
+        if (!this.found.has(below)) found.add(below);
+      }
     }
-    return [...found].sort((a, b) => stateOf(b).order - stateOf(a).order);
+    const sorted = isOrdered
+      ? [...found].sort((a, b) => stateOf(a).order - stateOf(b).order)
+      : this.#fromBelow(found);
+    for (const tensor of sorted) {
+      this.found.add(tensor);
+      this.#todo.push(tensor);
+      this.#expect(tensor);
+    }
+  }
+
+  #below(tensor: Tensor): readonly Tensor[] {
+    const { gradFn } = stateOf(tensor);
+    if (gradFn === null || this.#walk.isEnd(tensor)) return [];
+    const kept = this.#walk.repeat && gradFn.repetition?.kept;
+    return kept ?? neededInputs(gradFn);
+  }
+
+  /** Order of tensors, each behind all below it: a recomputed one is newer than its users. */
+  #fromBelow(tensors: ReadonlySet<Tensor>): Tensor[] {
+    const done = new Set<Tensor>(), opened = new Set<Tensor>();
+    const open = [...tensors];
+    while (open.length > 0) {
+      const tensor = open.at(-1)!;
+      if (opened.has(tensor)) {
+        done.add(open.pop()!);
+        continue;
+      }
+      opened.add(tensor);
+      for (const below of this.#below(tensor)) {
+        if (tensors.has(below) && !opened.has(below)) open.push(below);
+      }
+    }
+    return [...done];
   }
 
   #expect(tensor: Tensor): void {
@@ -120,18 +185,18 @@ class Walker {
     this.#gradients.set(tensor, known === undefined ? gradient : known.add(gradient));
   }
 
-  #step(tensor: Tensor): void {
-    const sum = this.#gradients.get(tensor);
-    this.#gradients.delete(tensor);
-    const gradient = sum === undefined
-      ? null
-      : this.#walk.visit(tensor, sum, this.#sums.has(tensor));
+  #leave(tensor: Tensor, sum: Tensor | null): void {
     const { gradFn } = stateOf(tensor);
+    // What is computed again has the whole gradient: that of its other uses there, too.
+    const isPart = this.#walk.repeat !== undefined && gradFn?.repetition?.hasHooks === true;
+    if (sum !== null && !isPart) {
+      this.#walk.visit(this.#originals.get(tensor) ?? tensor, sum, this.#sums.has(tensor));
+    }
     if (gradFn === null || this.#walk.isEnd(tensor)) return;
     const outputs = this.#outputs.get(gradFn);
     if (outputs === undefined) {
-      if (gradient !== null) this.#pass(gradFn, [tensor], [gradient]);
-    } else if (outputs.add(tensor, gradient)) {
+      if (sum !== null) this.#pass(gradFn, [tensor], [sum]);
+    } else if (outputs.add(tensor, sum)) {
       this.#pass(gradFn, outputs.results, outputs.gradients);
     }
   }
@@ -141,10 +206,30 @@ class Walker {
     results: readonly Tensor[],
     gradients: readonly (Tensor | null)[],
   ): void {
+    const repeated = this.#walk.repeat?.(gradFn, results) ?? null;
+    if (repeated !== null) return this.#goInto(repeated, gradFn, results, gradients);
     const { inputs, needs } = gradFn, found = this.#walk.pass(gradFn, results, gradients);
     for (let k = 0; k < inputs.length; k++) {
       const gradient = found[k], input = inputs[k]!;
       if (gradient && stateOf(input).needsGrad && (needs?.[k] ?? true)) this.#add(input, gradient);
     }
+  }
+
+  /** Goes on in what was computed again. */
+  #goInto(
+    repeated: readonly Tensor[],
+    { outputs, repetition }: GradFn,
+    results: readonly Tensor[],
+    gradients: readonly (Tensor | null)[],
+  ): void {
+    for (const result of repetition!.hasHooks ? results : []) {
+      const again = repeated[outputs!.indexOf(stateOf(result).order)]!;
+      this.#originals.set(again, this.#originals.get(result) ?? result);
+    }
+    const used = repeated.filter((_, k) => gradients[k]);
+    repeated.forEach((tensor, k) => {
+      if (gradients[k]) this.#add(tensor, gradients[k]);
+    });
+    this.#discover(used);
   }
 }

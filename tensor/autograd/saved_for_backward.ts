@@ -8,7 +8,7 @@ import { changedInputs, type GradFn } from "../core/grad_fn.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { walkBackward } from "./reverse_walk.ts";
+import { ReverseWalk } from "./reverse_walk.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */
 export function gradientNodes(root: Tensor): Node[] {
@@ -17,12 +17,11 @@ export function gradientNodes(root: Tensor): Node[] {
   // What lies below a value in memory was computed with it, and what it needs was saved then.
   const isEnd = (tensor: Tensor): boolean => tensor !== root && nodeOf(tensor).isLeaf;
   withoutGrad(() => {
-    const visit = (tensor: Tensor, gradient: Tensor): Tensor => {
+    const visit = (tensor: Tensor, gradient: Tensor): void => {
       if (stateOf(tensor).gradFn === null || isEnd(tensor)) ends.push(nodeOf(gradient));
-      return gradient;
     };
     const seed = withTemporaries(() => root.onesLike(), NEED.none);
-    walkBackward([root], [seed], { isEnd, visit, pass: gradientsOf }, NEED.none);
+    new ReverseWalk([root], [seed], { isEnd, visit, pass: gradientsOf }, NEED.none).run();
   });
   return ends;
 }

@@ -1,9 +1,9 @@
-/** What the tensors among the arguments of a compiled function are: calls are told apart by it. */
+/** Properties of the tensors among a compiled function's arguments: they tell calls apart. */
 import { type DeviceHandle, type DType, sameShape, type Shape } from "../../backend/internal.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
-/** What is known of a tensor without its value. */
+/** Properties of a tensor without its value. */
 interface Likeness {
   readonly shape: Shape;
   readonly dtype: DType;

@@ -9,13 +9,15 @@ import { finalizer } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
 import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
-import { isReplayable, replay } from "./replay.ts";
+import { RepeatedCall } from "./repeated_call.ts";
+import { cutOff, isReplayable, replay } from "./replay.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
 import { Trace } from "./trace.ts";
 import { isAnomalyEnabled, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizePending } from "../execution/realization.ts";
+import { stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** The most recorded calls that a compiled function keeps. */
@@ -25,10 +27,10 @@ const MAX_USELESS = 6;
 /** ... so often, before recording is tried again. */
 const PLAIN_CALLS = 100;
 
-/** What is known of calls with arguments of one kind. */
+/** Facts about calls with arguments of one kind. */
 interface Kind extends Root {
   readonly children: Step[];
-  /** What the tensors among the arguments are. */
+  /** Properties of tensor arguments. */
   readonly signature: ArgumentSignature;
   /** Recordings since the last replay. */
   useless: number;
@@ -51,9 +53,10 @@ interface Kind extends Root {
  *
  * Gradients are left as the function leaves them, but for those of parameters that it clears and steps
  * itself: these are part of the step, and null after it. What the function returns has no graph:
- * `backward` belongs inside. Tensors that it makes and does not return have no values after the call. It
- * runs as it is written, always, where it uses several devices, or goes backward to what was computed
- * outside of it.
+ * `backward` belongs inside. Tensors that it makes and does not return, such as a state in a variable,
+ * keep their values where those of a recorded call were used before the next call ended; else they have
+ * none after a replay, and using them is an error that says so. It runs as it is written, always, where
+ * it uses several devices, or goes backward to what was computed outside of it.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.
@@ -74,10 +77,40 @@ interface Kind extends Root {
  * ```
  */
 export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+  return compiledWith(new CompiledCalls(false), fn);
+}
+
+/** A compiled function whose last call can be repeated. */
+export interface Repeatable<A extends unknown[], R> extends Disposable {
+  /** Calls the function, as one that `compile` made. */
+  readonly call: (...args: A) => R;
+  /**
+   * Does what the last call did, with other arguments. The function does not run, so that a step costs its
+   * launches: what it depends on beside its arguments is as it was then, but for the values of tensors.
+   * Where the arguments are of another kind, or the call did more than compute and assign, it is called.
+   */
+  readonly again: (...args: A) => R;
+}
+
+/** Compiles a function that is called many times in a row in which only its arguments change. */
+export function compileRepeatable<A extends unknown[], R>(
+  fn: (...args: A) => R,
+): Repeatable<A, R> {
+  const calls = new CompiledCalls(true), call = compiledWith(calls, fn);
+  return {
+    call,
+    again: (...args) => calls.again(args, () => call(...args)),
+    [Symbol.dispose]: () => calls.forgetAll(),
+  };
+}
+
+function compiledWith<A extends unknown[], R>(
+  calls: CompiledCalls,
+  fn: (...args: A) => R,
+): (...args: A) => R {
   if (typeof fn !== "function") {
     throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
   }
-  const calls = new CompiledCalls();
   const compiled = function (this: unknown, ...args: A): R {
     // A replay has no operations to name; and within another compiled function it is part of that.
     if (isAnomalyEnabled() || isObserved()) return fn.apply(this, args);
@@ -117,6 +150,23 @@ class CompiledCalls {
   #kind: Kind | null = null;
   #program: RecordedProgram | null = null;
   #isRunning = false;
+  /** The last call, kept where calls may be asked for again. */
+  readonly #keepsLast: boolean;
+  #last: RepeatedCall | null = null;
+
+  constructor(keepsLast: boolean) {
+    this.#keepsLast = keepsLast;
+  }
+
+  /** Repeats the last call; calls the function where that cannot be. */
+  again<R>(args: readonly unknown[], call: () => R): R {
+    const last = this.#last;
+    if (last === null || this.#isRunning || isObserved() || isAnomalyEnabled()) return call();
+    const given = tensorsIn(args);
+    realizeAll(given);
+    realizePending();
+    return last.fits(given) ? last.run(given) as R : call();
+  }
 
   run<R>(args: readonly unknown[], fn: () => R): R {
     // Roles are those of one call at a time: a call within a call is part of it.
@@ -133,6 +183,7 @@ class CompiledCalls {
       return fn();
     }
     const trace = new Trace(kind, given);
+    this.#last = null;
     this.#isRunning = true;
     try {
       return this.#trace(kind, trace, given, fn);
@@ -148,20 +199,26 @@ class CompiledCalls {
     if (outcome.kind === "followed") {
       kind.useless = 0;
       this.#use(outcome.program);
-      return replay(outcome.program, trace, value);
+      replay(outcome.program, trace, tensorsIn(value));
+      this.#note(kind, trace, outcome.program);
+      return value;
     }
     if (outcome.kind === "plain") {
       kind.plain = Infinity;
       return value;
     }
-    const { results, assigned } = outcome.recorded;
-    const device = (results[0] ?? given[0] ?? assigned[0])?.device;
+    const { results, assigned, gradients } = outcome.recorded;
+    const device = (results[0] ?? given[0] ?? assigned[0] ?? gradients[0]?.[0])?.device;
     if (!device) {
-      throw new Error(
-        "Cannot compile a function without tensors: it takes, returns and assigns none",
-      );
+      // Nothing would be different after a replay: what the function does is its own business.
+      kind.plain = Infinity;
+      return value;
     }
-    this.#keep(kind, trace, programOf(trace.roles, recording, outcome.recorded, device));
+    const program = programOf(trace.roles, recording, outcome.recorded, device);
+    this.#keep(kind, trace, program);
+    this.#note(kind, trace, program);
+    for (const { ref, tensor } of outcome.recorded.inner) stateOf(tensor).markInner(ref);
+    cutOff(results.filter((tensor) => trace.roles.isMade(tensor)));
     return value;
   }
 
@@ -175,6 +232,11 @@ class CompiledCalls {
       this.#kinds.set(key, kind);
     }
     return this.#kind = kind;
+  }
+
+  #note({ signature }: Kind, trace: Trace, program: RecordedProgram): void {
+    if (!this.#keepsLast || !trace.isPure) return;
+    this.#last = new RepeatedCall(signature, this.programs.get(program)!, program);
   }
 
   #use(program: RecordedProgram): void {
@@ -198,8 +260,13 @@ class CompiledCalls {
     }
   }
 
+  /** Gives the memory of all recorded calls back; the next one is recorded anew. */
+  forgetAll(): void {
+    this.#forget([...this.programs.keys()]);
+  }
+
   #forget(programs: readonly RecordedProgram[]): void {
-    this.#kind = this.#program = null;
+    this.#kind = this.#program = this.#last = null;
     for (const program of programs) {
       this.programs.get(program)!.program = null;
       this.programs.delete(program);

@@ -82,7 +82,7 @@ function marksOf(
   return marks;
 }
 
-/** Whether each call makes the block of a slot, for the gradient of a leaf. */
+/** True when each call makes the block of a slot, for the gradient of a leaf. */
 function isNew(slot: BlockSlot, { size, dtype }: Tensor): boolean {
   return slot.kind === "fresh" && slot.nbytes === size * dtypes[dtype].bytes;
 }

@@ -3,7 +3,7 @@ import type { Roles } from "./roles.ts";
 import { isStandIn, openResult, realOf } from "./stand_in.ts";
 import { letGoOfGradient, stateOf } from "../core/internals.ts";
 
-/** What a call of a compiled function does to the gradients of tensors. */
+/** Effects of a compiled function's call on the gradients of tensors. */
 export class GradientWatch {
   /** Leaves whose gradients were looked at or set, with what they were at first. */
   readonly #touched = new Map<Tensor, Tensor | null>();

@@ -1,10 +1,10 @@
-/** What an operation took and gave in a recorded call, to be found again in a later one. */
+/** Inputs and outputs of an operation in a recorded call, to be found again in a later one. */
 import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import { isPlain } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
-/** What a tensor is to a call. */
+/** Role of a tensor in a call. */
 interface Role {
   /** The tensor that has the role in the call that is running; null between calls. */
   tensor: Tensor | null;
@@ -31,9 +31,11 @@ export interface Output extends Role {
   readonly like: Node;
   readonly device: DeviceHandle;
   readonly requiresGrad: boolean;
+  /** Used after a call that made it and did not return it: from then on calls give it its value. */
+  isCarried: boolean;
 }
 
-/** Which tensor one is, in any call. */
+/** Reference to a tensor, in any call. */
 export type Ref = Argument | Captured | Output;
 
 /** A value in which tensors are known by their role. */
@@ -118,7 +120,7 @@ export function refsIn(pattern: Pattern): Ref[] {
   return pattern.kind === "value" ? [] : pattern.items.flatMap(refsIn);
 }
 
-/** What is known of a tensor without its value. */
+/** Properties of a tensor without its value. */
 export function likeness(tensor: Tensor): Node {
   return new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype);
 }

@@ -1,4 +1,4 @@
-/** What is replayed for a compiled function: launches with the memory that each reads and writes. */
+/** Program of a compiled function: launches with the memory that each reads and writes. */
 import {
   backendOf,
   type Block,
@@ -10,17 +10,17 @@ import {
 import type { AnyDeviceMemory, Storage } from "../../memory/mod.ts";
 import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
-import type { Ref } from "./patterns.ts";
+import type { Output, Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";
 import { planScratch } from "./scratch.ts";
 import { nodeOf } from "../core/internals.ts";
 
-/** Where a replay finds, or puts, the block that the recording used. */
+/** Place in a replay of the block that the recording used. */
 export type BlockSlot =
-  /** What tensors of these roles hold in this call: all the same. */
+  /** Value of the tensors of these roles in this call: all the same. */
   | { readonly kind: "role"; readonly refs: readonly Ref[] }
-  /** What a tensor holds that only an optimizer knows: its state, its learning rate. */
+  /** Value of a tensor that only an optimizer knows: its state, its learning rate. */
   | { readonly kind: "state"; readonly token: Token }
   /** A value that never changes. */
   | { readonly kind: "constant"; readonly storage: Storage }
@@ -29,7 +29,7 @@ export type BlockSlot =
   /** A new block with every call: a result, or a tensor's next value. */
   | { readonly kind: "fresh"; readonly nbytes: number };
 
-/** What becomes of a block. */
+/** Destination of a block. */
 export interface Target {
   readonly slot: number;
   readonly like: Node;
@@ -41,9 +41,11 @@ export interface RecordedProgram {
   /** The device's memory when it was recorded; after `shutdown()` it has another one. */
   readonly memory: AnyDeviceMemory;
   readonly slots: BlockSlot[];
-  /** What the scratch slots are places in. */
+  /** Blocks that back the scratch slots. */
   readonly scratch: Block[];
   readonly launches: ReplayedLaunches;
+  /** The slots of values that were there before and are changed where they are. */
+  readonly changed: readonly number[];
   /** By slot: the last launch that writes to it; -1 where none does. */
   readonly lastWrites: readonly number[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
@@ -52,19 +54,33 @@ export interface RecordedProgram {
   readonly results: readonly (Target | null)[];
   /** One for each gradient that it leaves. */
   readonly gradients: readonly Target[];
+  /** Outputs not returned that a later call or the program used. */
+  readonly carried: readonly (Target & { readonly ref: Output })[];
+  /** Outputs unused after a call, which have no value after a replay. */
+  readonly inner: readonly Output[];
   /** The offsets of its random tensors, which its launches read. */
   readonly offsets: readonly { value: number }[];
-  /** What its random numbers are made from. */
+  /** Seed of its random numbers. */
   readonly seed: number;
 }
 
-/** What a recorded call did, for its program. */
+/** A tensor that the call made, with its role. */
+export interface Made {
+  readonly ref: Output;
+  readonly tensor: Tensor;
+}
+
+/** Record of a call, for its program. */
 export interface Recorded {
   readonly results: readonly Tensor[];
   /** Tensors from outside that were assigned. */
   readonly assigned: readonly Tensor[];
   /** Leaves with the gradients that the call left them. */
   readonly gradients: readonly (readonly [leaf: Tensor, gradient: Tensor])[];
+  /** Further outputs that former calls have shown to be used after them. */
+  readonly carried: readonly Made[];
+  /** Further outputs. */
+  readonly inner: readonly Made[];
   /** The offsets of its random tensors, which its launches read. */
   readonly offsets: readonly { value: number }[];
 }
@@ -109,9 +125,10 @@ class ProgramBuilder {
     this.#device = device;
   }
 
-  build({ assigned, results, gradients, offsets }: Recorded): RecordedProgram {
+  build({ assigned, results, gradients, carried, inner, offsets }: Recorded): RecordedProgram {
     const left = gradients.map(([, gradient]) => gradient);
-    const scratch = this.#planOutputs(this.#freshBlocks([...results, ...assigned, ...left]));
+    const given = [...results, ...assigned, ...left, ...carried.map(({ tensor }) => tensor)];
+    const scratch = this.#planOutputs(this.#freshBlocks(given));
     const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
       launch: recorded.launch,
       inputs: recorded.inputs.map((block) => this.#slot(block)),
@@ -124,10 +141,14 @@ class ProgramBuilder {
       })),
       results: results.map((tensor) => this.#roles.isMade(tensor) ? this.#target(tensor) : null),
       gradients: left.map((tensor) => this.#target(tensor)),
+      carried: carried.map(({ ref, tensor }) => ({ ...this.#target(tensor), ref })),
+      inner: inner.map(({ ref }) => ref),
     };
+    const written = new Set(launches.flatMap(({ outputs }) => outputs));
     return {
       device: this.#device,
       memory: backendOf(this.#device).memory,
+      changed: [...written].filter((slot) => !this.#isOwn(slot)),
       slots: this.#slots,
       scratch,
       launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),
@@ -173,6 +194,11 @@ class ProgramBuilder {
     return { kind: "constant", storage: node.storage!.retain() };
   }
 
+  #isOwn(slot: number): boolean {
+    const { kind } = this.#slots[slot]!;
+    return kind === "fresh" || kind === "scratch";
+  }
+
   #varies(slot: number): boolean {
     const { kind } = this.#slots[slot]!;
     return kind !== "constant" && kind !== "scratch";
@@ -185,7 +211,7 @@ class ProgramBuilder {
     const { blocks, owned } = planScratch(memory, recording.launches, isInterior);
     for (const { outputs } of recording.launches) {
       for (const block of outputs) {
-        if (this.#slotOf.has(block)) continue;
+        if (this.#slotOf.has(block) || recording.external.has(block)) continue;
         const own = blocks.get(block);
         const slot: BlockSlot = own
           ? { kind: "scratch", block: own }

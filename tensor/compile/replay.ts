@@ -6,20 +6,20 @@ import {
   Node,
   realize,
   releaseTransient,
+  relieve,
 } from "../../backend/internal.ts";
 import { releasingTogether, Storage } from "../../memory/mod.ts";
 import { noGradFn } from "../core/grad_fn.ts";
 import { presentGradientReceiver } from "../core/gradient_receiver.ts";
-import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { GradientMarks } from "./gradient_marks.ts";
+import type { Ref } from "./patterns.ts";
 import type { BlockSlot, RecordedProgram, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
-import type { Trace } from "./trace.ts";
-import { isTensor, makeTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
+import { fulfil, isTensor, nodeOf, stateOf } from "../core/internals.ts";
 
-/** What a tensor that a replay returned was computed from is not known. */
+/** Gradient function of a replayed result: its origin is not known. */
 const replayed = noGradFn(
   "compiled",
   "Cannot go backward through what a compiled function returned: call backward() inside the " +
@@ -27,12 +27,15 @@ const replayed = noGradFn(
 );
 
 /**
- * True where a program can be replayed for a call that was followed to its end: its random numbers have
+ * True where a program can be replayed for a call that was followed to its end: it gives all that is used
+ * after it, its random numbers have
  * the seed that they were recorded with (kernels have it in them), tensors that shared memory share it
  * still, what an optimizer remembers is there, and so is the device that it was recorded on.
  */
 export function isReplayable(program: RecordedProgram): boolean {
   if (program.memory !== backendOf(program.device).memory) return false;
+  // Since it was recorded somebody has used what it would not compute.
+  if (program.inner.some(({ isCarried }) => isCarried)) return false;
   if (program.offsets.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;
@@ -42,17 +45,32 @@ export function isReplayable(program: RecordedProgram): boolean {
   });
 }
 
-/** Replays a program for a call; returns what the function returned, with its values. */
-export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
+/** Effects of a call beside what it returns and assigns. */
+export interface CallEffects {
+  /** Leaves with the stand-ins of the gradients that the call leaves them. */
+  left(): readonly (readonly [leaf: Tensor, gradient: Tensor])[];
+  /** Takes back what was done to gradients so far. */
+  restore(): void;
+  /** Does what had to wait for the replay. */
+  settle(): void;
+}
+
+/** Replays a program for a call; `results` get their values. */
+export function replay(
+  program: RecordedProgram,
+  effects: CallEffects,
+  results: readonly Tensor[],
+): void {
   const { offsets, launches, assigned, slots } = program;
   for (const offset of offsets) offset.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
   const blocks: Block[] = [], places = new Map<number, Block>();
   try {
-    const marks = marksFor(program, trace, blocks);
+    const marks = marksFor(program, effects, blocks);
     // Where memory is short, no value may go that has its place already.
     busyWith([], () => {
       realizeAll(slots, program);
+      for (const slot of program.changed) makeOwn(slots[slot]!, program);
       marks?.allocate(places);
       for (let k = 0; k < slots.length; k++) {
         blocks.push(places.get(k) ?? blockOf(slots[k]!, program));
@@ -64,22 +82,22 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
   } catch (error) {
     blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
     for (const block of places.values()) block.release();
-    trace.gradients.restore();
+    effects.restore();
     throw error;
   }
-  const result = releasingTogether(() => deliver(program, blocks, trace, value));
-  trace.settle();
-  return result;
+  releasingTogether(() => deliver(program, blocks, effects, results));
+  effects.settle();
+  relieve(backendOf(program.device), 0);
 }
 
-/** Who is to be told of gradients on the way; null where nobody waits for them. */
+/** Marks of gradients on the way; null where nobody waits for them. */
 function marksFor(
   program: RecordedProgram,
-  trace: Trace,
+  effects: CallEffects,
   blocks: readonly Block[],
 ): GradientMarks | null {
   const receiver = presentGradientReceiver();
-  return receiver && new GradientMarks(receiver, program, trace.gradients.left(), blocks);
+  return receiver && new GradientMarks(receiver, program, effects.left(), blocks);
 }
 
 /** Computes what the call uses and nobody has computed yet, in as few kernels as may be. */
@@ -91,9 +109,23 @@ function realizeAll(slots: readonly BlockSlot[], { device }: RecordedProgram): v
       : slot.kind === "state"
       ? slot.token.node!
       : null;
-    if (node !== null && !node.storage) pending.push(node);
+    if (node === null) continue;
+    if (node.storage) node.noteUse();
+    else pending.push(node);
   }
   if (pending.length > 0) realize(backendOf(device), pending);
+}
+
+/** A value that is changed where it is must be its tensor's alone. */
+function makeOwn(slot: BlockSlot, { device }: RecordedProgram): void {
+  if (slot.kind !== "role") throw new Error("A recorded call changes a value that is no tensor's");
+  const [{ tensor }] = slot.refs as [Ref], node = nodeOf(tensor!);
+  if (!node.isLent) {
+    const copy = new Node({ kind: "copy" }, [node], node.shape, node.dtype);
+    stateOf(tensor!).replace(copy);
+    realize(backendOf(device), [copy]);
+  }
+  nodeOf(tensor!).storage!.markWritten();
 }
 
 function blockOf(slot: BlockSlot, program: RecordedProgram): Block {
@@ -116,15 +148,20 @@ function presentBlock(node: Node, { device }: RecordedProgram): Block {
   return node.storage!.handle;
 }
 
-/** Who has the value of a slot already, where it is no new one. */
+/** Present holder of a slot's value, where it is no new one. */
 function holderOf(slot: BlockSlot): Storage<unknown> | null {
   if (slot.kind === "role") return nodeOf(slot.refs[0]!.tensor!).storage;
   if (slot.kind === "state") return slot.token.node!.storage;
   return slot.kind === "constant" ? slot.storage : null;
 }
 
-/** Gives assigned tensors their next values and makes the tensors that the function returns. */
-function deliver<R>(program: RecordedProgram, blocks: readonly Block[], trace: Trace, value: R): R {
+/** Gives assigned tensors their next values, and stand-ins that may be used after the call theirs. */
+function deliver(
+  program: RecordedProgram,
+  blocks: readonly Block[],
+  effects: CallEffects,
+  results: readonly Tensor[],
+): void {
   const { device, slots } = program, { memory } = backendOf(device);
   const storages: (Storage<unknown> | undefined)[] = [];
   const take = ({ slot }: Target): Storage<unknown> => {
@@ -132,37 +169,35 @@ function deliver<R>(program: RecordedProgram, blocks: readonly Block[], trace: T
     return storages[slot] = known?.retain() ?? new Storage(memory, blocks[slot]!);
   };
   // All are taken before one is replaced: a tensor may get the value that another had.
-  const next = program.assigned.map(take), results = program.results.map((r) => r && take(r));
-  const gradients = program.gradients.map(take);
-  const real = new Map<Tensor, Tensor>(), tensors = tensorsIn(value);
-  const give = (standIn: Tensor, storage: Storage<unknown>, { like }: Target): Tensor => {
-    const known = real.get(standIn);
-    if (known === undefined) {
-      const made = madeOf(Node.stored(storage, like.shape, like.dtype), standIn);
-      real.set(standIn, made);
-      return made;
+  const next = program.assigned.map(take), values = program.results.map((r) => r && take(r));
+  const gradients = program.gradients.map(take), carried = program.carried.map(take);
+  const given = new Set<Tensor>();
+  const give = (standIn: Tensor, storage: Storage<unknown>, { like }: Target): void => {
+    if (!given.has(standIn)) {
+      given.add(standIn);
+      return become(standIn, Node.stored(storage, like.shape, like.dtype));
     }
     storage.release();
     // A gradient that is a result, too.
-    stateOf(known).isShared = true;
-    return known;
+    stateOf(standIn).isShared = true;
   };
-  results.forEach((storage, k) => storage && give(tensors[k]!, storage, program.results[k]!));
+  values.forEach((storage, k) => storage && give(results[k]!, storage, program.results[k]!));
+  program.carried.forEach((target, k) => give(target.ref.tensor!, carried[k]!, target));
   program.assigned.forEach(({ to }, k) => {
     stateOf(isTensor(to) ? to : to.tensor!).replaceStored(next[k]!);
   });
-  trace.gradients.left().forEach(([leaf, standIn], k) => {
-    setGradient(leaf, give(standIn, gradients[k]!, program.gradients[k]!));
+  effects.left().forEach(([, standIn], k) => {
+    give(standIn, gradients[k]!, program.gradients[k]!);
   });
-  const returned = tensors.values();
-  return withTensors(value, () => {
-    const tensor = returned.next().value!;
-    return real.get(tensor) ?? tensor;
-  }) as R;
 }
 
-function madeOf(node: Node, standIn: Tensor): Tensor {
-  const tensor = makeTensor(node, standIn.device);
-  if (openResult(standIn)?.requiresGrad) stateOf(tensor).record(replayed);
-  return tensor;
+function become(standIn: Tensor, node: Node): void {
+  const { requiresGrad } = openResult(standIn)!;
+  fulfil(standIn, node);
+  if (requiresGrad) stateOf(standIn).record(replayed);
+}
+
+/** Results have no graph, in no call: who would go backward through them is told so in the first one. */
+export function cutOff(results: readonly Tensor[]): void {
+  for (const tensor of results) if (stateOf(tensor).isRecorded) stateOf(tensor).record(replayed);
 }

@@ -25,7 +25,7 @@ interface Varying {
 class Binding {
   /** Null for launches that keep no arguments. */
   readonly launches: readonly (RepeatedLaunch | null)[];
-  /** Whether the arguments of a launch are set for the places below. */
+  /** 1 when the arguments of a launch are set for the places below. */
   readonly isSet: Uint8Array;
   readonly #bases: unknown[] = [];
   readonly #offsets: number[] = [];
@@ -35,7 +35,7 @@ class Binding {
     this.isSet = new Uint8Array(launches.length);
   }
 
-  /** How many of the blocks are elsewhere than those it was set for. */
+  /** Number of blocks elsewhere than those it was set for. */
   differences(varying: readonly Varying[], blocks: readonly Block[]): number {
     let count = 0;
     for (let k = 0; k < varying.length; k++) {

@@ -13,9 +13,9 @@ import {
   type Output,
   type Ref,
 } from "./patterns.ts";
-import { isStandIn, standInFor } from "./stand_in.ts";
+import { openResult, realOf, standInFor } from "./stand_in.ts";
 
-/** Which tensor has which role in one call of a compiled function. */
+/** Role of each tensor in one call of a compiled function. */
 export class Roles {
   /** The `order` of the first tensor that the call makes. */
   readonly start: number = nextOrder();
@@ -48,9 +48,9 @@ export class Roles {
     for (const ref of this.#given) ref.tensor = null;
   }
 
-  /** The role of a tensor. */
+  /** The role of a tensor; it may be a stand-in of a former call, which has become one. */
   refOf(tensor: Tensor): Ref | undefined {
-    return this.#refs.get(tensor);
+    return this.#refs.get(realOf(tensor));
   }
 
   /** True for the role of a tensor of host data. */
@@ -60,7 +60,7 @@ export class Roles {
 
   /** True for a tensor that an operation of this call computed. */
   isMade(tensor: Tensor): boolean {
-    const ref = this.#refs.get(tensor);
+    const ref = this.refOf(tensor);
     return ref !== undefined && ref.kind === "output" && !this.#leaves.has(ref);
   }
 
@@ -89,13 +89,16 @@ export class Roles {
   // ---- in a call that is followed
 
   /** True where a tensor has a role, or may have it. */
-  readonly has = (ref: Ref, tensor: Tensor): boolean => {
+  readonly has = (ref: Ref, given: Tensor): boolean => {
+    // It may be a stand-in of a former call.
+    const tensor = realOf(given);
     if (ref.tensor !== null) return ref.tensor === tensor;
-    if (ref.kind !== "captured" || isStandIn(tensor) || this.#refs.has(tensor)) {
+    if (ref.kind !== "captured" || openResult(tensor) !== null || this.#refs.has(tensor)) {
       return false;
     }
     const isFit = ref.only !== null ? ref.only === tensor : isLike(tensor, ref);
     if (!isFit || tensor.disposed || isComputed(tensor) && isGradEnabled()) return false;
+    stateOf(tensor).markCarried();
     this.#give(ref, tensor);
     this.#refs.set(tensor, ref);
     this.#tried.push(ref);
@@ -118,9 +121,10 @@ export class Roles {
   // ---- in a call that is recorded
 
   /** The role of a tensor that is used. */
-  readonly roleOf = (tensor: Tensor): Ref => {
-    const known = this.#refs.get(tensor);
+  readonly roleOf = (given: Tensor): Ref => {
+    const tensor = realOf(given), known = this.#refs.get(tensor);
     if (known) return known;
+    stateOf(tensor).markCarried();
     if (stateOf(tensor).order >= this.start) {
       this.#giveUp("it uses a tensor that was made in a way that compile() does not know");
     }
@@ -139,13 +143,14 @@ export class Roles {
 
   /** The role of a tensor that an operation gave which began at the order `from`. */
   resultOf(tensor: Tensor, from: number, outputs: Output[]): Ref {
-    const known = this.#refs.get(tensor);
+    const known = this.refOf(tensor);
     if (known) return known;
     if (stateOf(tensor).order < from) return this.roleOf(tensor);
     const { device, requiresGrad } = tensor;
     this.#requireDevice(device);
     const like = likeness(tensor);
-    const ref: Output = { kind: "output", tensor: null, like, device, requiresGrad };
+    const role = { kind: "output", tensor: null, like, device, requiresGrad } as const;
+    const ref: Output = { ...role, isCarried: false };
     outputs.push(ref);
     this.bind(ref, tensor);
     return ref;

@@ -27,7 +27,7 @@ interface Interior extends Lifetime {
 export interface Scratch {
   /** For the block of the recorded call, the one of replays. */
   readonly blocks: ReadonlyMap<Block, Block>;
-  /** What the memory is given back by. */
+  /** Blocks that own the memory. */
   readonly owned: Block[];
 }
 

@@ -3,7 +3,7 @@
  * and a device, whose value only the replay knows. Where the call turns out to be another one than any
  * that was recorded, the operations are called after all, and each stand-in becomes its tensor.
  */
-import { makeStandIn, shareState, stateOf } from "../core/internals.ts";
+import { makeStandIn, originalOf, shareState, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Output } from "./patterns.ts";
 
@@ -12,7 +12,7 @@ export function standInFor(output: Output): Tensor {
   return makeStandIn(output.like, output.device, output);
 }
 
-/** What a stand-in stands for while there is no tensor; null for other tensors. */
+/** Output behind a stand-in while there is no tensor; null for other tensors. */
 export function openResult(tensor: Tensor): Output | null {
   return stateOf(tensor).standsFor as Output | null;
 }
@@ -29,5 +29,5 @@ export function becomeReal(standIn: Tensor, tensor: Tensor): void {
 
 /** The tensor that a stand-in has become; any other tensor, and a stand-in before, is itself. */
 export function realOf(tensor: Tensor): Tensor {
-  return stateOf(tensor).original ?? tensor;
+  return originalOf(tensor);
 }

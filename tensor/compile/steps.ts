@@ -8,11 +8,13 @@ import type { Tensor } from "../core/tensor.ts";
 import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
 import type { RecordedProgram } from "./program.ts";
 
-/** What an operation did to a gradient; the same before and after where it only used it. */
+/** Effect of an operation on a gradient; the same before and after where it only used it. */
 export interface Touch {
   readonly leaf: Ref;
   readonly before: Ref | null;
   readonly after: Ref | null;
+  /** True when the leaf has hooks, at which `backward` stops. */
+  readonly isHooked: boolean;
 }
 
 /** An operation that was called, and what was called after it. */
@@ -36,7 +38,7 @@ export interface Step {
   program: RecordedProgram | null;
 }
 
-/** Where calls with arguments of one kind begin. */
+/** Start of calls with arguments of one kind. */
 export interface Root {
   readonly arguments: readonly Argument[];
   readonly children: Step[];

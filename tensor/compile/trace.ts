@@ -5,10 +5,11 @@
  * something else, the operations so far are called after all, in their order, and the call is recorded
  * from there on. So whatever a call depends on (modes, numbers, which tensors its variables hold) is
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
+ * The file is long because a call goes from one of these states to the next, and they share what they know.
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/internal.ts";
 import { gradientOf, isTensor, setGradient, stateOf } from "../core/internals.ts";
-import { nextOrder } from "../core/tensor_state.ts";
+import { inOrder, nextOrder, takeOrder } from "../core/tensor_state.ts";
 import {
   type CallObserver,
   observeAssignments,
@@ -23,6 +24,7 @@ import { observeOffsets } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
+import type { CallEffects } from "./replay.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
 import type { Recorded, RecordedProgram } from "./program.ts";
 import { Roles } from "./roles.ts";
@@ -38,27 +40,29 @@ import {
   written,
 } from "./steps.ts";
 
-/** How a call went: along a program, or recorded anew, or in a way that cannot be replayed. */
+/** Course of a call: along a program, or recorded anew, or in a way that cannot be replayed. */
 export type Outcome<R> =
   | { readonly kind: "followed"; readonly value: R; readonly program: RecordedProgram }
   | { readonly kind: "recorded"; readonly value: R; readonly recorded: Recorded }
   | { readonly kind: "plain"; readonly value: R; readonly reason: string };
 
 /** A call of a compiled function while it runs. */
-export class Trace implements CallObserver {
+export class Trace implements CallObserver, CallEffects {
   isFollowing = true;
-  /** Which tensor has which role. */
+  /** Role of each tensor. */
   readonly roles: Roles;
-  /** What happens to gradients. */
+  /** Effects on gradients. */
   readonly gradients: GradientWatch;
   /** The place in the recorded calls, and the way there. */
   #at: { readonly children: Step[] };
   readonly #path: Step[] = [];
-  /** Where steps that are recorded now will be added, and how many there were before. */
+  /** For each step that was followed: where its tensors belong among those that were made. */
+  readonly #orders: number[] = [];
+  /** Place of the next recorded steps, and number of steps before. */
   #junction: { readonly children: Step[] };
   #known = 0;
   readonly #assigned = new Set<Tensor>();
-  /** What waits for the end of the replay. */
+  /** Disposals due at the end of the replay. */
   readonly #disposals: Tensor[] = [];
   readonly #writes: (() => void)[] = [];
   /** Tensors of numbers that were changed after they were used. */
@@ -143,8 +147,7 @@ export class Trace implements CallObserver {
     if (this.isFollowing) {
       const step = this.#find(written, holder, [], null);
       if (step) {
-        this.#at = step;
-        this.#path.push(step);
+        this.#follow(step);
         this.#writes.push(change);
         return;
       }
@@ -161,7 +164,7 @@ export class Trace implements CallObserver {
   }
 
   settled<T>(value: T): T {
-    if (this.isFollowing || this.#path.length === 0) return value;
+    if (this.isFollowing) return value;
     const tensors = tensorsIn(value);
     if (!tensors.some(isStandIn)) return value;
     let at = 0;
@@ -205,12 +208,19 @@ export class Trace implements CallObserver {
     return true;
   }
 
-  /** True where the gradient of a leaf is there, or is not, as the operation found it. */
-  #finds({ leaf, before }: Touch): boolean {
+  /** True where the gradient of a leaf is there, or is not, and has hooks, as the operation found it. */
+  #finds({ leaf, before, isHooked }: Touch): boolean {
     const { has } = this.roles;
     if (leaf.kind === "captured" && !(leaf.only !== null && has(leaf, leaf.only))) return false;
     const { grad } = stateOf(leaf.tensor!);
+    if (hasHooks(leaf.tensor!) !== isHooked) return false;
     return grad === null ? before === null : before !== null && has(before, grad);
+  }
+
+  #follow(step: Step): void {
+    this.#at = step;
+    this.#path.push(step);
+    this.#orders.push(takeOrder());
   }
 
   /** Gives what the operation would give, without a value. */
@@ -220,8 +230,7 @@ export class Trace implements CallObserver {
     args: readonly unknown[],
     leaf: Tensor | null,
   ): unknown {
-    this.#at = step;
-    this.#path.push(step);
+    this.#follow(step);
     if (leaf !== null) {
       this.roles.bindLeaf(step.outputs[0]!, leaf);
       return leaf;
@@ -238,11 +247,13 @@ export class Trace implements CallObserver {
     for (const to of step.assigned) {
       this.#assigned.add(isTensor(to) ? to : to.tensor!);
     }
-    if (step.kind === "set") observeCalls(null, () => step.fn!.apply(self, [...args]));
+    if (step.kind === "set" || step.kind === "hook") {
+      observeCalls(null, () => step.fn!.apply(self, [...args]));
+    }
     return valueOf(step.result);
   }
 
-  /** What the replay may read is let go after it. */
+  /** Disposes of a tensor after the replay. */
   #dispose(tensor: Tensor, dispose: Operation): void {
     if (openResult(tensor) !== null) return;
     if (this.roles.refOf(tensor)) this.#disposals.push(tensor);
@@ -259,13 +270,23 @@ export class Trace implements CallObserver {
       const left = this.gradients.leaves.map((leaf) => [leaf, gradientOf(leaf)] as const);
       this.#assigned.clear();
       const writes = this.#writes.splice(0);
-      for (const step of this.#path) {
+      this.#withdrawHooks();
+      this.#path.forEach((step, k) => {
         if (step.fn === written) writes.shift()!();
-        else if (!this.roles.isLeaf(step.outputs[0])) this.#repeat(step);
-      }
+        else if (!this.roles.isLeaf(step.outputs[0])) {
+          inOrder(this.#orders[k]!, () => this.#repeat(step));
+        }
+      });
       for (const [leaf, gradient] of left) setGradient(leaf, gradient && realOf(gradient));
       for (const tensor of this.#disposals.splice(0)) tensor.dispose();
     });
+  }
+
+  /** Hooks are counted as they were when the call began: its steps count them again. */
+  #withdrawHooks(): void {
+    for (const { kind, fn, self, args } of this.#path) {
+      if (kind === "hook") fn!(valueOf(self), -Number(valueOf(args[1]!)));
+    }
   }
 
   #repeat(step: Step): void {
@@ -307,7 +328,13 @@ export class Trace implements CallObserver {
     const pattern = patternOf(result, role);
     const touches = [...before].map(([leaf, grad]): Touch => {
       const after = gradientOf(leaf);
-      return { leaf: role(leaf), before: grad && role(grad), after: after && role(after) };
+      const isHooked = hasHooks(leaf);
+      return {
+        leaf: role(leaf),
+        before: grad && role(grad),
+        after: after && role(after),
+        isHooked,
+      };
     });
     for (const leaf of before.keys()) this.roles.fix(leaf);
     const assigned = [...this.#assigned]
@@ -350,13 +377,31 @@ export class Trace implements CallObserver {
 
   #recorded(value: unknown): Recorded {
     const results = tensorsIn(value), gradients = this.gradients.left();
+    const left = gradients.map(([, gradient]) => gradient);
     const assigned = [...this.#assigned]
       .filter((tensor) => !tensor.disposed && stateOf(tensor).order < this.roles.start);
-    realizeAll([...results, ...assigned, ...gradients.map(([, gradient]) => gradient)]);
+    const { carried, inner } = this.#innerOutputs([...results, ...assigned, ...left]);
+    realizeAll([...results, ...assigned, ...left, ...carried.map(({ tensor }) => tensor)]);
     const self = patternOf(value, this.#roleOf), args = [patternOf(gradients, this.#roleOf)];
     this.#path.push(stepOf({ fn: null, kind: "set", self, args }));
     for (const tensor of [...assigned, ...this.gradients.leaves]) this.roles.fix(tensor);
-    return { results, assigned, gradients, offsets: this.#offsets };
+    return { results, assigned, gradients, carried, inner, offsets: this.#offsets };
+  }
+
+  /**
+   * Outputs beside the given ones: those used after a former call, which later calls give their
+   * value, and the rest, which they do not.
+   */
+  #innerOutputs(given: readonly Tensor[]): Pick<Recorded, "carried" | "inner"> {
+    const isGiven = new Set(given);
+    const found = this.#path.flatMap(({ outputs }) => outputs)
+      .filter((ref) => ref.tensor !== null && !this.roles.isLeaf(ref))
+      .map((ref) => ({ ref, tensor: realOf(ref.tensor!) }))
+      .filter(({ tensor }) => !tensor.disposed && !isGiven.has(tensor));
+    return {
+      carried: found.filter(({ ref }) => ref.isCarried),
+      inner: found.filter(({ ref }) => !ref.isCarried),
+    };
   }
 
   /** Adds what was recorded to the calls that are known; returns the end. */
@@ -371,9 +416,28 @@ export class Trace implements CallObserver {
     return end;
   }
 
+  /** True where the call computed and assigned from what it was given, and did nothing else. */
+  get isPure(): boolean {
+    return this.gradients.leaves.length === 0 &&
+      this.#path.every(({ fn, kind }) => fn === null || kind === "compute" || kind === "assign");
+  }
+
+  left(): readonly (readonly [leaf: Tensor, gradient: Tensor])[] {
+    return this.gradients.left();
+  }
+
+  restore(): void {
+    this.gradients.restore();
+  }
+
   /** After a replay: what had to wait for it. */
   settle(): void {
     for (const change of this.#writes) change();
     for (const tensor of this.#disposals) tensor.dispose();
   }
+}
+
+/** True where `backward` stops at a tensor. */
+function hasHooks(tensor: Tensor): boolean {
+  return (stateOf(tensor).hooks?.count ?? 0) > 0;
 }

@@ -1,18 +1,13 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
-import {
-  type DType,
-  formatShape,
-  isEager,
-  Node,
-  type Op,
-  type Shape,
-} from "../../backend/internal.ts";
+import { type DType, isEager, Node, type Op, type Shape } from "../../backend/internal.ts";
 import { type GradFn, type GradientFn, RecordedOperation } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
 import { requireType } from "./rules/supported_types.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "./internals.ts";
+import { isTensor, makeTensor, nodeOf, originalOf, stateOf } from "./internals.ts";
 import type { Tensor } from "./tensor.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
+import { deviceError } from "./rules/errors.ts";
+import { shown } from "./rules/options.ts";
 
 /** The rule of options that are tensors. */
 export function aTensor(): Rule {
@@ -32,7 +27,8 @@ export function requireTensor(op: string, value: unknown, or = ""): asserts valu
 
 /** @throws {TypeError} Unless it is an object of tensors by name, such as `stateDict()` returns. */
 export function requireState(action: string, state: unknown): void {
-  const isRecord = typeof state === "object" && state !== null;
+  const isRecord = typeof state === "object" && state !== null && !Array.isArray(state) &&
+    !(state instanceof Promise || state instanceof Map);
   if (isRecord && Object.values(state).every(isTensor)) return;
   throw new TypeError(
     `Cannot ${action} from ${describe(state)}: pass tensors by name, as stateDict() returns them`,
@@ -41,6 +37,7 @@ export function requireState(action: string, state: unknown): void {
 
 function describe(value: unknown): string {
   if (value === null || value === undefined) return `${value}`;
+  if (value instanceof Promise) return shown(value);
   return `${Array.isArray(value) ? "the array" : typeof value} ${JSON.stringify(`${value}`)}`;
 }
 
@@ -50,10 +47,9 @@ export function sameDevice(op: string, tensors: readonly Tensor[]): void {
   const first = tensors[0];
   for (const other of tensors) {
     if (other.device === first!.device) continue;
-    throw new TypeError(
-      `Cannot ${op} tensors of two devices: ${formatShape(first!.shape)} is on ${first!.device}, ` +
-        `${formatShape(other.shape)} on ${other.device}; move one with to()`,
-    );
+    throw deviceError(op)`
+      Cannot ${op} tensors of two devices: ${first!.shape} is on ${first!.device}, ${other.shape}
+      on ${other.device}; move one with to()`;
   }
 }
 
@@ -88,14 +84,14 @@ function needsGrad(input: Tensor): boolean {
 }
 
 /**
- * What an operation gives the user that had nothing to do: another tensor of the same value, so that
+ * Result of an operation that had nothing to do: another tensor of the same value, so that
  * disposing of one leaves the other.
  */
 export function distinct(name: string, x: Tensor): Tensor {
   return derived(name, x, { kind: "reshape" }, x.shape, x.dtype, (g) => [g]);
 }
 
-/** How the result of an operation is recorded for `backward`. */
+/** Makes the record of an operation's result for `backward`. */
 export function newGradFn(
   name: string,
   inputs: readonly Tensor[],
@@ -106,7 +102,7 @@ export function newGradFn(
   for (const value of values) value.holdForBackward();
   const gradFn = new RecordedOperation(
     name,
-    inputs.slice(),
+    inputs.map(originalOf),
     gradient,
     values,
     inputs.map(needsGrad),

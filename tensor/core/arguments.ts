@@ -1,5 +1,5 @@
 /**
- * What methods of tensors take and give, beside tensors: the types that the signatures of the class
+ * Arguments and results of methods, beside tensors: the types that the signatures of the class
  * name. What they mean is checked where the operation is.
  */
 import type {
@@ -17,13 +17,18 @@ export type TensorLike = Tensor | number;
 /** One axis or several; negative ones count from the last. */
 export type Axes = number | readonly number[];
 
+/** As many tensors as a literal number says; an array of them for any other number. */
+export type Tensors<N extends number, T extends Tensor[] = []> = number extends N ? Tensor[]
+  : T["length"] extends N ? T
+  : Tensors<N, [...T, Tensor]>;
+
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
 export type HostData = TypedArray | NestedArray;
 
-/** What may be said about a new tensor. */
+/** Options of a new tensor. */
 export interface TensorOptions {
   /** Its shape; default: that of nested arrays, or one axis. */
   shape?: Shape;
@@ -33,7 +38,7 @@ export interface TensorOptions {
   device?: string | DeviceHandle;
   /** The same, by backend alone. */
   backend?: BackendName;
-  /** Whether `backward` computes its gradient. */
+  /** True when `backward` computes its gradient. */
   requiresGrad?: boolean;
   /**
    * Makes the content in page-locked host memory first, which a device copies from by itself while
@@ -47,7 +52,37 @@ export interface TensorOptions {
   persistent?: boolean;
 }
 
-/** How coordinates are ordered: the first one along rows ("ij"), or along columns ("xy"). */
+/** The array that holds the elements of a type on the host. */
+export type HostArrayOf<D extends DType> = {
+  float32: Float32Array<ArrayBuffer>;
+  float16: Float16Array<ArrayBuffer>;
+  bfloat16: Float32Array<ArrayBuffer>;
+  float64: Float64Array<ArrayBuffer>;
+  int32: Int32Array<ArrayBuffer>;
+  int64: BigInt64Array<ArrayBuffer>;
+  uint8: Uint8Array<ArrayBuffer>;
+  bool: Uint8Array<ArrayBuffer>;
+}[D];
+
+/** Options of `arange`. */
+export interface ArangeOptions extends TensorOptions {
+  /** The distance of neighbours: 1 by default; negative or a fraction, too, and not 0. */
+  step?: number;
+}
+
+/** Options of `sort` and `argsort`. */
+export interface SortOptions {
+  /** The largest first; by default the smallest. */
+  descending?: boolean;
+}
+
+/** Options of `topk`. */
+export interface TopkOptions {
+  /** The largest elements (the default), or with false the smallest. */
+  largest?: boolean;
+}
+
+/** Order of coordinates: the first one along rows ("ij"), or along columns ("xy"). */
 export interface MeshOptions {
   /** "ij" (matrices, the default) or "xy" (plots: the first two axes are exchanged). */
   indexing?: "ij" | "xy";
@@ -59,13 +94,13 @@ export interface MultinomialOptions {
   replacement?: boolean;
 }
 
-/** What `print` may be told. */
+/** Options of `print`. */
 export interface PrintOptions {
-  /** What gets the text; `console.log` by default. */
+  /** Receiver of the text; `console.log` by default. */
   log?: (text: string) => void;
 }
 
-/** How far apart elements may be that count as equal: `|a - b| <= atol + rtol * |b|`. */
+/** Largest distance of elements that count as equal: `|a - b| <= atol + rtol * |b|`. */
 export interface CloseOptions {
   /** The share of `|b|`; 1e-5 by default. */
   rtol?: number;
@@ -94,14 +129,63 @@ export interface ReduceOptions {
 
 /** Options of the variance and the standard deviation. */
 export interface VarianceOptions extends ReduceOptions {
-  /** What is taken off the count: 1 by default, Bessel's. */
+  /** Number taken off the count: 1 by default, Bessel's. */
   correction?: number;
 }
 
-/** What `slice` takes for one axis: an index, a range [start, stop, step], or all of it. */
+/** Options of `quantile`. */
+export interface QuantileOptions extends ReduceOptions {
+  /** The value between two elements: a share of both (default), one of them, their mean. */
+  interpolation?: "linear" | "lower" | "higher" | "midpoint" | "nearest";
+}
+
+/** Result of elements that meet at an index. */
+export type ScatterReduction = "sum" | "mean" | "amax" | "amin";
+
+/** Options of `scatterReduce`. */
+export interface ScatterReduceOptions {
+  /** False: an element that something is stored at does not count itself. */
+  includeSelf?: boolean;
+}
+
+/** Options of `cov`. */
+export interface CovarianceOptions {
+  /** Number taken off that of observations: 1 by default, Bessel's. */
+  correction?: number;
+}
+
+/** Options of `nanToNum`. */
+export interface NanToNumOptions {
+  /** In place of NaN; 0 by default. */
+  nan?: number;
+  /** In place of infinity; the largest finite number of the type by default. */
+  posinf?: number;
+  /** In place of its negative; the negative of the largest by default. */
+  neginf?: number;
+}
+
+/** Options of `diff`. */
+export interface DiffOptions {
+  /** The number of times that differences are taken; once by default. */
+  n?: number;
+  /** Along which axis; the last by default. */
+  axis?: number;
+}
+
+/** Options of `trapezoid`. */
+export interface TrapezoidOptions {
+  /** Places of the values: a vector, or a tensor of their shape. */
+  x?: Tensor;
+  /** The distance of neighbours, where it is one; 1 by default. */
+  dx?: number;
+  /** Along which axis; the last by default. */
+  axis?: number;
+}
+
+/** Argument of `slice` for one axis: an index, a range [start, stop, step], or all of it. */
 export type SliceRange = number | readonly [number | null, (number | null)?, number?] | null;
 
-/** What `index` takes for an axis: whole numbers, truth values over one axis or more, or all of it. */
+/** Argument of `index` for an axis: whole numbers, truth values over axes, or all of it. */
 export type Index = Tensor | null;
 
 /** Options of `indexPut`. */
@@ -112,7 +196,7 @@ export interface IndexPutOptions {
 
 /** Options of `repeatInterleave`. */
 export interface RepeatOptions {
-  /** How many elements there will be along the axis, where `repeats` is a tensor: saves reading it. */
+  /** Number of elements along the axis, where `repeats` is a tensor: saves reading it. */
   outputSize?: number;
 }
 
@@ -128,13 +212,13 @@ export interface Unique {
   values: Tensor;
   /** For each element of the tensor the place of its value, int32. */
   inverse: Tensor;
-  /** How often each value occurs, int32. */
+  /** Counts of each value, int32. */
   counts: Tensor;
 }
 
 /** Options of `bincount`. */
 export interface BincountOptions {
-  /** What each element counts for, instead of 1. */
+  /** Weight of each element, instead of 1. */
   weights?: Tensor;
   /** The result has this many elements at least. */
   minLength?: number;
@@ -144,7 +228,7 @@ export interface BincountOptions {
 export interface HistogramOptions {
   /** The outer edges; those of the finite elements by default. What lies outside counts for nothing. */
   range?: readonly [low: number, high: number];
-  /** What each element counts for, instead of 1. */
+  /** Weight of each element, instead of 1. */
   weights?: Tensor;
   /** The counts are divided by their sum and by the widths: their integral is 1. */
   density?: boolean;
@@ -152,9 +236,9 @@ export interface HistogramOptions {
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
-  /** How much each class counts, (C); the mean of labels is weighted by them. It does not learn. */
+  /** Weight of each class, (C); the mean of labels is weighted by them. It does not learn. */
   weight?: Tensor;
-  /** How much of the target is spread evenly over all classes, 0 to 1. */
+  /** Share of the target that is spread evenly over all classes, 0 to 1. */
   labelSmoothing?: number;
   /**
    * Samples with this label count for nothing, whatever their logits are. Without it each label must

@@ -71,7 +71,7 @@ export function isHalf(dtype: DType): boolean {
   return dtype === "float16" || dtype === "bfloat16";
 }
 
-/** What has half precision in single; else the tensor itself. */
+/** Half precision converted to single; else the tensor itself. */
 export function atLeastSingle(x: Tensor): Tensor {
   return isHalf(x.dtype) ? x.cast("float32") : x;
 }

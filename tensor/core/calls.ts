@@ -1,5 +1,5 @@
 /**
- * Who is told of what a program does with tensors: `compile`, while it records or follows a function.
+ * Observer of a program's work with tensors: `compile`, while it records or follows a function.
  * `operations.ts` tells it of calls; assignments, gradients and values are told of here.
  */
 import { unrecorded } from "../../backend/internal.ts";
@@ -9,21 +9,23 @@ import type { Tensor } from "./tensor.ts";
 export type Operation = (this: any, ...args: any[]) => unknown;
 
 /**
- * What an operation is to who follows calls: `compute` gives tensors and has no other effect than those
- * on gradients; `leaf` brings new values from the host; `set` changes a property; the others are what
- * their names say.
+ * Kind of an operation for observers: `compute` gives tensors and has no other effect than those
+ * on gradients; `walk` is a part of `backward`; `leaf` brings new values from the host; `set` changes a
+ * property; `hook` changes the number of hooks by its last argument; the others are what their names say.
  */
 export type OperationKind =
   | "compute"
+  | "walk"
   | "leaf"
   | "set"
+  | "hook"
   | "assign"
   | "step"
   | "realize"
   | "dispose"
   | "read";
 
-/** Who gets the calls of a compiled function. */
+/** Observer of a compiled function's calls. */
 export interface CallObserver {
   /** True while operations give stand-ins: nothing is computed. */
   readonly isFollowing: boolean;
@@ -33,13 +35,13 @@ export interface CallObserver {
   look(tensor: object): void;
   /** `fn` changes a number of `holder` that kernels read from `tensors`, outside of what is computed. */
   write(holder: object, tensors: readonly object[], fn: () => void): void;
-  /** What the function does from here on cannot be replayed. */
+  /** Tells that the rest of the call cannot be replayed. */
   giveUp(reason: string): void;
   /** The value with real tensors for stand-ins, once there are any. */
   settled<T>(value: T): T;
 }
 
-/** Who gets the calls now; null for nobody. */
+/** Observer of the calls now; null for nobody. */
 export let observer: CallObserver | null = null;
 
 /** Runs `fn` while `next` gets the calls; null for nobody. */
@@ -121,6 +123,11 @@ export function observeGradients<T>(observer: GradientObserver, fn: () => T): T 
   } finally {
     gradientObserver = former;
   }
+}
+
+/** True while somebody is told of gradients. */
+export function areGradientsObserved(): boolean {
+  return gradientObserver !== null;
 }
 
 /** A tensor's gradient is looked at, or is about to be replaced. */

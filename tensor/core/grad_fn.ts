@@ -1,4 +1,4 @@
-/** How a tensor was computed, as `backward` needs to know it. */
+/** Computation of a tensor, as `backward` needs to know it. */
 import type { Node } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { holdsNode, stateOf } from "./internals.ts";
@@ -17,11 +17,11 @@ export type GradientFn = (
 export interface GradFn {
   /** The operation. */
   readonly name: string;
-  /** What it was computed from. */
+  /** Tensors it was computed from. */
   readonly inputs: readonly Tensor[];
   /** The values that the inputs had then; they stay until `backward` lets go of them. */
   readonly values?: readonly Node[];
-  /** Which inputs required a gradient then; without it, those that do now. */
+  /** Inputs that required a gradient then; without it, those that do now. */
   readonly needs?: readonly boolean[];
   /** True once it holds the values of its inputs no more. */
   isReleased?: boolean;
@@ -31,8 +31,23 @@ export interface GradFn {
   readonly outputs?: readonly number[];
   /** True once `backward` has freed it. */
   readonly isFreed?: boolean;
-  /** Where it was called, when anomalies are looked for. */
+  /** Repeated computation of its results for their graph, in which `backward` goes on. */
+  readonly repetition?: Repetition;
+  /** Stack of its call, when anomalies are looked for. */
   readonly stack?: string;
+}
+
+/** Source of a graph for `backward` of results that were computed without one. */
+export interface Repetition {
+  /**
+   * Computes the results again, with a graph; null where the gradient of the operation is to be asked
+   * nevertheless.
+   */
+  run(): readonly Tensor[] | null;
+  /** Recomputed tensors that stay, where gradients are to be differentiated. */
+  kept: readonly Tensor[] | null;
+  /** True where hooks of the results are hooks of what is computed again: they see all of its gradient. */
+  readonly hasHooks: boolean;
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Who is given gradients while a replay of a compiled function still computes others: what sends them
+ * Receiver of gradients while a replay of a compiled function computes others: it sends them
  * to other devices or ranks.
  */
 import type { Block } from "../../backend/internal.ts";
@@ -32,7 +32,7 @@ export interface GradientReceiver {
 
 let present: GradientReceiver | null = null;
 
-/** Who is given the gradients of the replays that run now. */
+/** Receiver of the gradients of the replays that run now. */
 export function presentGradientReceiver(): GradientReceiver | null {
   return present;
 }

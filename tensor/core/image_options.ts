@@ -1,4 +1,4 @@
-/** What operations on images and sequences take: convolutions, pooling, resampling. */
+/** Options of operations on images and sequences: convolutions, pooling, resampling. */
 import type { Axes } from "./arguments.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -22,7 +22,7 @@ export type Conv2dOptions = ConvOptions;
 /** Options of `convTranspose1d`, `convTranspose2d` and `convTranspose3d`. */
 export interface ConvTransposeOptions extends ConvOptions {
   /**
-   * How much longer the output is at its end. Several lengths of an image give one of a strided
+   * Extra length of the output at its end. Several lengths of an image give one of a strided
    * convolution: this says which of them is meant. Less than the stride or the dilation.
    */
   outputPadding?: Axes;
@@ -36,7 +36,7 @@ export interface PoolOptions {
   padding?: Axes;
   /** Steps between the elements of a window. */
   dilation?: Axes;
-  /** Whether padding counts as zeros in a mean (default), or not at all. */
+  /** True when padding counts as zeros in a mean (default); else not at all. */
   countIncludePad?: boolean;
 }
 

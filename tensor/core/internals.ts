@@ -1,5 +1,5 @@
 /**
- * What the library does with tensors, and users cannot: it makes them of nodes, and reaches the state
+ * The library's access to tensors, not the users': it makes them of nodes, and reaches the state
  * and the node behind them.
  */
 import {
@@ -11,10 +11,33 @@ import {
   type Node,
 } from "../../backend/internal.ts";
 import { look, tellGradient } from "./calls.ts";
-import { setState, stateOf, type Tensor, tensorOf } from "./tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { TensorState } from "./tensor_state.ts";
 
-export { isTensor, stateOf } from "./tensor.ts";
+/** Access of the class, which alone has the private field with the state of a tensor. */
+interface TensorAccess {
+  readonly stateOf: (tensor: Tensor) => TensorState;
+  readonly setState: (tensor: Tensor, state: TensorState) => void;
+  readonly tensorOf: (state: TensorState) => Tensor;
+  readonly isTensor: (value: unknown) => value is Tensor;
+}
+
+/** The state of a tensor. */
+export let stateOf: TensorAccess["stateOf"];
+
+/** True for tensors. There are none before there is the class. */
+export let isTensor: TensorAccess["isTensor"] = (_): _ is Tensor => false;
+
+/** Gives a tensor another state. */
+let setState: TensorAccess["setState"];
+
+/** A tensor with a state. */
+let tensorOf: TensorAccess["tensorOf"];
+
+/** Called by the class, once, while it is defined. */
+export function provideTensors(access: TensorAccess): void {
+  ({ stateOf, setState, tensorOf, isTensor } = access);
+}
 
 /** A tensor of a node: holds the node until it is disposed of or collected. */
 export function makeTensor(node: Node, device: DeviceHandle): Tensor {
@@ -33,10 +56,21 @@ export function makeStandIn(
   return tensorOf(state);
 }
 
+/** Makes a stand-in the tensor of a node. */
+export function fulfil(standIn: Tensor, node: Node): void {
+  setState(standIn, new TensorState(node, standIn.device));
+}
+
+/** The tensor itself, for a stand-in that has become one, too. */
+export function originalOf(tensor: Tensor): Tensor {
+  return stateOf(tensor).original ?? tensor;
+}
+
 /** Has a stand-in be what a tensor is. */
 export function shareState(standIn: Tensor, tensor: Tensor): void {
   const state = stateOf(tensor);
   state.original ??= tensor;
+  state.hooks ??= stateOf(standIn).hooks;
   setState(standIn, state);
 }
 
@@ -93,7 +127,9 @@ function requireUsable(tensor: Tensor, state: TensorState): void {
         `function, or make it outside and pass it`,
     );
   }
-  if (!isGoingBackward) throw state.goneError("it");
+  if (isGoingBackward) return;
+  if (state.lifecycle === "disposed") throw state.goneError("it");
+  state.markCarried();
 }
 
 function changedError({ node }: TensorState, op: string): Error {

@@ -1,13 +1,25 @@
 /**
- * How an operation of the public face is called: `compile` is told of the call where it listens, and
+ * Calls of the public face's operations: `compile` is told of the call where it listens, and
  * the tensors that the operation makes on the way to its results are temporaries. Both cost a plain
  * call two comparisons.
  */
 import { NEED } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
+import { distinct } from "./apply.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { isTensor, stateOf } from "./internals.ts";
 import { need, setNeed } from "./modes/temporaries.ts";
+
+/** One of several operations that a function computes; `name` is that of its method. */
+export function variant<First, A extends unknown[], R>(
+  name: string,
+  fn: (first: First, ...args: A) => R,
+  first: First,
+): (...args: A) => R {
+  const one = (a: unknown, b: unknown, c: unknown): R =>
+    (fn as (...args: unknown[]) => R)(first, a, b, c);
+  return Object.defineProperty(one, "name", { value: name }) as (...args: unknown[]) => R;
+}
 
 /**
  * Calls an operation that gives tensors and has no other effect.
@@ -25,10 +37,10 @@ export function compute(
   d?: unknown,
 ): unknown {
   if (observer !== null) return observer.call("compute", fn, undefined, given(a, b, c, d));
-  if (need !== NEED.lasting) return fn(a, b, c, d);
+  if (need !== NEED.lasting) return another(fn(a, b, c, d), a, fn);
   setNeed(NEED.transient);
   try {
-    return exposeAll(fn(a, b, c, d));
+    return exposeAll(another(fn(a, b, c, d), a, fn));
   } finally {
     setNeed(NEED.lasting);
   }
@@ -59,6 +71,14 @@ export function act(
   return observer === null ? fn(x, a, b, c) : observer.call(kind, fn, x, given(x, a, b, c));
 }
 
+/**
+ * The result of an operation; where it had nothing to do, and gave what it got, another tensor of the same
+ * value, so that disposing of one leaves the other.
+ */
+function another(result: unknown, first: unknown, fn: Operation): unknown {
+  return result === first && isTensor(result) ? distinct(fn.name, result) : result;
+}
+
 /** The arguments up to the last one that is there. */
 function given(...args: unknown[]): unknown[] {
   while (args.length > 0 && args.at(-1) === undefined) args.pop();
@@ -84,10 +104,11 @@ export function callOperation(
   self: unknown,
   args: unknown[],
 ): unknown {
-  if (kind !== "compute" || need !== NEED.lasting) return fn.apply(self, args);
+  if (kind !== "compute") return fn.apply(self, args);
+  if (need !== NEED.lasting) return another(fn.apply(self, args), args[0], fn);
   setNeed(NEED.transient);
   try {
-    return exposeAll(fn.apply(self, args));
+    return exposeAll(another(fn.apply(self, args), args[0], fn));
   } finally {
     setNeed(NEED.lasting);
   }

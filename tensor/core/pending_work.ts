@@ -1,5 +1,5 @@
 /**
- * What a device has to compute beside what is asked for. One object a device knows all of it: the next
+ * Work of a device beside what is asked for. One object a device knows all of it: the next
  * schedule takes it from here.
  */
 import type { Companion, DeviceHandle, Node } from "../../backend/internal.ts";
@@ -96,7 +96,7 @@ export function dependsOnVariable(root: Node): boolean {
   return reaches(root, ({ owner }) => owner !== null && owner.isVariable);
 }
 
-/** Whether one of the values in memory that a node is computed from is such a one. */
+/** True when one of the values in memory that a node is computed from is such a one. */
 function reaches(root: Node, isSuch: (leaf: Node) => boolean): boolean {
   const seen = new Set([root]);
   for (const node of seen) {
@@ -120,7 +120,7 @@ export class PendingWork {
   readonly #unread = new UnreadNodes();
   #hasAssigned = false;
 
-  /** Whether tensors wait for the next schedule. */
+  /** True when tensors wait for the next schedule. */
   get hasAssignments(): boolean {
     return this.#assignments.size > 0;
   }
@@ -186,7 +186,7 @@ export class PendingWork {
     this.#hasAssigned = true;
   }
 
-  /** Whether a tensor has got another value since this was asked last. */
+  /** True when a tensor has got another value since this was asked last. */
   takeHasAssigned(): boolean {
     const had = this.#hasAssigned;
     this.#hasAssigned = false;

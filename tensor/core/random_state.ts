@@ -45,11 +45,11 @@ export function manualSeed(value: number): void {
   next = 0;
 }
 
-/** Where the sequence of random tensors is; plain numbers, for JSON. */
+/** Place in the sequence of random tensors; plain numbers, for JSON. */
 export interface RandomState {
   /** The key of the generator: 32 bits. */
   readonly seed: number;
-  /** How many random tensors were made with it, in 32 bits. */
+  /** Number of random tensors made with it, in 32 bits. */
   readonly offset: number;
 }
 
@@ -91,7 +91,7 @@ export function setRandomState(state: RandomState): void {
 }
 
 /**
- * Whether a program computes the same bits in every run.
+ * Sets whether a program computes the same bits in every run.
  *
  * The same seed draws the same random bits in any case, and a device's kernels give the same values
  * each time. But where a compiler is slow (PoCL takes a CPU 0.05 to 1 s for a kernel that it has not
@@ -99,8 +99,10 @@ export function setRandomState(state: RandomState): void {
  * backend meanwhile, which may round the last digits in another way. When the compiled kernel takes
  * over depends on how busy the machine is. With `true` values wait for the compiled kernels.
  *
- * Use it in both runs where one that goes on from {@linkcode randomState} and saved values must equal
- * one that was never interrupted, bit for bit. Also as `NETCL_DETERMINISTIC=1`.
+ * After {@linkcode randomState} or {@linkcode setRandomState}, and so after a checkpoint was saved or
+ * loaded, values wait in any case: a run that goes on from there equals the one that saved, bit for bit.
+ * Use it, or `NETCL_DETERMINISTIC=1`, where all starts must have the same bits from the first value on,
+ * with kernels on disk or without.
  *
  * @param enabled `false` by default.
  * @throws {TypeError} When it is no boolean.
@@ -121,7 +123,7 @@ export function setDeterministic(enabled: boolean): void {
   waitForCompiledKernels(enabled);
 }
 
-/** Whether {@linkcode setDeterministic} is on. */
+/** True when {@linkcode setDeterministic} is on. */
 export function isDeterministic(): boolean {
   return isBackendDeterministic();
 }

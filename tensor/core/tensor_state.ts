@@ -1,8 +1,8 @@
 /**
- * What netcl keeps for a tensor. A `Tensor` is a handle with one private field, its state; other
+ * State of a tensor in netcl. A `Tensor` is a handle with one private field, its state; other
  * modules reach it by `stateOf`, and make tensors by `makeTensor`, of `internals.ts`.
  *
- * This folder (`core/`) is what all of `tensor/` shares: the class and the state of tensors, results
+ * This folder (`core/`) is what all of `tensor/` shares: the state of tensors, results
  * of operations, random numbers; in `rules/` options, element types, errors, in `modes/` what is
  * recorded. It imports `backend/`, types of `memory/` and `ffi/`, the rules of options of
  * `ffi/host/`, and nothing else of `tensor/`.
@@ -19,17 +19,18 @@ import {
 } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { DisposedError } from "./rules/errors.ts";
+import type { GradientHook } from "./arguments.ts";
 import type { GradFn } from "./grad_fn.ts";
-import { need } from "./modes/temporaries.ts";
+import { need, noteTemporary, type Temporary } from "./modes/temporaries.ts";
 import { pendingOn } from "./pending_work.ts";
 
-/** What belongs to a tensor and does not refer to it: nodes refer to it, and keep no tensor alive. */
+/** Weak side of a tensor: nodes refer to it, and keep no tensor alive. */
 class ValueToken implements Token {
   /** The present value; null after `dispose()`. */
   node: Node | null = null;
   /** The value before the last `assign`, kept so that what was computed from it can be read. */
   former: Node | null = null;
-  /** What was kept on the way to its value, for `backward`. */
+  /** Values saved for `backward` on the way to its value. */
   saved: Saved[] | null = null;
   /** See {@linkcode Token}. */
   isVariable = false;
@@ -42,28 +43,63 @@ function releaseAll(values: Saved[]): void {
   for (const saved of values.splice(0)) saved.release();
 }
 
-let made = 0;
+let made = 0, step = 1;
+/** Step between the orders of tensors made in the place of one: room for a million. */
+const FINE_STEP = 2 ** -20;
 
 /** The `order` of the next tensor: those made before have smaller ones. */
 export function nextOrder(): number {
   return made;
 }
 
-/** What netcl keeps for one tensor. */
-export class TensorState {
+/** Takes the order of the next tensor for something that is made later, by `inOrder`. */
+export function takeOrder(): number {
+  const order = made;
+  made += step;
+  return order;
+}
+
+/** Runs `fn`, whose tensors have the orders that they would have had when `order` was taken. */
+export function inOrder<T>(order: number, fn: () => T): T {
+  const former = [made, step] as const;
+  [made, step] = [order, FINE_STEP];
+  try {
+    return fn();
+  } finally {
+    [made, step] = former;
+  }
+}
+
+/** The hooks of a tensor, and of what a checkpoint computes again in its place. */
+export class HookList {
+  /** Hooks to call, in this order. */
+  readonly entries: Set<{ readonly run: GradientHook }> = new Set();
+  /** Number of hooks; while `compile` catches up with a call, as many as there were then. */
+  count = 0;
+  /** Within a compiled function: the tensor that they were registered on. */
+  tensor: Tensor | null = null;
+}
+
+/** State that netcl keeps for one tensor. */
+export class TensorState implements Temporary {
   /** The device that it lives on. */
   readonly device: DeviceHandle;
   /** Grows with creation: what a tensor is computed from has a smaller one. */
-  readonly order: number = made++;
+  readonly order: number = takeOrder();
   /** The present value. {@linkcode nodeOf} checks whether it may be used. */
   node: Node;
-  /** `stand-in`: of a tensor that a compiled call has promised and not computed. */
-  lifecycle: "live" | "disposed" | "stand-in";
-  /** Whether `backward` adds up its gradient; tensors with a `gradFn` pass theirs on in any case. */
+  /**
+   * `stand-in`: of a tensor that a compiled call has promised and not computed. `inner`: live, made by a
+   * compiled call that did not return it, which is told when it is used.
+   */
+  lifecycle: "live" | "inner" | "disposed" | "stand-in";
+  /** True when `backward` adds up its gradient; tensors with a `gradFn` always pass theirs on. */
   requiresGrad = false;
   /** The recorded operation that made it; null for leaves. Set by `record`. */
   gradFn: GradFn | null = null;
-  /** What `backward` has added up. */
+  /** Hooks called with its gradient; null before the first. */
+  hooks: HookList | null = null;
+  /** Sum made by `backward`. */
   grad: Tensor | null = null;
   /** Of a gradient: the program has got the tensor, or gave it, and may read it at any time. */
   isShared = false;
@@ -71,8 +107,10 @@ export class TensorState {
   coScheduled: (() => Node[]) | null = null;
   /** Its value in memory where the user has got the buffer: it stays there until it is disposed of. */
   exported: { readonly storage: unknown; end(): void } | null = null;
-  /** What a stand-in stands for; null for others. */
+  /** Output behind a stand-in; null for others. */
   standsFor: object | null = null;
+  /** Of an `inner` tensor: what compiled calls know it by. */
+  madeAs: { isCarried: boolean } | null = null;
   /** The tensor that a stand-in has become, where one has become this. */
   original: Tensor | null = null;
   readonly #token: ValueToken = new ValueToken();
@@ -91,9 +129,10 @@ export class TensorState {
     if (lifecycle === "stand-in") return;
     node.hold();
     this.#token.node = node;
-    node.token = node.owner = this.#token;
+    node.bind(this.#token);
     node.exposure = need;
     if (need === NEED.lasting) this.#noteUnread();
+    else noteTemporary(this);
   }
 
   #noteUnread(): void {
@@ -119,6 +158,22 @@ export class TensorState {
   /** Says that its value is learned: it will be replaced. */
   markVariable(): void {
     this.#token.isVariable = true;
+    if (this.#token.node !== null) this.node.bind(this.#token);
+  }
+
+  /** Says that it was made by a compiled call that did not return it. */
+  markInner(madeAs: { isCarried: boolean }): void {
+    if (this.lifecycle !== "live") return;
+    this.lifecycle = "inner";
+    this.madeAs = madeAs;
+  }
+
+  /** Says that an `inner` tensor is used after the call. */
+  markCarried(): void {
+    if (this.lifecycle !== "inner") return;
+    this.lifecycle = "live";
+    this.madeAs!.isCarried = true;
+    this.madeAs = null;
   }
 
   /** Says that a temporary has left what it was made in: the user may read it at any time. */
@@ -128,13 +183,18 @@ export class TensorState {
     this.#noteUnread();
   }
 
+  /** See {@linkcode Temporary}. */
+  endTemporary(): void {
+    if (this.node.exposure !== NEED.lasting && !this.isShared) this.dispose();
+  }
+
   /** Says which operation made it, for `backward`; null ends the record. */
   record(gradFn: GradFn | null): void {
     this.gradFn = gradFn;
     if (gradFn?.isFreed) this.node.exposure = NEED.transient;
   }
 
-  /** What was saved on the way to it for `backward`, which is through with it: the caller's from now on. */
+  /** Transfers values saved for `backward` to the caller, when it is through. */
   takeSaved(): readonly Saved[] {
     return this.#token.saved?.splice(0) ?? [];
   }
@@ -177,13 +237,15 @@ export class TensorState {
   /** Gets a value of the same shape and type that was computed; takes over a reference on `storage`. */
   replaceStored(storage: NodeStorage): void {
     const { former, isVariable } = this.#token, { shape, dtype } = this.node;
+    // It was changed where it is.
+    if (this.node.storage === storage) return storage.release();
     if (former === null && isVariable && this.node.exchange(storage)) return;
     this.replace(Node.stored(storage, shape, dtype));
   }
 
   #bind(node: Node): void {
     node.exposure = NEED.lasting;
-    node.token = node.owner = this.#token;
+    node.bind(this.#token);
     this.node = this.#token.node = node;
   }
 
@@ -208,7 +270,7 @@ export class TensorState {
   /** Lets go of all that the tensor holds. Idempotent. */
   dispose(): void {
     // A stand-in has nothing to give back.
-    if (this.lifecycle !== "live") return;
+    if (this.lifecycle === "stand-in" || this.lifecycle === "disposed") return;
     this.lifecycle = "disposed";
     this.exported?.end();
     this.dropFormer();

@@ -4,10 +4,9 @@ import {
   isInterrupted,
   manager,
 } from "../../backend/internal.ts";
-import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { Tensor } from "../class/tensor.ts";
 import { stackSamples } from "./collate.ts";
-import { type Dataset, type Field, fieldList, requireDataset } from "./dataset.ts";
+import { type Dataset, type Field, fieldList, requireDataset, type TensorsOf } from "./dataset.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
@@ -28,26 +27,26 @@ import { checkOptions, requireValue, type Rules, takes } from "../core/rules/opt
 export interface WorkerOptions {
   /** The module whose default export is the dataset; each worker imports it anew. */
   readonly module: URL;
-  /** How many workers; more than `prefetch + 1` have nothing to do. */
+  /** Number of workers; more than `prefetch + 1` have nothing to do. */
   readonly count: number;
 }
 
-/** How a {@link DataLoader} makes batches. */
+/** Options of a {@link DataLoader}. */
 export interface DataLoaderOptions {
   /** Samples a batch; 1 unless given. */
   batchSize?: number;
-  /** Whether every pass sees the samples in a new order of chance. */
+  /** True when every pass sees the samples in a new order of chance. */
   shuffle?: boolean;
-  /** Whether a last batch that is not full is left out. */
+  /** True when a last batch that is not full is left out. */
   dropLast?: boolean;
   /**
    * A weight for each sample: a pass draws as many samples as there are, each by its weight and with
    * replacement, so that rare classes are seen as often as others. Not with `shuffle`.
    */
   weights?: ArrayLike<number>;
-  /** How many batches are read and copied to the device ahead of the one in use; 2 unless given. */
+  /** Number of batches read and copied to the device ahead of the one in use; 2 unless given. */
   prefetch?: number;
-  /** Whether batches go to the device by way of pinned memory. */
+  /** True when batches go to the device by way of pinned memory. */
   pinMemory?: boolean;
   /** Fixes the orders of `shuffle`; without it they depend on `manualSeed`. */
   seed?: number;
@@ -69,21 +68,21 @@ export interface DataLoaderOptions {
 
 /** One of several processes. */
 export interface Shard {
-  /** Which one, from 0. */
+  /** Number of it, from 0. */
   readonly rank: number;
-  /** How many there are. */
+  /** Number of all. */
   readonly size: number;
-  /** What orders are drawn with where the loader has no seed of its own; the same for all. */
+  /** Seed of orders where the loader has no seed of its own; the same for all. */
   readonly seed?: number;
 }
 
-/** Where a {@linkcode DataLoader} is; plain values, for JSON. */
+/** Place of a {@linkcode DataLoader}; plain values, for JSON. */
 export interface DataLoaderState {
-  /** How many passes were begun before this one. */
+  /** Number of passes begun before this one. */
   pass: number;
-  /** How many batches of this pass were given out. */
+  /** Number of batches of this pass given out. */
   position: number;
-  /** What the order of this pass was drawn with, where no `seed` says it. */
+  /** Key by which the order of this pass was drawn, where no `seed` says it. */
   key: { seed: number; draw: number } | null;
   /** The samples of the dataset: as many must be there where it goes on. */
   samples: number;
@@ -105,6 +104,9 @@ interface Place {
   position: number;
   readonly key: { readonly seed: number; readonly draw: number } | null;
 }
+
+/** Samples that a loader goes through, named by their fields; or whatever gives the tensors named. */
+type DatasetOf<Parts extends (Field | Tensor)[]> = Parts extends Field[] ? Dataset<Parts> : Dataset;
 
 /** The samples of a pass, one after the other: an array, or what needs none. */
 interface Order {
@@ -156,13 +158,14 @@ const workerRules: Rules<WorkerOptions> = {
  * );
  * const loader = new DataLoader(data, { batchSize: 32, shuffle: true, seed: 1 });
  * for await (const [x, y] of loader) {
- *   console.assert(x!.shape[1] === 3 && y!.shape[0] === x!.shape[0]);
- *   x!.dispose();
- *   y!.dispose();
+ *   console.assert(x.shape[1] === 3 && y.shape[0] === x.shape[0]);
+ *   x.dispose();
+ *   y.dispose();
  * }
  * ```
  */
-export class DataLoader implements AsyncIterable<Tensor[]> {
+export class DataLoader<Parts extends (Field | Tensor)[] | [Field | Tensor] = Field[]>
+  implements AsyncIterable<TensorsOf<Parts>> {
   /** The batches of one pass. */
   readonly length: number;
   readonly #dataset: Dataset;
@@ -173,7 +176,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   #passes = 0;
   /** The last pass that was begun, unless it has come to its end. */
   #place: Place | null = null;
-  /** Where the next pass goes on. */
+  /** Place where the next pass goes on. */
   #resumed: Place | null = null;
 
   /**
@@ -183,8 +186,9 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
    * @param options How batches are made of them.
    * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
    */
-  constructor(dataset: Dataset, options: DataLoaderOptions = {}) {
-    requireDataset("load from", dataset);
+  constructor(dataset: DatasetOf<Parts>, options: DataLoaderOptions = {}) {
+    const samples = dataset as Dataset;
+    requireDataset("load from", samples);
     checkOptions("make a DataLoader", options, rules);
     if (options.workers) {
       checkOptions("start the workers of a DataLoader", options.workers, workerRules, [
@@ -194,17 +198,17 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     }
     const { batchSize = 1, prefetch = 2, dropLast = false } = options;
     this.#shard = checkedShard(options.shard);
-    if (options.weights) checkWeights(options.weights, dataset.length, options.shuffle);
-    this.#dataset = dataset;
+    if (options.weights) checkWeights(options.weights, samples.length, options.shuffle);
+    this.#dataset = samples;
     this.#batchSize = batchSize;
     this.#prefetch = prefetch;
     this.#options = options;
-    const batches = dataset.length / (batchSize * this.#shard.size);
+    const batches = samples.length / (batchSize * this.#shard.size);
     this.length = dropLast ? Math.floor(batches) : Math.ceil(batches);
   }
 
   /** Begins a pass; with `shuffle` every pass has an order of its own. */
-  [Symbol.asyncIterator](): AsyncIterator<Tensor[], undefined> {
+  [Symbol.asyncIterator](): AsyncIterator<TensorsOf<Parts>, undefined> {
     const { shuffle, weights, seed = this.#shard.seed } = this.#options;
     const isDrawn = (shuffle || weights) && seed === undefined;
     const place = this.#resumed ??
@@ -212,11 +216,11 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     this.#resumed = null;
     this.#passes = place.pass + 1;
     this.#place = place;
-    return this.#pass(place, manager.active);
+    return this.#pass(place, manager.active) as AsyncIterator<TensorsOf<Parts>, undefined>;
   }
 
   /**
-   * Where the loader is: in the body of a loop over it, behind the batch in use; after a pass, before
+   * State of the loader: in a loop's body, behind the batch in use; after a pass, before
    * the next one.
    *
    * @example
@@ -228,10 +232,10 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
    * const first = new DataLoader(dataset, { shuffle: true }), again = new DataLoader(dataset, { shuffle: true });
    * const seen: unknown[] = [];
    * for await (const [x] of first) {
-   *   if (seen.push(await x!.item()) === 2) break;
+   *   if (seen.push(await x.item()) === 2) break;
    * }
    * again.loadStateDict(first.stateDict());
-   * for await (const [x] of again) seen.push(await x!.item());
+   * for await (const [x] of again) seen.push(await x.item());
    * assertEquals(seen.sort(), [1, 2, 3, 4]);
    * ```
    */
@@ -318,7 +322,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const fields = await this.#fields(indices, pool);
     requireValue("load a batch", "fields", fields, fieldList);
     return fields.map(({ data, shape, dtype }) =>
-      fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
+      Tensor.fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
     );
   }
 
@@ -366,7 +370,7 @@ function checkedShard(shard: Shard | undefined): Shard {
   );
 }
 
-/** What was read ahead of a pass that ended early is given back, also where a read failed. */
+/** Gives back batches read ahead of a pass that ended early, also where a read failed. */
 async function disposeAll(batches: readonly Promise<Tensor[]>[]): Promise<void> {
   for (const result of await Promise.allSettled(batches)) {
     if (result.status === "fulfilled") result.value.forEach((tensor) => tensor.dispose());

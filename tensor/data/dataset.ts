@@ -1,6 +1,7 @@
 import type { DType, TypedArray } from "../../backend/internal.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 import { shown } from "../core/rules/options.ts";
+import { Tensor } from "../class/tensor.ts";
 
 /** Values on the host with their shape: one tensor of a batch, or one sample's part of it. */
 export interface Field {
@@ -12,24 +13,30 @@ export interface Field {
   readonly dtype?: DType;
 }
 
+/** A field for each part: a tuple where the number of parts is known. */
+export type FieldsOf<Parts extends readonly unknown[]> = { -readonly [K in keyof Parts]: Field };
+
+/** A tensor for each part: a tuple where the number of parts is known. */
+export type TensorsOf<Parts extends readonly unknown[]> = { -readonly [K in keyof Parts]: Tensor };
+
 /**
  * Samples by index. A sample has a field for every tensor of a batch: an image and its label.
  *
  * @example A dataset that makes its samples up
  * ```ts
- * import { DataLoader, type Dataset } from "@netcl/netcl";
+ * import { DataLoader, type Dataset, type Field } from "@netcl/netcl";
  *
- * const squares: Dataset = {
+ * const squares: Dataset<[Field]> = {
  *   length: 100,
  *   get: (index) => [{ data: Float32Array.of(index, index ** 2), shape: [2] }],
  * };
  * for await (const [batch] of new DataLoader(squares, { batchSize: 50 })) {
- *   console.assert(batch!.shape.join() === "50,2");
- *   batch!.dispose();
+ *   console.assert(batch.shape.join() === "50,2");
+ *   batch.dispose();
  * }
  * ```
  */
-export interface Dataset {
+export interface Dataset<Fields extends Field[] = Field[]> {
   /** The number of samples. */
   readonly length: number;
   /**
@@ -38,18 +45,18 @@ export interface Dataset {
    * @param index From 0 to `length - 1`.
    * @returns Its fields, of the same shapes and array types for every index.
    */
-  get(index: number): Field[] | Promise<Field[]>;
+  get(index: number): Fields | Promise<Fields>;
   /**
    * Whole batches at once, where a dataset can do that faster than sample by sample.
    *
    * @param indices The samples, in the order of the batch.
    * @returns One field a tensor, with the batch as its first axis.
    */
-  getBatch?(indices: readonly number[]): Field[] | Promise<Field[]>;
+  getBatch?(indices: readonly number[]): Fields | Promise<Fields>;
 }
 
 /**
- * A dataset in memory: fields whose first axis counts the samples.
+ * A dataset in the host's memory: fields, or tensors, whose first axis counts the samples.
  *
  * @example Two points with a label each
  * ```ts
@@ -60,22 +67,33 @@ export interface Dataset {
  *   { data: Int32Array.of(0, 1), shape: [2] },
  * );
  * const [point, label] = points.get(1);
- * console.assert(point!.data.join() === "3,4" && label!.data[0] === 1);
+ * console.assert(point.data.join() === "3,4" && label.data[0] === 1);
+ * ```
+ *
+ * @example Tensors
+ * ```ts
+ * import { DataLoader, Tensor, TensorDataset } from "@netcl/netcl";
+ *
+ * const data = new TensorDataset(Tensor.rand([100, 3]), Tensor.arange(100));
+ * for await (const [x, y] of new DataLoader(data, { batchSize: 50 })) {
+ *   console.assert(x.shape[1] === 3 && y.dtype === "int32");
+ * }
  * ```
  */
-export class TensorDataset implements Dataset {
+export class TensorDataset<const Parts extends readonly (Field | Tensor)[] = Field[]>
+  implements Dataset<FieldsOf<Parts>> {
   /** The number of samples. */
   readonly length: number;
-  readonly #fields: readonly Field[];
+  readonly #fields: FieldsOf<Parts>;
 
   /**
-   * Keeps the arrays that it is given, without a copy.
+   * Keeps the arrays that it is given, without a copy. Tensors are read here, and waited for.
    *
-   * @param fields At least one; their first axes have the same length.
+   * @param parts At least one; their first axes have the same length.
    * @throws RangeError where shapes and values do not fit together.
    */
-  constructor(...fields: Field[]) {
-    const [first] = fields;
+  constructor(...parts: Parts) {
+    const fields = parts.map(fieldOf), [first] = fields;
     if (first === undefined) throw new RangeError("A TensorDataset needs at least one field");
     fields.forEach(checkField);
     const counts = fields.map(({ shape }) => shape[0]!);
@@ -85,7 +103,7 @@ export class TensorDataset implements Dataset {
       );
     }
     this.length = counts[0]!;
-    this.#fields = fields;
+    this.#fields = fields as FieldsOf<Parts>;
   }
 
   /**
@@ -94,13 +112,13 @@ export class TensorDataset implements Dataset {
    * @param index From 0 to `length - 1`.
    * @throws RangeError for any other.
    */
-  get(index: number): Field[] {
+  get(index: number): FieldsOf<Parts> {
     checkIndex(index, this.length);
     return this.#fields.map((field) => {
       const width = field.data.length / this.length;
       const data = field.data.subarray(index * width, (index + 1) * width) as TypedArray;
       return { ...field, data, shape: field.shape.slice(1) };
-    });
+    }) as FieldsOf<Parts>;
   }
 
   /**
@@ -109,17 +127,22 @@ export class TensorDataset implements Dataset {
    * @param indices The samples, in the order of the batch.
    * @throws RangeError for an index that is not one of the dataset.
    */
-  getBatch(indices: readonly number[]): Field[] {
+  getBatch(indices: readonly number[]): FieldsOf<Parts> {
     for (const index of indices) checkIndex(index, this.length);
-    return this.#fields.map((field) => gatherRows(field, indices));
+    return this.#fields.map((field) => gatherRows(field, indices)) as FieldsOf<Parts>;
   }
+}
+
+function fieldOf(part: Field | Tensor): Field {
+  if (!(part instanceof Tensor)) return part;
+  return { data: part.toHostSync(), shape: part.shape, dtype: part.dtype };
 }
 
 function checkField(field: Field, position: number): void {
   if (!ArrayBuffer.isView(field?.data) || !Array.isArray(field.shape)) {
     throw new TypeError(
-      `Field ${position} of a TensorDataset is no field: pass { data, shape } with a typed array; of a ` +
-        `tensor await its toHost()`,
+      `Field ${position} of a TensorDataset is no field: pass a tensor, or ` +
+        `{ data, shape } with a typed array`,
     );
   }
   const { data, shape } = field;
@@ -140,7 +163,7 @@ export function checkIndex(index: number, length: number): void {
   }
 }
 
-/** What a sample is, and a batch. */
+/** Fields of a sample, and of a batch. */
 export const fieldList: Rule = {
   takes: "an array of fields { data, shape } with a typed array; of a tensor await its toHost()",
   accepts: (value) => Array.isArray(value) && value.every(isField),

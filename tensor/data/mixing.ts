@@ -2,12 +2,11 @@
  * Two images and their labels in one, by chance: mixup (H. Zhang et al., 2018) and CutMix (S. Yun et al.,
  * 2019), on the device, lazily.
  */
-import { formatShape, isFloat } from "../../backend/internal.ts";
+import { isFloat } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import { arange, concat, rand, randint, sub, where } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { Tensor } from "../class/tensor.ts";
 
 /** Options of {@linkcode mixup} and {@linkcode cutmix}. */
 export interface MixOptions {
@@ -17,7 +16,7 @@ export interface MixOptions {
 
 const rules: Rules<MixOptions> = { alpha: takes.positive };
 
-/** What mixing gives. */
+/** Result of mixing. */
 export interface Mixed {
   /** Of the shape of the images that were given. */
   readonly images: Tensor;
@@ -31,7 +30,7 @@ const TRIES = 64;
 /** One number from Beta(alpha, alpha): M. D. Jöhnk, 1964, in logarithms. */
 function drawShare(alpha: number, x: Tensor): Tensor {
   const [a, b] = [0, 1].map(() =>
-    rand([TRIES], { device: x.device }).neg().add(1).log().div(alpha)
+    Tensor.rand([TRIES], { device: x.device }).neg().add(1).log().div(alpha)
   ) as [Tensor, Tensor];
   const accepted = a.exp().add(b.exp()).le(1).cast("int32");
   return a.sub(b).sigmoid().gather(0, accepted.argmax(0).reshape([1])).reshape([]);
@@ -40,7 +39,7 @@ function drawShare(alpha: number, x: Tensor): Tensor {
 /** Each row's former one; the first has the last. */
 function neighbours(x: Tensor): Tensor {
   const count = x.shape[0]!;
-  return count < 2 ? x : concat([x.slice([count - 1, null]), x.slice([0, count - 1])]);
+  return count < 2 ? x : Tensor.concat([x.slice([count - 1, null]), x.slice([0, count - 1])]);
 }
 
 function requireBatch(action: string, x: unknown, labels: unknown, classes: number): void {
@@ -48,20 +47,18 @@ function requireBatch(action: string, x: unknown, labels: unknown, classes: numb
   requireTensor(action, labels);
   requireValue(action, "classes", classes, takes.count);
   if (x.ndim !== 4 || labels.ndim !== 1 || labels.shape[0] !== x.shape[0]) {
-    throw new ShapeError(
-      `Cannot ${action} of shape ${formatShape(x.shape)} with labels of ${
-        formatShape(labels.shape)
-      }: pass images (N, C, H, W) and labels (N)`,
-    );
+    throw shapeError(action)`
+      Cannot ${action} of shape ${x.shape} with labels of ${labels.shape}: pass images
+      (N, C, H, W) and labels (N)`;
   }
   if (!isFloat(x.dtype)) {
-    throw new DTypeError(`Cannot ${action} of ${x.dtype}: cast them to float32 first`);
+    throw dtypeError(action)`Cannot ${action} of ${x.dtype}: cast them to float32 first`;
   }
 }
 
 function mixedLabels(labels: Tensor, classes: number, share: Tensor): Tensor {
   const hot = labels.oneHot(classes).cast("float32");
-  return hot.mul(share).add(neighbours(hot).mul(sub(1, share)));
+  return hot.mul(share).add(neighbours(hot).mul(Tensor.sub(1, share)));
 }
 
 /**
@@ -93,7 +90,7 @@ export function mixup(x: Tensor, labels: Tensor, classes: number, options: MixOp
   checkOptions("mixup", options, rules);
   const share = drawShare(options.alpha ?? 1, x);
   const part = share.cast(x.dtype);
-  const images = x.mul(part).add(neighbours(x).mul(sub(1, part)));
+  const images = x.mul(part).add(neighbours(x).mul(Tensor.sub(1, part)));
   return { images, labels: mixedLabels(labels, classes, share) };
 }
 
@@ -129,14 +126,14 @@ export function cutmix(
 ): Mixed {
   requireBatch("mix images", x, labels, classes);
   checkOptions("cutmix", options, rules);
-  const half = sub(1, drawShare(options.alpha ?? 1, x)).sqrt().mul(0.5);
+  const half = Tensor.sub(1, drawShare(options.alpha ?? 1, x)).sqrt().mul(0.5);
   const sides = x.shape.slice(2).map((size) => spanOf(size, half, x));
   const [rows, columns] = sides as [Span, Span];
   const inside = rows.inside.reshape([-1, 1]).logicalAnd(columns.inside);
   const area = rows.length.mul(columns.length).div(x.shape[2]! * x.shape[3]!);
   return {
-    images: where(inside, neighbours(x), x),
-    labels: mixedLabels(labels, classes, sub(1, area)),
+    images: Tensor.where(inside, neighbours(x), x),
+    labels: mixedLabels(labels, classes, Tensor.sub(1, area)),
   };
 }
 
@@ -148,9 +145,9 @@ interface Span {
 
 /** Around a middle by chance, half as long as `half` of the axis to each side, as far as there is some. */
 function spanOf(size: number, half: Tensor, x: Tensor): Span {
-  const middle = randint(0, size, [], { device: x.device }).cast("float32");
+  const middle = Tensor.randint(0, size, [], { device: x.device }).cast("float32");
   const reach = half.mul(size).floor();
   const low = middle.sub(reach).clamp(0), high = middle.add(reach).clamp(undefined, size);
-  const places = arange(0, size, 1, { device: x.device }).cast("float32");
+  const places = Tensor.arange(0, size, { device: x.device, dtype: "float32" });
   return { inside: places.ge(low).logicalAnd(places.lt(high)), length: high.sub(low) };
 }

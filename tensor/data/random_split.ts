@@ -3,15 +3,15 @@ import { shuffled } from "./shuffle.ts";
 import { checkOptions, requireValue, takes } from "../core/rules/options.ts";
 
 /** Some samples of another dataset, in an order of their own. */
-export class Subset implements Dataset {
+export class Subset<Fields extends Field[] = Field[]> implements Dataset<Fields> {
   /** The number of samples. */
   readonly length: number;
   /** The dataset that the samples come from. */
-  readonly dataset: Dataset;
-  /** Where they are in it. */
+  readonly dataset: Dataset<Fields>;
+  /** Their positions in it. */
   readonly indices: readonly number[];
   /** Whole batches at once, where the dataset below can do that. */
-  readonly getBatch?: (indices: readonly number[]) => Field[] | Promise<Field[]>;
+  readonly getBatch?: (indices: readonly number[]) => Fields | Promise<Fields>;
 
   /**
    * Keeps the indices; samples are read when they are asked for.
@@ -20,7 +20,7 @@ export class Subset implements Dataset {
    * @param indices Where they are in it; an index may come more than once.
    * @throws RangeError for an index that is not one of the dataset.
    */
-  constructor(dataset: Dataset, indices: readonly number[]) {
+  constructor(dataset: Dataset<Fields>, indices: readonly number[]) {
     requireDataset("take a part of", dataset);
     requireValue("take a part of a dataset", "indices", indices, takes.list);
     for (const index of indices) checkIndex(index, dataset.length);
@@ -38,7 +38,7 @@ export class Subset implements Dataset {
    * @param index From 0 to `length - 1`.
    * @throws RangeError for any other.
    */
-  get(index: number): Field[] | Promise<Field[]> {
+  get(index: number): Fields | Promise<Fields> {
     return this.dataset.get(this.#below(index));
   }
 
@@ -66,21 +66,22 @@ export class Subset implements Dataset {
  *
  * const all = new TensorDataset({ data: new Float32Array(10), shape: [10] });
  * const [train, test] = randomSplit(all, [0.8, 0.2], { seed: 1 });
- * console.assert(train!.length === 8 && test!.length === 2);
+ * console.assert(train.length === 8 && test.length === 2);
  * ```
  */
-export function randomSplit(
-  dataset: Dataset,
-  parts: readonly number[],
+export function randomSplit<Fields extends Field[], const Parts extends readonly number[]>(
+  dataset: Dataset<Fields>,
+  parts: Parts,
   options: { seed?: number } = {},
-): Subset[] {
+): { -readonly [K in keyof Parts]: Subset<Fields> } {
   requireDataset("split", dataset);
   requireValue("split a dataset", "parts", parts, takes.list);
   checkOptions("split a dataset", options, { seed: takes.whole });
   const counts = partCounts(parts, dataset.length);
   const order = shuffled(dataset.length, options.seed);
   let start = 0;
-  return counts.map((count) => new Subset(dataset, order.slice(start, start += count)));
+  const subsets = counts.map((count) => new Subset(dataset, order.slice(start, start += count)));
+  return subsets as { -readonly [K in keyof Parts]: Subset<Fields> };
 }
 
 function partCounts(parts: readonly number[], total: number): number[] {

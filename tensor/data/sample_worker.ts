@@ -1,25 +1,25 @@
 /**
- * What runs in a worker of a `DataLoader`: reads the samples that it is asked for. Nobody imports it.
+ * Worker of a `DataLoader`: reads the samples that it is asked for. Nobody imports it.
  *
  * @module
  */
 import type { Dataset, Field } from "./dataset.ts";
 
-/** What the loader asks for: the module of the dataset first of all, then samples. */
+/** Request of the loader: the module of the dataset first of all, then samples. */
 export type Request = { readonly module: string } | {
   readonly id: number;
   readonly indices: readonly number[];
 };
 
-/** What a worker answers: samples in the order of the request, or why there are none. */
+/** Answer of a worker: samples in the order of the request, or why there are none. */
 export interface Answer {
   /** The number of the request. */
   readonly id: number;
-  /** Where all went well. */
+  /** Samples, if all is well. */
   readonly samples?: Field[][];
-  /** What could not be read, in words, where something failed. */
+  /** Failed read, in words, where something failed. */
   readonly what?: string;
-  /** What was thrown. */
+  /** The thrown value. */
   readonly error?: unknown;
 }
 

@@ -6,17 +6,14 @@
  */
 import { formatShape, isFloat } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, pairFrom, requireValue, takes } from "../core/rules/options.ts";
-import { arange, fromHost, rand, randint, sub, where } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { Tensor } from "../class/tensor.ts";
 
 function requireImages(action: string, x: unknown): asserts x is Tensor {
   requireTensor(action, x);
   if (x.ndim === 4) return;
-  throw new ShapeError(
-    `Cannot ${action} of shape ${formatShape(x.shape)}: pass images (N, C, H, W)`,
-  );
+  throw shapeError(action)`Cannot ${action} of shape ${x.shape}: pass images (N, C, H, W)`;
 }
 
 /**
@@ -42,12 +39,11 @@ export function normalize(x: Tensor, mean: readonly number[], std: readonly numb
   requireValue("normalize", "std", std, takes.list);
   const channels = x.shape[1]!;
   if (mean.length !== channels || std.length !== channels) {
-    throw new ShapeError(
-      `Cannot normalize ${channels} channels by ${mean.length} means and ${std.length} deviations`,
-    );
+    throw shapeError("normalize")`
+      Cannot normalize ${channels} channels by ${mean.length} means and ${std.length} deviations`;
   }
   const each = (values: readonly number[]): Tensor =>
-    fromHost([...values], { shape: [1, channels, 1, 1], device: x.device });
+    Tensor.fromHost([...values], { shape: [1, channels, 1, 1], device: x.device });
   return x.sub(each(mean)).div(each(std));
 }
 
@@ -64,8 +60,8 @@ export function randomVerticalFlip(x: Tensor, p = 0.5): Tensor {
 function randomFlip(action: string, x: Tensor, axis: number, p: number): Tensor {
   requireImages(action, x);
   requireValue(action, "p", p, takes.share);
-  const chosen = rand([x.shape[0]!, 1, 1, 1], { device: x.device }).lt(p);
-  return where(chosen, x.flip(axis), x);
+  const chosen = Tensor.rand([x.shape[0]!, 1, 1, 1], { device: x.device }).lt(p);
+  return Tensor.where(chosen, x.flip(axis), x);
 }
 
 /**
@@ -100,11 +96,10 @@ export function randomCrop(
   for (const axis of [2, 3]) {
     const side = sides[axis - 2]!, room = out.shape[axis]! - side;
     if (room < 0) {
-      throw new ShapeError(
-        `Cannot crop ${formatShape(sides)} out of images of shape ${formatShape(out.shape)}`,
-      );
+      throw shapeError("crop")`
+        Cannot crop ${formatShape(sides)} out of images of shape ${out.shape}`;
     }
-    const start = randint(0, room + 1, [count, 1, 1, 1], { device: x.device });
+    const start = Tensor.randint(0, room + 1, [count, 1, 1, 1], { device: x.device });
     const steps = start.indexLike([side]).reshape(axis === 2 ? [side, 1] : [side]);
     const shape = [count, channels, out.shape[2]!, out.shape[3]!].with(axis, side);
     out = out.gather(axis, start.add(steps).expand(shape));
@@ -136,16 +131,17 @@ export { cutmix, type Mixed, type MixOptions, mixup } from "./mixing.ts";
 export function randomRotation(x: Tensor, degrees: number | readonly [number, number]): Tensor {
   requireImages("turn images", x);
   if (!isFloat(x.dtype)) {
-    throw new DTypeError(`Cannot turn images of ${x.dtype}: cast them to float32 first`);
+    throw dtypeError("randomRotation")`
+      Cannot turn images of ${x.dtype}: cast them to float32 first`;
   }
   const [from, to] = typeof degrees === "number" ? [-degrees, degrees] : degrees;
   requireValue("turn images", "degrees", from, takes.finite);
   requireValue("turn images", "degrees", to, takes.finite);
   const [count, , height, width] = x.shape as [number, number, number, number];
-  const angle = rand([count, 1, 1, 1], { device: x.device })
+  const angle = Tensor.rand([count, 1, 1, 1], { device: x.device })
     .mul((to - from) * Math.PI / 180).add(from * Math.PI / 180);
   const place = (size: number, shape: readonly number[]): Tensor =>
-    arange(0, size, 1, { device: x.device }).cast("float32").sub((size - 1) / 2)
+    Tensor.arange(0, size, { device: x.device, dtype: "float32" }).sub((size - 1) / 2)
       .reshape(shape);
   const dy = place(height, [1, 1, height, 1]), dx = place(width, [1, 1, 1, width]);
   const [sin, cos] = [angle.sin(), angle.cos()];
@@ -163,11 +159,11 @@ function sampled(x: Tensor, rows: Tensor, columns: Tensor): Tensor {
   const [top, left] = [rows.floor(), columns.floor()];
   const corner = (down: number, right: number): Tensor => {
     const [i, j] = [top.add(down), left.add(right)];
-    const share = sub(1, rows.sub(i).abs()).mul(sub(1, columns.sub(j).abs()));
+    const share = Tensor.sub(1, rows.sub(i).abs()).mul(Tensor.sub(1, columns.sub(j).abs()));
     const inside = i.ge(0).logicalAnd(i.lt(height)).logicalAnd(j.ge(0)).logicalAnd(j.lt(width));
     const index = i.clamp(0, height - 1).mul(width).add(j.clamp(0, width - 1)).cast("int32")
       .reshape([count, 1, height * width]).expand([count, channels, height * width]);
-    const weight = where(inside, share, 0).cast(x.dtype);
+    const weight = Tensor.where(inside, share, 0).cast(x.dtype);
     return flat.gather(2, index).reshape(x.shape).mul(weight);
   };
   return corner(0, 0).add(corner(0, 1)).add(corner(1, 0)).add(corner(1, 1));

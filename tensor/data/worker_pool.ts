@@ -12,7 +12,7 @@ export class WorkerPool implements Disposable {
   readonly #module: URL;
   readonly #readers: Reader[];
   #requests = 0;
-  /** Why nothing can be read any more. */
+  /** The reason why nothing can be read any more. */
   #failure: Error | null = null;
 
   /**

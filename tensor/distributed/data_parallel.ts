@@ -23,17 +23,17 @@ import { SharedState } from "./exchange/shared_state.ts";
 import type { Sharing } from "./exchange/shared_turns.ts";
 import { StateBroadcast, type StateSender } from "./exchange/state_broadcast.ts";
 
-/** How a {@linkcode DataParallel} works. */
+/** Options of a {@linkcode DataParallel}. */
 export interface DataParallelOptions {
   /**
    * Gradients that travel together, in bytes; default 25 MiB, and less towards the end where devices of a
    * host add up.
    */
   bucketBytes?: number;
-  /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
+  /** True when ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
   broadcastBuffers?: boolean;
   /**
-   * Where the gradients of ranks are added up: "host", by MPI, or "device", where ranks of one host read
+   * Place of the sum of gradients: "host", by MPI, or "device", where ranks of one host read
    * each other's from shared memory. Default: "device", if all ranks are on one host. Ranks of several
    * hosts add up on the host in any case.
    */
@@ -97,17 +97,17 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   implements Disposable {
   /** The model; its parameters are what the optimizer learns. */
   readonly module: Module<Inputs, Output>;
-  /** Where this process computes: one device of a rank, or those that were passed. */
+  /** Devices of this process: one device of a rank, or those that were passed. */
   readonly devices: readonly DeviceHandle[];
   readonly #local: DeviceParallel<Inputs, Output> | null = null;
   readonly #communicator: Communicator;
   readonly #reducer: GradientReducer | null = null;
   readonly #buffers: StateSender | null = null;
   readonly #hook: Disposable | null = null;
-  /** How many `noSync` run. */
+  /** Number of running `noSync`. */
   #pauses = 0;
   #isOnEach = false;
-  /** What the last `backward` within `onEachDevice` reached, in its order. */
+  /** Leaves reached by the last `backward` within `onEachDevice`, in its order. */
   #reached: readonly Tensor[] = [];
 
   /**
@@ -172,7 +172,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   }
 
   /**
-   * How ranks of one host read each other's memory; null where MPI adds up. A CPU device has no use for
+   * Memory sharing of one host's ranks; null where MPI adds up. A CPU device has no use for
    * copies that wait for others beside its kernels: they are on the same cores.
    */
   #sharing(reduceOn: DataParallelOptions["reduceOn"]): Sharing | null {

@@ -2,11 +2,11 @@
 import { backendOf, type DeviceHandle, formatShape, withDevice } from "../../backend/internal.ts";
 import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { isTensor } from "../core/internals.ts";
-import { ShapeError } from "../core/rules/errors.ts";
+import { shapeError } from "../core/rules/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
-import type { Tensor } from "../core/tensor.ts";
-import type { Module } from "../nn/module/module.ts";
-import { concat } from "../ops/functional.ts";
+import { Tensor } from "../class/tensor.ts";
+import { hasForwardHooks } from "../nn/module/forward_hooks.ts";
+import { type Module, tensorMembers } from "../nn/module/module.ts";
 import { DeviceReducer } from "./device_reducer.ts";
 import { Replicas } from "./replicas.ts";
 
@@ -18,7 +18,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
   readonly #reducer: DeviceReducer;
   readonly #hook: Disposable;
   #isHeld = false;
-  /** What the last `backward` within `onEach` reached, in its order. */
+  /** Leaves reached by the last `backward` within `onEach`, in its order. */
   #reached: readonly Tensor[] = [];
 
   /** Copies the module to the devices behind the first. */
@@ -52,13 +52,23 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
       return output.realize();
     });
     const gathered = outputs.map((output) => output.to(this.#devices[0]!));
-    const result = gathered.length === 1 ? gathered[0]! : concat(gathered);
+    const result = gathered.length === 1 ? gathered[0]! : Tensor.concat(gathered);
     // Their values stay where backward needs them; nobody else has the tensors.
-    const given = new Set<unknown>([...inputs, result]);
+    const given = new Set<unknown>([
+      ...inputs,
+      result,
+      ...this.#kept([...parts.flat(), ...outputs]),
+    ]);
     for (const tensor of [...parts.flat(), ...outputs, ...gathered]) {
       if (isTensor(tensor) && !given.has(tensor)) tensor.dispose();
     }
     return result as Output;
+  }
+
+  /** Inputs and outputs that the module or its hooks may read later. */
+  #kept(seen: readonly unknown[]): readonly unknown[] {
+    const hasHooks = this.#module.modules().some(hasForwardHooks);
+    return hasHooks ? seen : tensorMembers(this.#module).map(({ value }) => value);
   }
 
   /** Calls `fn` with a batch on each device; gradients that it leaves become their mean. */
@@ -106,11 +116,10 @@ function splitBatch<Inputs extends unknown[]>(
   const lengths = new Set(inputs.filter(isTensor).map((tensor) => tensor.shape[0]));
   const [length] = lengths;
   if (lengths.size !== 1 || length === undefined) {
-    throw new ShapeError(
-      `Cannot split a batch over devices: the inputs have ${
-        [...lengths].map((n) => n ?? "no").join(" and ")
-      } samples along axis 0; pass tensors with one sample an index, all of one length`,
-    );
+    throw shapeError("split")`
+      Cannot split a batch over devices: the inputs have
+      ${[...lengths].map((n) => n ?? "no").join(" and ")} samples along axis 0; pass tensors with
+      one sample an index, all of one length`;
   }
   const count = Math.max(1, Math.min(devices.length, length));
   const edges = Array.from({ length: count + 1 }, (_, k) => Math.round(k * length / count));

@@ -26,7 +26,7 @@ import { type Packed, Packer } from "./exchange/packer.ts";
 import { wireTypeOf } from "./exchange/wire.ts";
 import type { Replica } from "./replicas.ts";
 
-/** What one device has of a bucket's gradients. */
+/** One device's part of a bucket's gradients. */
 interface Side {
   readonly device: DeviceHandle;
   /** On this device. */
@@ -34,7 +34,7 @@ interface Side {
   readonly packer: Packer;
   /** By turn: while the first device is sent what one turn read, the next turn reads. Not the first's. */
   readonly turns: readonly Bucket[];
-  /** What was read while a replay went on; null where nothing was. */
+  /** Gradients read while a replay went on; null where nothing was. */
   early: { readonly gradients: readonly (Block | null)[]; readonly packed: Packed } | null;
 }
 
@@ -81,7 +81,7 @@ export class DeviceReducer implements Disposable {
     unrecorded(() => this.#reduce(this.#buckets!, divisor));
   }
 
-  /** What earlier calls left is part of the sums that will be divided by `count`, and stays what it is. */
+  /** Keeps earlier calls' gradients as they are in sums that will be divided by `count`. */
   keepFormer(count: number): void {
     if (count === 1) return;
     for (const parameter of this.#parameters) {
@@ -97,7 +97,7 @@ export class DeviceReducer implements Disposable {
     realizeInOrder([this.#parameters.flatMap((p) => gradientOf(p) ?? [])], () => {});
   }
 
-  /** Who has the gradients of a device's replays side by side; those of all but the first are read early. */
+  /** Receiver of a device's replayed gradients side by side; all but the first are read early. */
   receiverOf(device: number): GradientReceiver | null {
     const buckets = this.#buckets;
     if (buckets === null) return null;

@@ -52,13 +52,13 @@ interface EarlyRead {
   readonly packed: Packed;
 }
 
-/** How gradients are reduced. */
+/** Options of gradient reduction. */
 export interface GradientReducerOptions {
   /** Gradients that travel together; by default what suits the way that they are added up. */
   readonly bucketBytes: number | undefined;
-  /** What rank 0 sends with the gradients. */
+  /** State that rank 0 sends with the gradients. */
   readonly state: StateSender | null;
-  /** How ranks of one host read each other's gradients; null where MPI adds up. */
+  /** Access of one host's ranks to each other's gradients; null where MPI adds up. */
   readonly sharing: Sharing | null;
 }
 
@@ -112,7 +112,7 @@ export class GradientReducer implements GradientReceiver, Disposable {
     this.#early.set(bucket, { gradients, packed });
   }
 
-  /** What was read early, if the gradients of the bucket are still those. */
+  /** Gradients read early, if the bucket's are still the same. */
   #takeEarly(bucket: GradientBucket): Packed | null {
     const early = this.#early.get(bucket);
     if (!early) return null;

@@ -18,14 +18,13 @@ import {
 import { Storage } from "../../memory/mod.ts";
 import { requireTensor } from "../core/apply.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import { ShapeError } from "../core/rules/errors.ts";
+import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { manualSeed, setDeterministic } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { exposed, nodeOf, stateOf } from "../core/internals.ts";
-import { concat } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { Tensor } from "../class/tensor.ts";
 import {
   Bucket,
   BUCKET_BYTES,
@@ -39,9 +38,9 @@ import { FlatLayout } from "./exchange/flat_layout.ts";
 import { type Passage, Pipeline } from "./exchange/pipeline.ts";
 import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./exchange/wire.ts";
 
-/** How ranks communicate. */
+/** Options of communication. */
 export interface InitOptions {
-  /** How long a rank waits for the others before that is an error, in milliseconds; 30 minutes. */
+  /** Milliseconds that a rank waits for the others before that is an error; 30 minutes. */
   timeoutMs?: number;
 }
 
@@ -96,7 +95,7 @@ export function init(options: InitOptions = {}): Group {
 export class Group implements Disposable {
   /** This process's number, from 0. */
   readonly rank: number;
-  /** How many processes there are. */
+  /** Number of processes. */
   readonly size: number;
   /** This process's number among those of its host. */
   readonly localRank: number;
@@ -252,7 +251,7 @@ export class Group implements Disposable {
       );
       if (lengths.every((n) => n === longest)) return exposed(all);
       const parts = lengths.map((n, rank) => all.slice([rank * longest, rank * longest + n]));
-      return exposed(internally(() => concat(parts)).realize());
+      return exposed(internally(() => Tensor.concat(parts)).realize());
     });
   }
 
@@ -286,10 +285,9 @@ export class Group implements Disposable {
     wireTypeOf(tensor.dtype, op);
     const [length, ...rest] = tensor.shape, part = length! / this.size;
     if (!Number.isInteger(part)) {
-      throw new ShapeError(
-        `Cannot ${action} a tensor of shape ${formatShape(tensor.shape)}: ${length} does not ` +
-          `divide by ${this.size} ranks; pad() it`,
-      );
+      throw shapeError(action)`
+        Cannot ${action} a tensor of shape ${tensor.shape}: ${length} does not divide by
+        ${this.size} ranks; pad() it`;
     }
     if (this.size === 1) return tensor.detach();
     if (op === "max" || op === "min") {
@@ -387,7 +385,7 @@ export class Group implements Disposable {
     giveUpReplay("it communicates with other ranks");
     requireTensor(action, tensor);
     if (tensor.ndim > 0) return;
-    throw new ShapeError(`Cannot ${action} a scalar: it has no axis; reshape([1]) first`);
+    throw shapeError(action)`Cannot ${action} a scalar: it has no axis; reshape([1]) first`;
   }
 
   #requireOpen(action: string): void {

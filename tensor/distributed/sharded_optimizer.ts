@@ -5,9 +5,9 @@ import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { requireState } from "../core/apply.ts";
 import { replaceGradient } from "../core/internals.ts";
+import { requireAny, requireParameters } from "../optim/optimizer/requirements.ts";
 import type { Optimizer, StepOptions } from "../optim/optimizer/optimizer.ts";
-import type { Tensor } from "../core/tensor.ts";
-import { zeros } from "../ops/functional.ts";
+import { Tensor } from "../class/tensor.ts";
 import { bytesOf } from "./exchange/bucket.ts";
 import { Group } from "./group.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
@@ -60,7 +60,8 @@ export class ShardedOptimizer implements Disposable {
     make: (own: Tensor[]) => Optimizer<any>,
   ) {
     const action = "make a ShardedOptimizer";
-    requireValue(action, "parameters", parameters, takes.list);
+    requireParameters(action, parameters);
+    requireAny(action, parameters);
     requireValue(action, "group", group, {
       takes: "a group, such as distributed.init() returns",
       accepts: (value) => value instanceof Group,
@@ -141,7 +142,7 @@ export class ShardedOptimizer implements Disposable {
     const { device } = this.#parameters[0]!;
     const tensors = broadcastLines(lines, this.#communicator, owner).map((line) => {
       const [name, shape, dtype] = JSON.parse(line) as [string, number[], DType];
-      return [name, own[name] ?? zeros(shape, { dtype, device })] as const;
+      return [name, own[name] ?? Tensor.zeros(shape, { dtype, device })] as const;
     });
     if (tensors.length === 0) return {};
     const pipeline = new Pipeline();

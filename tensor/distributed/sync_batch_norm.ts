@@ -11,8 +11,7 @@ import {
   type Moments,
   type NormalizedBatch,
 } from "../nn/layers/normalization.ts";
-import type { Tensor } from "../core/tensor.ts";
-import { fromHost } from "../ops/functional.ts";
+import { Tensor } from "../class/tensor.ts";
 import { Group } from "./group.ts";
 
 /** One for all layers of a group: they run in the same order on every rank. */
@@ -54,7 +53,7 @@ interface Statistics {
  * ```
  */
 export class SyncBatchNorm extends BatchNorm {
-  /** How many axes an input may have. */
+  /** Allowed numbers of an input's axes. */
   protected override readonly ranks: readonly number[] = [2, 3, 4];
   readonly #communicator: Communicator;
 
@@ -84,7 +83,7 @@ export class SyncBatchNorm extends BatchNorm {
     const shape = x.shape.map((length, axis) => axis === 1 ? length : 1);
     const all = noGrad(() => this.#statistics(x.detach(), axes));
     const place = (values: Float64Array) =>
-      fromHost(Float32Array.from(values), { shape, device: x.device });
+      Tensor.fromHost(Float32Array.from(values), { shape, device: x.device });
     const mean = place(all.mean), variance = place(all.variance);
     const scale = noGrad(() => variance.add(eps).rsqrt().realize());
     const normalize = customGradient(

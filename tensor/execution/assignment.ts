@@ -1,12 +1,13 @@
 /** Assignment: a tensor gets another value, which is computed with what is computed next. */
 import { formatShape, isFloat, Node, sameShape } from "../../backend/internal.ts";
 import { tellAssigned } from "../core/calls.ts";
-import { ShapeError } from "../core/rules/errors.ts";
+import { deviceError, shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { isTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
+import { scatteredNode } from "../ops/indexing/indexing.ts";
 import { realizeAll } from "./realization.ts";
 
 /** Gives a tensor another value of the same shape; returns the tensor. */
@@ -21,6 +22,21 @@ export function assign(x: Tensor, value: Tensor): Tensor {
   return x;
 }
 
+/**
+ * Stores rows of a tensor along an axis, in place where nothing else needs its value; the rest stays.
+ *
+ * @param x The tensor, which requires no gradient.
+ * @param axis The axis.
+ * @param indices Where each goes: whole numbers that broadcast to the shape of `rows`, each one once.
+ * @param rows What is stored: as `x` is, but for the axis.
+ */
+export function writeRows(x: Tensor, axis: number, indices: Tensor, rows: Tensor): void {
+  stateOf(x).replace(scatteredNode("writeRows", "write", x, axis, indices, rows.cast(x.dtype)));
+  tellAssigned(x);
+  pendingOn(x.device).noteAssignment();
+  computeWithNext(x);
+}
+
 function requireAssignable(x: Tensor, value: Tensor): void {
   if (stateOf(x).gradFn !== null) {
     throw new TypeError(
@@ -32,16 +48,12 @@ function requireAssignable(x: Tensor, value: Tensor): void {
     throw new TypeError(`Cannot assign ${typeof value} "${value}": pass a tensor`);
   }
   if (!sameShape(value.shape, x.shape)) {
-    throw new ShapeError(
-      `Cannot assign a tensor of shape ${formatShape(value.shape)} to one of shape ${
-        formatShape(x.shape)
-      }`,
-    );
+    throw shapeError("assign")`
+      Cannot assign a tensor of shape ${value.shape} to one of shape ${x.shape}`;
   }
   if (value.device === x.device) return;
-  throw new TypeError(
-    `Cannot assign a tensor on ${value.device} to one on ${x.device}: move it with to()`,
-  );
+  throw deviceError("assign")`
+    Cannot assign a tensor on ${value.device} to one on ${x.device}: move it with to()`;
 }
 
 /** Computes a tensor and keeps its value; returns it. */
@@ -67,16 +79,13 @@ export function setGrad(x: Tensor, gradient: Tensor | null): void {
 function requireGradient(x: Tensor, gradient: Tensor): void {
   requireTensor("set grad", gradient, " of its shape, or null");
   if (!sameShape(gradient.shape, x.shape)) {
-    throw new ShapeError(
-      `Cannot set grad of shape ${formatShape(gradient.shape)} to a tensor of shape ${
-        formatShape(x.shape)
-      }: the shapes must be equal`,
-    );
+    throw shapeError("grad")`
+      Cannot set grad of shape ${gradient.shape} to a tensor of shape ${x.shape}: the shapes must
+      be equal`;
   }
   if (gradient.device === x.device) return;
-  throw new TypeError(
-    `Cannot set grad on ${gradient.device} to a tensor on ${x.device}: move it with to()`,
-  );
+  throw deviceError("grad")`
+    Cannot set grad on ${gradient.device} to a tensor on ${x.device}: move it with to()`;
 }
 
 /** Says whether `backward` adds up a gradient of a leaf. */

@@ -1,4 +1,4 @@
-/** What a tensor would take to compute, in words. */
+/** Description of a tensor's computation, in words. */
 import { backendOf, dtypes, formatShape, schedule } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { nodeOf } from "../core/internals.ts";

@@ -14,7 +14,7 @@ const EDGE = 3;
 /** Numbers stand in lines of this many characters at most. */
 const LINE = 80;
 
-/** Which part of a tensor is printed: along each axis all of it, or both ends. */
+/** Printed part of a tensor: along each axis all of it, or both ends. */
 export function shortened(shape: Shape): boolean[] {
   const size = shape.reduce((a, b) => a * b, 1);
   return shape.map((n) => size > MAX_PRINTED && n > 2 * EDGE);
@@ -26,7 +26,7 @@ export function printedPositions(n: number, isShort: boolean): number[] {
   return isShort ? all.map((k) => k < EDGE ? k : n - 2 * EDGE + k) : all;
 }
 
-/** What is known of a tensor, and the elements of its printed part in row-major order. */
+/** Facts about a tensor, and the elements of its printed part in row-major order. */
 export interface Printed {
   readonly shape: Shape;
   readonly dtype: DType;

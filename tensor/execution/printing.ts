@@ -21,7 +21,7 @@ export async function print(x: Tensor, options: PrintOptions = {}): Promise<stri
   return text;
 }
 
-/** What is printed: both ends of long axes. */
+/** Printed part: both ends of long axes. */
 function ends(x: Tensor): Tensor {
   const { device } = x;
   return withoutGrad(() =>
@@ -38,7 +38,7 @@ export function describe({ shape, dtype, backend }: Tensor): string {
   return `Tensor(${formatShape(shape)}, ${dtype}, ${backend})`;
 }
 
-/** What a console shows: values where the host has them; it computes and waits for nothing. */
+/** Text for a console: values where the host has them; it computes and waits for nothing. */
 export function inspect(x: Tensor): string {
   const { shape, dtype, backend } = x;
   const head = `Tensor(${formatShape(shape)}, ${dtype}, ${backend}`;

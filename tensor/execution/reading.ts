@@ -15,11 +15,11 @@ import {
   type TypedArray,
 } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
-import { ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
-import type { CloseOptions, NestedArray } from "../core/arguments.ts";
+import type { CloseOptions, HostArrayOf, NestedArray } from "../core/arguments.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { realizeForRead } from "./realization.ts";
 
@@ -36,10 +36,18 @@ function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
   }
 }
 
+/** Destination of a read: an array to read into, or the type that the tensor must have. */
+type Into = TypedArray | DType | undefined;
+
 /** Memory for the elements: the caller's, where it has the size and the type. */
-function bytesFor(x: Tensor, into: TypedArray | undefined): Uint8Array<ArrayBuffer> {
+function bytesFor(x: Tensor, into: Into): Uint8Array<ArrayBuffer> {
   const { bytes, view } = dtypes[x.dtype];
-  if (into === undefined) return hostBytes(x.shape, x.size * bytes);
+  if (into === undefined || into === x.dtype) return hostBytes(x.shape, x.size * bytes);
+  if (typeof into === "string") {
+    throw dtypeError("toHost")`
+      Cannot read ${x} as ${into}: its elements are ${x.dtype}; convert them with cast("${into}"),
+      or leave the type out`;
+  }
   if (!ArrayBuffer.isView(into)) requireValue(`read ${x}`, "into", into, takes.arrayView);
   const type = view(new ArrayBuffer(0), 0, 0).constructor;
   if (into.constructor !== type || into.length !== x.size || x.dtype === "bfloat16") {
@@ -75,31 +83,42 @@ function keepOnHost(x: Tensor, node: Node, bytes: Uint8Array): void {
   if (bytes.length <= MAX_HOST_DATA_BYTES && !x.requiresGrad) node.keepOnHost(bytes.slice());
 }
 
+/** The caller's array, or a new one over the bytes. */
+function arrayOf(x: Tensor, into: Into, bytes: Uint8Array<ArrayBuffer>): TypedArray {
+  return typeof into === "object" ? into : hostView(bytes, x.dtype);
+}
+
 /** The elements, row-major, in a typed array. */
-export async function toHost(x: Tensor, into?: TypedArray): Promise<TypedArray> {
+export async function toHost(x: Tensor, into?: Into): Promise<TypedArray> {
   const bytes = bytesFor(x, into);
   const { node, isAsked } = readable(x);
   await readNode(backendOf(x.device), node, bytes);
   if (isAsked) keepOnHost(x, node, bytes);
-  return into ?? hostView(bytes, x.dtype);
+  return arrayOf(x, into, bytes);
 }
 
 /** The same, blocking the event loop. */
-export function toHostSync(x: Tensor, into?: TypedArray): TypedArray {
+export function toHostSync(x: Tensor, into?: Into): TypedArray {
   const bytes = bytesFor(x, into);
   const { node, isAsked } = readable(x);
   readNodeSync(backendOf(x.device), node, bytes);
   if (isAsked) keepOnHost(x, node, bytes);
-  return into ?? hostView(bytes, x.dtype);
+  return arrayOf(x, into, bytes);
+}
+
+/** The elements as float32, whatever their type. */
+export async function toFloat32(x: Tensor): Promise<HostArrayOf<"float32">> {
+  const values = await toHost(x);
+  return values instanceof Float32Array
+    ? values as HostArrayOf<"float32">
+    : Float32Array.from(values as ArrayLike<number | bigint>, Number);
 }
 
 function requireOneElement({ size, shape }: Tensor): void {
   if (size === 1) return;
-  throw new ShapeError(
-    `Cannot take the item of a tensor of shape ${
-      formatShape(shape)
-    }: it has ${size} elements; pick one with slice(), reduce it, or read all with toHost()`,
-  );
+  throw shapeError("item")`
+    Cannot take the item of a tensor of shape ${shape}: it has ${size} elements; pick one with
+    slice(), reduce it, or read all with toHost()`;
 }
 
 /** The one element as a number. */

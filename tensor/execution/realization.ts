@@ -1,5 +1,5 @@
 /**
- * What is computed together: tensors, values that wait for a schedule, losses with their gradients.
+ * Joint computation: tensors, values that wait for a schedule, losses with their gradients.
  *
  * This folder (`execution/`) is where values are computed, assigned, read and printed. It imports
  * `autograd/`, `core/` and a few of `ops/`. Tensors come from users and optimizers; nodes go to
@@ -19,6 +19,7 @@ import {
 import { isFollowing, settled } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
 import { gradientNodes } from "../autograd/saved_for_backward.ts";
+import { endingTemporaries } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
@@ -48,6 +49,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
     pendingOn(tensor.device).deleteAssignment(tensor);
     if (node.saved) node.keep();
     else if (!node.storage) open.push(tensor);
+    else node.noteUse();
   }
   if (open.length === 0) return;
   const { device } = open[0]!;
@@ -109,6 +111,15 @@ function realizeOn(
   tensors: readonly Tensor[],
   usedLater: readonly Node[] = none,
 ): void {
+  // Gradients that are asked for what they need, and which nobody gets.
+  endingTemporaries(() => realizeWithPending(device, tensors, usedLater));
+}
+
+function realizeWithPending(
+  device: DeviceHandle,
+  tensors: readonly Tensor[],
+  usedLater: readonly Node[],
+): void {
   const nodes: Node[] = [];
   let later = usedLater;
   for (const tensor of tensors) {
@@ -127,21 +138,21 @@ function realizeOn(
 
 const none: readonly never[] = [];
 
-/** What one schedule computes. */
+/** Work of one schedule. */
 interface Work {
-  /** What is asked for: at least one tensor, all on one device. */
+  /** Requested tensors: at least one, all on one device. */
   readonly tensors: readonly Tensor[];
   /** Their nodes, and those of what is computed with them. */
   readonly nodes: readonly Node[];
-  /** What has waited for this schedule. */
+  /** Tensors waiting for this schedule. */
   readonly assigned: readonly Tensor[];
-  /** What depends on values that were replaced, and that nobody has asked for. */
+  /** Nodes that depend on values that were replaced, and that nobody has asked for. */
   readonly unread: readonly Node[];
-  /** What is computed if its gradients are. */
+  /** Nodes computed if their gradients are. */
   readonly roots: readonly Companion[];
-  /** What will be computed later, by backward or a later group: what it reads is kept. */
+  /** Nodes computed later, by backward or a later group: what they read is kept. */
   readonly later: readonly Node[];
-  /** Whether values that were replaced are let go after it. */
+  /** True when replaced values are let go after it. */
   readonly endsFormer: boolean;
 }
 
@@ -164,7 +175,7 @@ function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsForme
   }
 }
 
-/** What was saved is kept by the tensors through which backward may go. */
+/** Keeps saved values by the tensors through which backward may go. */
 function keep(saved: Saved, tensors: readonly Tensor[]): void {
   const keepers = tensors.filter((tensor) => stateOf(tensor).gradFn !== null);
   for (const tensor of keepers) stateOf(tensor).addSaved(saved);

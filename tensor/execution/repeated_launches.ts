@@ -23,7 +23,7 @@ import { internally } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Storage } from "../../memory/mod.ts";
 
-/** What is known of a tensor before there is one. */
+/** Properties of a tensor before there is one. */
 export interface TensorLike {
   readonly shape: Shape;
   readonly dtype: DType;
@@ -36,7 +36,7 @@ export class RepeatedLaunches implements Disposable {
   /** The blocks that the launches were recorded with. */
   readonly #inputs: readonly Block[];
   readonly #outputs: readonly Block[];
-  /** What the launches write. */
+  /** Blocks written by the launches. */
   readonly #made: ReadonlySet<Block>;
   /** Values that are no input, and the same every time. */
   readonly #constants: NodeStorage[];

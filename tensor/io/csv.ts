@@ -1,12 +1,12 @@
 import type { DType, TypedArray } from "../../backend/internal.ts";
-import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
-import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
-import type { HostArray } from "./host_array.ts";
+import { FileFormatError, readingFile, shown } from "./core/file_format_error.ts";
+import { readMaybeGzipped, type ReadOptions, readRules } from "./core/gzip.ts";
+import type { HostArray } from "./core/host_array.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 
-/** What to take from a table of comma-separated values. */
+/** Selection from a table of comma-separated values. */
 export interface CsvOptions {
-  /** Whether the first record names the columns; without names columns are counted from 0. */
+  /** True when the first record names the columns; without names columns are counted from 0. */
   header?: boolean;
   /** The character between two fields; a comma unless given. */
   delimiter?: string;
@@ -14,7 +14,7 @@ export interface CsvOptions {
   columns?: readonly (string | number)[];
   /** The dtype of the values; float32 unless given. */
   dtype?: "float32" | "float64" | "int32" | "uint8";
-  /** What an empty field stands for; without it an empty field is an error. */
+  /** Value of an empty field; without it an empty field is an error. */
   missing?: number;
 }
 
@@ -175,7 +175,7 @@ function* records(text: string, delimiter: string): Generator<CsvRecord, undefin
   }
 }
 
-/** Where the field that begins at `at` ends: before a delimiter, a line's end or the text's. */
+/** End of the field that begins at `at`: before a delimiter, a line's end or the text's. */
 function fieldEnd(text: string, at: number, ends: string, line: number): number {
   let end = at;
   if (text[at] !== '"') {

@@ -1,7 +1,8 @@
-import { decodeElements, elementBytes, type ElementType } from "./elements.ts";
-import { FileFormatError, readingFile } from "./file_format_error.ts";
-import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
-import { checkedSize, type HostArray } from "./host_array.ts";
+import { decodeElements, elementBytes, type ElementType } from "./core/elements.ts";
+import { FileFormatError, readingFile } from "./core/file_format_error.ts";
+import { readerOf } from "./core/reader_of.ts";
+import { readMaybeGzipped, type ReadOptions, readRules } from "./core/gzip.ts";
+import { checkedSize, type HostArray } from "./core/host_array.ts";
 import { checkOptions, requireValue, takes } from "../core/rules/options.ts";
 
 // The third byte of the magic number (http://yann.lecun.com/exdb/mnist, "the IDX file format").
@@ -49,7 +50,9 @@ export function decodeIdx(bytes: Uint8Array): HostArray {
   const type = types[bytes[2] ?? -1];
   const axes = bytes[3];
   if (bytes[0] !== 0 || bytes[1] !== 0 || type === undefined || axes === undefined) {
-    throw new FileFormatError("This is no IDX file: its first four bytes are not 0, 0, type, axes");
+    throw new FileFormatError(
+      `This is no IDX file: its first four bytes are not 0, 0, type, axes${readerOf(bytes)}`,
+    );
   }
   const start = 4 + 4 * axes;
   if (bytes.byteLength < start) {

@@ -1,30 +1,14 @@
-import { type DeviceHandle, saveFile } from "../../backend/internal.ts";
-import { fromHost } from "../ops/functional.ts";
+import { saveFile } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { encodeElements } from "./elements.ts";
-import { readingFile } from "./file_format_error.ts";
-import { readFully } from "./file.ts";
-import {
-  decodeEntry,
-  headerLength,
-  parseHeader,
-  planSafetensors,
-  PREFIX_BYTES,
-  type SafetensorsEntry,
-} from "./safetensors_format.ts";
+import { encodeElements } from "./core/elements.ts";
+import { type LoadOptions, loadRules } from "./core/load_options.ts";
+import { loading } from "./core/tensor_source.ts";
+import { SafetensorsFile } from "./safetensors_file.ts";
+import { planSafetensors } from "./safetensors_format.ts";
 import { requireState } from "../core/apply.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "../core/rules/options.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 
-/** Where the tensors of a file are put. */
-export interface LoadOptions {
-  /** The device that holds them; the active one unless given. */
-  device?: string | DeviceHandle;
-}
-
-/** What {@linkcode LoadOptions} may hold. */
-export const loadRules: Rules<LoadOptions> = { device: deviceChoice };
-
-/** What is written beside the tensors. */
+/** Data written beside the tensors. */
 export interface SaveSafetensorsOptions {
   /** Free text, such as `{ epoch: "12" }`; other tools show it. */
   metadata?: Record<string, string>;
@@ -78,9 +62,10 @@ export async function saveSafetensors(
 
 /**
  * Reads all tensors of a safetensors file, one after the other: beside the tensors themselves the
- * host holds only the largest. int8, int16 and uint16 become int32, and uint32 becomes int64.
+ * host holds only the largest. int8, int16 and uint16 become int32, uint32 becomes int64, and floats of 8
+ * bits float16, which holds all of theirs.
  *
- * @param path The file.
+ * @param path The file, or the index of several: "model.safetensors.index.json".
  * @param options Where they are put.
  * @returns The tensors by name, in the order of the file's header.
  * @throws FileFormatError for a file that is damaged or no safetensors file.
@@ -90,21 +75,7 @@ export function loadSafetensors(
   options: LoadOptions = {},
 ): Promise<Record<string, Tensor>> {
   checkOptions("load a safetensors file", options, loadRules);
-  return readingFile(path, async () => {
-    using file = await Deno.open(path);
-    const { size } = await file.stat();
-    const { entries, dataStart } = await readHeader(file, size);
-    const tensors = new Map<string, Tensor>();
-    try {
-      for (const [name, entry] of entries) {
-        tensors.set(name, await readTensor(file, dataStart, entry, options));
-      }
-    } catch (error) {
-      for (const tensor of tensors.values()) tensor.dispose();
-      throw error;
-    }
-    return Object.fromEntries(tensors);
-  });
+  return loading(SafetensorsFile.open(path), options);
 }
 
 /**
@@ -114,33 +85,9 @@ export function loadSafetensors(
  * @returns The text that {@link saveSafetensors} was given as `metadata`.
  * @throws FileFormatError for a file that is damaged or no safetensors file.
  */
-export function readSafetensorsMetadata(
+export async function readSafetensorsMetadata(
   path: string | URL,
 ): Promise<Readonly<Record<string, string>>> {
-  return readingFile(path, async () => {
-    using file = await Deno.open(path);
-    return (await readHeader(file, (await file.stat()).size)).metadata;
-  });
-}
-
-async function readHeader(file: Deno.FsFile, fileBytes: number) {
-  const prefix = new Uint8Array(Math.min(PREFIX_BYTES, fileBytes));
-  await readFully(file, prefix);
-  const header = new Uint8Array(headerLength(prefix, fileBytes));
-  await readFully(file, header);
-  const dataStart = PREFIX_BYTES + header.byteLength;
-  return { dataStart, ...parseHeader(header, fileBytes - dataStart) };
-}
-
-async function readTensor(
-  file: Deno.FsFile,
-  dataStart: number,
-  entry: SafetensorsEntry,
-  options: LoadOptions,
-): Promise<Tensor> {
-  const bytes = new Uint8Array(entry.end - entry.start);
-  await file.seek(dataStart + entry.start, Deno.SeekMode.Start);
-  await readFully(file, bytes);
-  const { data, ...type } = decodeEntry(entry, bytes);
-  return fromHost(data, { ...type, ...options });
+  using file = await SafetensorsFile.open(path);
+  return file.metadata;
 }

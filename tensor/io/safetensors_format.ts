@@ -11,14 +11,15 @@ import {
   type ElementType,
   elementTypeOf,
   encodeElements,
-} from "./elements.ts";
+} from "./core/elements.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { FileFormatError, shown } from "./file_format_error.ts";
-import { checkedSize, checkFilled, type HostArray } from "./host_array.ts";
+import { FileFormatError, shown } from "./core/file_format_error.ts";
+import { readerOf } from "./core/reader_of.ts";
+import { checkedSize, checkFilled, type HostArray } from "./core/host_array.ts";
 
-/** Where one tensor lies in the data part of a file. */
+/** Place of one tensor in the data part of a file. */
 export interface SafetensorsEntry {
-  /** How its elements are stored. */
+  /** Stored type of its elements. */
   readonly type: ElementType;
   /** The length of each axis. */
   readonly shape: readonly number[];
@@ -55,6 +56,8 @@ const storedNames: Partial<Record<string, ElementType>> = {
   F32: "f4",
   F64: "f8",
   BF16: "bf",
+  F8_E4M3: "e4",
+  F8_E5M2: "e5",
 };
 const nameOf = new Map(Object.entries(storedNames).map(([name, type]) => [type, name]));
 
@@ -74,7 +77,9 @@ export function headerLength(prefix: Uint8Array, fileBytes: number): number {
   const room = Math.min(fileBytes - PREFIX_BYTES, MAX_HEADER_BYTES);
   if (length > BigInt(room)) {
     throw new FileFormatError(
-      `The header claims ${length} bytes: at most ${room} fit in a file of ${fileBytes}`,
+      `The header claims ${length} bytes: at most ${room} fit in a file of ${fileBytes}${
+        readerOf(prefix)
+      }`,
     );
   }
   return Number(length);
@@ -157,7 +162,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a header must say of a tensor before its values are at hand. */
+/** Header data of a tensor before its values are at hand. */
 export type ArrayType = { readonly shape: readonly number[]; readonly dtype: DType };
 
 /**

@@ -1,13 +1,8 @@
 /** All that a training run is made of in one file, so that it goes on as if it had not stopped. */
 import { checkOptions, requireValue, shown, takes } from "../core/rules/options.ts";
-import {
-  type LoadOptions,
-  loadRules,
-  loadSafetensors,
-  readSafetensorsMetadata,
-  saveSafetensors,
-} from "./safetensors.ts";
-import { FileFormatError } from "./file_format_error.ts";
+import { loadSafetensors, readSafetensorsMetadata, saveSafetensors } from "./safetensors.ts";
+import { type LoadOptions, loadRules } from "./core/load_options.ts";
+import { FileFormatError } from "./core/file_format_error.ts";
 import { GradScaler } from "../amp/grad_scaler.ts";
 import { Module } from "../nn/module/module.ts";
 import { AveragedModel } from "../optim/averaged_model.ts";
@@ -17,7 +12,7 @@ import { isTensor } from "../core/internals.ts";
 import { isPlain } from "../core/nested.ts";
 import type { Tensor } from "../core/tensor.ts";
 
-/** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */
+/** Parts to save and put back: a module, an optimizer, a schedule, a scaler, a loader. */
 export interface Stateful {
   /** Its state: tensors by name, or plain values for JSON. */
   stateDict(): object;
@@ -26,10 +21,10 @@ export interface Stateful {
   loadStateDict(state: any): unknown;
 }
 
-/** What {@linkcode saveCheckpoint} is given, by names of the caller's: parts, and values for JSON. */
+/** Input of {@linkcode saveCheckpoint}, by the caller's names: parts, and values for JSON. */
 export type CheckpointParts = Readonly<Record<string, Stateful | JSONValue>>;
 
-/** What JSON can hold. */
+/** Values that JSON can hold. */
 export type JSONValue =
   | null
   | boolean
@@ -55,8 +50,10 @@ const FIELD = "netcl.checkpoint";
 /**
  * Saves a training run: every part with a `stateDict` (model, optimizer, schedule, gradient scaler,
  * loader, averages), the random state, and plain values such as the epoch. The run that
- * {@linkcode loadCheckpoint} makes of it equals the one that was not interrupted, bit for bit. The file
- * is a safetensors file, complete or not there; values are those of the moment of the call.
+ * {@linkcode loadCheckpoint} makes of it equals the one that saved it and went on, bit for bit: from the
+ * first save on, values wait for the device's own kernels. To have the same bits before it as well, in
+ * every start, call `setDeterministic(true)` first or set NETCL_DETERMINISTIC=1. The file is a
+ * safetensors file, complete or not there; values are those of the moment of the call.
  *
  * @param path The file.
  * @param parts What to save, by name: names hold no dot.
@@ -213,7 +210,7 @@ function isTensors(state: object): state is Record<string, Tensor> {
   return Object.values(state).every((value) => isTensor(value));
 }
 
-/** What gives copies, or takes them: the tensors on their way are nobody's but ours. */
+/** Methods that give copies, or take them: tensors on their way are nobody's but ours. */
 const copying: ReadonlySet<unknown> = new Set(
   [Module, Optimizer, AveragedModel, GradScaler].flatMap(({ prototype }) => [
     prototype.stateDict,

@@ -28,7 +28,8 @@
  *
  * @module
  */
-export { type AnyModule, type LoadReport, Module } from "./module/module.ts";
+export { type AnyModule, Module } from "./module/module.ts";
+export { type LoadReport } from "./module/state.ts";
 export { buffer, parameter } from "./module/parameter.ts";
 /** Initial values of weights. */
 export * as init from "./module/init.ts";
@@ -49,18 +50,26 @@ export {
   type ConvTransposeLayerOptions,
   TransposedConvolution,
 } from "./layers/convolution.ts";
-export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./layers/pooling.ts";
+export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./pooling/pooling.ts";
+export {
+  AvgPool1d,
+  AvgPool3d,
+  MaxPool1d,
+  MaxPool3d,
+  type PoolImages,
+  Pooling,
+} from "./pooling/sequence_pooling.ts";
 export {
   type Affine,
   BatchNorm,
   BatchNorm1d,
   BatchNorm2d,
+  BatchNorm3d,
   type BatchNormOptions,
-  LayerNorm,
-  type LayerNormOptions,
   type Moments,
   type NormalizedBatch,
 } from "./layers/normalization.ts";
+export { LayerNorm, type LayerNormOptions } from "./layers/layer_norm.ts";
 export { RMSNorm, type RMSNormOptions } from "./layers/rms_norm.ts";
 export {
   GRU,
@@ -128,14 +137,40 @@ export {
   TransformerLayer,
   type TransformerLayerOptions,
 } from "./attention/transformer_layers.ts";
+export { TransformerDecoder, TransformerEncoder } from "./attention/transformer_stacks.ts";
 export { RotaryEmbedding, type RotaryEmbeddingOptions } from "./attention/rotary_embedding.ts";
-export { SwiGLU } from "./layers/swiglu.ts";
+export { SwiGLU } from "./attention/swiglu.ts";
 export {
   type CachedKeys,
   KeyValueCache,
   type KeyValueCacheOptions,
 } from "./attention/key_value_cache.ts";
-export { Flatten } from "./layers/flatten.ts";
+export {
+  Activation,
+  CELU,
+  celu,
+  GLU,
+  glu,
+  Hardshrink,
+  hardshrink,
+  Hardtanh,
+  hardtanh,
+  ReLU6,
+  relu6,
+  SELU,
+  selu,
+  Softshrink,
+  softshrink,
+  Softsign,
+  softsign,
+  Tanhshrink,
+  tanhshrink,
+  Threshold,
+  threshold,
+} from "./layers/further_activations.ts";
+export { Flatten, Unflatten } from "./layers/flatten.ts";
+export { Fold, fold, type FoldOptions, Unfold, unfold } from "./pooling/folding.ts";
+export { affineGrid, gridSample, type GridSampleOptions } from "./layers/grid_sample.ts";
 export {
   ELU,
   GELU,
@@ -143,6 +178,7 @@ export {
   Hardswish,
   Identity,
   LeakyReLU,
+  LogSoftmax,
   Mish,
   PReLU,
   ReLU,

@@ -1,10 +1,16 @@
-/** Sums of products: the general contraction, and matrix multiplication. */
+/**
+ * Sums of products: the general contraction, and matrix multiplication.
+ *
+ * This folder (`ops/`) has what tensors can be asked to compute, each operation with its gradient;
+ * folders below are kinds of operations. It imports `core/` and nodes of `backend/`. Operations know
+ * the class `Tensor` as a type, and make tensors by `result` and `makeTensor`; methods of the class
+ * (`tensor/class/tensor.ts`) call them.
+ */
 import {
   backendOf,
   broadcastShapes,
   dtypes,
   type Float32Precision,
-  formatShape,
   isView,
   Node,
   type Op,
@@ -12,7 +18,7 @@ import {
 } from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { result, sameDevice } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, type ShapeError, shapeError } from "../core/rules/errors.ts";
 import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -81,6 +87,8 @@ function widened(node: Node): Node {
     if (at.size <= views[smallest]!.size) smallest = depth;
   }
   const source = views[smallest] ?? at;
+  // Nothing else may ask for the views that the cast goes around.
+  for (const view of views.slice(0, smallest)) view.subside();
   const cast = new Node({ kind: "cast" }, [source], source.shape, "float32");
   return views.slice(0, smallest).reduceRight(
     (input, view) => new Node(view.op, [input], view.shape, "float32"),
@@ -88,7 +96,7 @@ function widened(node: Node): Node {
   );
 }
 
-/** How a product of such elements may be computed, where that is a question. */
+/** Precision of a product of such elements, where that is a question. */
 function precisionFor({ dtype }: Tensor): { precision?: Float32Precision } {
   const precision = getFloat32Precision();
   return dtype !== "float32" || precision === "highest" ? {} : { precision };
@@ -98,12 +106,10 @@ function precisionFor({ dtype }: Tensor): { precision?: Float32Precision } {
 export function matmul(a: Tensor, b: Tensor): Tensor {
   sameDevice("matmul", [a, b]);
   const fail = (why: string): ShapeError =>
-    new ShapeError(
-      `Cannot matmul tensors of shapes ${formatShape(a.shape)} and ${formatShape(b.shape)}: ${why}`,
-    );
+    shapeError("matmul")`Cannot matmul tensors of shapes ${a.shape} and ${b.shape}: ${why}`;
   if (a.ndim === 0 || b.ndim === 0) throw fail("scalars are multiplied with mul");
   if (a.dtype === "bool" || b.dtype === "bool" || dtypes[a.dtype].kind !== dtypes[b.dtype].kind) {
-    throw new DTypeError(`Cannot matmul ${a.dtype} and ${b.dtype}: cast both to one type`);
+    throw dtypeError("matmul")`Cannot matmul ${a.dtype} and ${b.dtype}: cast both to one type`;
   }
   const [left, right] = narrowed(a, b);
   const dtype = promote(left.dtype, right.dtype);
@@ -127,20 +133,15 @@ export function bmm(a: Tensor, b: Tensor): Tensor {
   if (a.ndim === 3 && b.ndim === 3 && a.shape[0] === b.shape[0] && a.shape[2] === b.shape[1]) {
     return matmul(a, b);
   }
-  throw new ShapeError(
-    `Cannot bmm tensors of shapes ${formatShape(a.shape)} and ${
-      formatShape(b.shape)
-    }: pass [b, m, k] and [b, k, n]; matmul broadcasts`,
-  );
+  throw shapeError("bmm")`
+    Cannot bmm tensors of shapes ${a.shape} and ${b.shape}: pass [b, m, k] and [b, k, n]; matmul
+    broadcasts`;
 }
 
 /** Every element of one vector by every element of another. */
 export function outer(a: Tensor, b: Tensor): Tensor {
   sameDevice("outer", [a, b]);
   if (a.ndim === 1 && b.ndim === 1) return a.unsqueeze(1).mul(b);
-  throw new ShapeError(
-    `Cannot take the outer product of shapes ${formatShape(a.shape)} and ${
-      formatShape(b.shape)
-    }: pass vectors`,
-  );
+  throw shapeError("outer")`
+    Cannot take the outer product of shapes ${a.shape} and ${b.shape}: pass vectors`;
 }

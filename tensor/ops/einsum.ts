@@ -3,11 +3,11 @@
  * the diagonal), labels that nobody else has are summed over, and pairs are joined by `contract`, the
  * cheapest first.
  */
-import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/internal.ts";
+import { broadcastShapes, type DType, dtypes } from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { observed } from "../core/operations.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { shown } from "../core/rules/options.ts";
 import { promote } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -95,16 +95,14 @@ function parse(equation: string, operands: readonly Tensor[]): Equation {
   return { inputs, output };
 }
 
-/** How many axes the ellipsis of a term stands for. */
+/** Number of axes of a term's ellipsis. */
 function ellipsisRank(equation: string, term: string, operand: Tensor): number {
   const hasDots = term.includes("..."), letters = term.replace("...", "").length;
   const rank = operand.ndim - letters;
   if (hasDots ? rank >= 0 : rank === 0) return rank;
-  throw new ShapeError(
-    `Cannot einsum by ${shown(equation)}: ${shown(term)} names ${letters} axes${
-      hasDots ? " at least" : ""
-    }, and its operand has the shape ${formatShape(operand.shape)}`,
-  );
+  throw shapeError("einsum")`
+    Cannot einsum by ${shown(equation)}: ${shown(term)} names ${letters}
+    axes${hasDots ? " at least" : ""}, and its operand has the shape ${operand.shape}`;
 }
 
 function labelsOf(equation: string, term: string, dots: readonly string[]): string[] {
@@ -139,9 +137,8 @@ function checkOutput(
 function sameTypes(operands: readonly Tensor[]): Tensor[] {
   const kinds = new Set(operands.map(({ dtype }) => dtypes[dtype].kind));
   if (kinds.size > 1 || kinds.has("bool")) {
-    throw new DTypeError(
-      `Cannot einsum ${operands.map(({ dtype }) => dtype).join(" and ")}: cast all to one type`,
-    );
+    throw dtypeError("einsum")`
+      Cannot einsum ${operands.map(({ dtype }) => dtype)}: cast all to one type`;
   }
   if (operands.length === 1) return [...operands];
   const narrow = operands.map((operand) => narrowed(operand, operands[0]!)[0]);
@@ -163,11 +160,9 @@ function sizesOf(
       // A diagonal needs all of the elements.
       const isDiagonal = labels.some((l, a) => l === label && operands[k]!.shape[a] !== size);
       if (both && !isDiagonal) return sizes.set(label, both[0]!);
-      throw new ShapeError(
-        `Cannot einsum by ${shown(equation)} tensors of shapes ${
-          operands.map(({ shape }) => formatShape(shape)).join(" and ")
-        }: the axis ${shown(label)} has more than one size`,
-      );
+      throw shapeError("einsum")`
+        Cannot einsum by ${shown(equation)} tensors of shapes
+        ${operands.map(({ shape }) => shape)}: the axis ${shown(label)} has more than one size`;
     })
   );
   return sizes;

@@ -1,4 +1,4 @@
-/** How products of float32 may be computed: one setting for the program, as in PyTorch. */
+/** Precision of float32 products: one setting for the program, as in PyTorch. */
 import type { Float32Precision } from "../../backend/internal.ts";
 
 const precisions: readonly string[] = ["highest", "high", "medium"] satisfies Float32Precision[];
@@ -40,7 +40,7 @@ export function setFloat32Precision(precision: Float32Precision): void {
   current = precision;
 }
 
-/** How products of float32 may be computed. */
+/** Precision of float32 products. */
 export function getFloat32Precision(): Float32Precision {
   return current;
 }

@@ -3,16 +3,16 @@ import { formatShape, isFloat, sameShape, sizeOf } from "../../backend/internal.
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./elementwise/elements.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { requireInteger } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { gather, indexSelect } from "./indexing/indexing.ts";
+import { checkedIndices, gather, indexSelect } from "./indexing/indexing.ts";
 import { permute, reshape } from "./shaping/views.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import type { CrossEntropyOptions } from "../core/arguments.ts";
 
-/** What {@linkcode CrossEntropyOptions} may hold. */
+/** Rules for {@linkcode CrossEntropyOptions}. */
 export const crossEntropyRules: Rules<CrossEntropyOptions> = {
   weight: aTensor(),
   labelSmoothing: takes.share,
@@ -33,9 +33,8 @@ export function crossEntropy(
   checkOptions("crossEntropy", options, crossEntropyRules);
   sameDevice("crossEntropy", [logits, labels, ...(options.weight ? [options.weight] : [])]);
   if (!isFloat(logits.dtype)) {
-    throw new DTypeError(
-      `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
-    );
+    throw dtypeError("crossEntropy")`
+      Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`;
   }
   const input = widened(logits);
   const entropy = isFloat(labels.dtype) ? entropyOfMixture : entropyOfLabels;
@@ -46,7 +45,7 @@ function entropyOfLabels(logits: Tensor, labels: Tensor, options: CrossEntropyOp
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
   const { scores, targets, shape } = inRows("crossEntropy", logits, labels);
   const [rows, classes] = scores.shape as [number, number];
-  if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
+  if (classes === 0) throw shapeError("crossEntropy")`Cannot crossEntropy logits of no classes`;
   // A type that cannot hold the label has no sample to leave out.
   const counts = ignoreIndex !== undefined && holds(targets.dtype, ignoreIndex)
     ? targets.ne(ignoreIndex)
@@ -66,11 +65,9 @@ export function weightsOf(op: string, scores: Tensor, weight: Tensor | undefined
   if (!weight) return null;
   const classes = scores.shape[1]!;
   if (weight.ndim === 1 && weight.size === classes) return weight.detach().cast(scores.dtype);
-  throw new ShapeError(
-    `Cannot ${op} with a weight of shape ${
-      formatShape(weight.shape)
-    }: pass one number for each of the ${classes} classes`,
-  );
+  throw shapeError(op)`
+    Cannot ${op} with a weight of shape ${weight.shape}: pass one number for each of the
+    ${classes} classes`;
 }
 
 /** The losses of rows, and how much each row counts in their mean: as much as its class. */
@@ -103,16 +100,13 @@ function entropyOfMixture(logits: Tensor, target: Tensor, options: CrossEntropyO
     );
   }
   if (!sameShape(logits.shape, target.shape) || logits.ndim === 0) {
-    throw new ShapeError(
-      `Cannot crossEntropy logits of shape ${
-        formatShape(logits.shape)
-      } with probabilities of shape ${
-        formatShape(target.shape)
-      }: the shapes must be equal; labels are integers, cast them with .cast("int32")`,
-    );
+    throw shapeError("crossEntropy")`
+      Cannot crossEntropy logits of shape ${logits.shape} with probabilities of shape
+      ${target.shape}: the shapes must be equal; labels are integers, cast them with
+      .cast("int32")`;
   }
   const scores = rowsOf(logits), [rows, classes] = scores.shape as [number, number];
-  if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
+  if (classes === 0) throw shapeError("crossEntropy")`Cannot crossEntropy logits of no classes`;
   const given = rowsOf(target).cast(scores.dtype);
   const mixture = labelSmoothing === 0
     ? given
@@ -148,11 +142,9 @@ export function inRows(
   const expected = logits.shape.filter((_, k) => k !== 1);
   const single = logits.ndim === 1 && labels.ndim === 0;
   if (!single && (logits.ndim < 2 || formatShape(expected) !== formatShape(labels.shape))) {
-    throw new ShapeError(
-      `Cannot ${op} logits of shape ${formatShape(logits.shape)} with labels of shape ${
-        formatShape(labels.shape)
-      }: pass [N, C] and [N]`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} logits of shape ${logits.shape} with labels of shape ${labels.shape}: pass
+      [N, C] and [N]`;
   }
   if (single) {
     return { scores: logits.reshape([1, logits.size]), targets: labels.reshape([1]), shape: [] };
@@ -172,10 +164,14 @@ function perSample(
 ): Tensor {
   const classes = scores.shape[1]!;
   const labels = (counts ? counts.where(targets, 0) : targets).unsqueeze(1);
+  const known = checkedIndices("crossEntropy", labels, classes);
   const { losses, exponentials, sums } = withoutGrad(() => {
     const x = scores.detach();
     const shifted = x.sub(x.max(1, { keepDims: true }));
-    const exponentials = shifted.exp(), sums = exponentials.sum(1, { keepDims: true });
+    const exponentials = shifted.exp();
+    // A gradient reads the sums: one that is read alone tells of a label that is no class, too. The
+    // check is here, where it costs a row what it would cost each element there.
+    const sums = known.ge(0).where(exponentials.sum(1, { keepDims: true }), 0);
     const logSum = sums.squeeze(1).log();
     const picked = gather(shifted, 1, labels, "crossEntropy").squeeze(1);
     const hard = logSum.sub(picked);
@@ -185,7 +181,9 @@ function perSample(
   });
   return result("crossEntropy", [scores], losses, (g) => {
     const counted = counts?.unsqueeze(1);
-    const hit = labels.eq(scores.indexLike([classes])).cast(scores.dtype);
+    const hit = (isGradEnabled() ? known : labels).eq(scores.indexLike([classes])).cast(
+      scores.dtype,
+    );
     const target = smoothing === 0 ? hit : hit.mul(1 - smoothing).add(smoothing / classes);
     // A gradient that is differentiated again needs to know how it depends on the scores.
     const softmax = isGradEnabled()

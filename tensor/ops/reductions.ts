@@ -4,17 +4,19 @@
  * The file is long because each reduction stands beside its gradient, and both share one table of
  * options.
  */
-import { type DType, formatShape, isFloat, Node, type ReduceFn } from "../../backend/internal.ts";
+import { type DType, isFloat, Node, type ReduceFn } from "../../backend/internal.ts";
 import { result } from "../core/apply.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
-import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { positionType } from "../core/rules/promotion.ts";
 import { nodeOf } from "../core/internals.ts";
 import type { Axes, ReduceOptions, TensorLike, VarianceOptions } from "../core/arguments.ts";
 import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
+import { asLine } from "./shaping/views.ts";
 import { countOf, spread } from "./spread.ts";
+import { variant } from "../core/operations.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
@@ -43,7 +45,7 @@ function finishKept(out: Tensor, axes: readonly number[], options?: ReduceOption
   return out.reshape(out.shape.filter((_, axis) => !axes.includes(axis)));
 }
 
-/** What sums and products add up in: integers and truth values in int64. */
+/** Converts for sums and products: integers and truth values to int64. */
 export function summable(x: Tensor): Tensor {
   return isFloat(x.dtype) ? widened(x) : x.cast("int64");
 }
@@ -77,7 +79,7 @@ export function mean(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
 
 function requireFloat(op: string, x: Tensor): void {
   if (isFloat(x.dtype)) return;
-  throw new DTypeError(`Cannot take the ${op} of ${x.dtype}: cast it with .cast("float32")`);
+  throw dtypeError(op)`Cannot take the ${op} of ${x.dtype}: cast it with .cast("float32")`;
 }
 
 /** The product. */
@@ -124,7 +126,7 @@ function differentiableProductOfOthers(x: Tensor, axes: readonly number[]): Tens
 }
 
 /** The largest or smallest element; equal ones share the gradient evenly. */
-export function extreme(
+function extreme(
   fn: "max" | "min",
   x: Tensor,
   axes?: Axes,
@@ -154,21 +156,24 @@ function inMemory(x: Tensor): Tensor {
 
 function requireElements(op: string, x: Tensor, axes: readonly number[]): void {
   if (axes.every((axis) => x.shape[axis]! > 0)) return;
-  throw new ShapeError(
-    `Cannot take the ${op} over an empty axis of a tensor of shape ${
-      formatShape(x.shape)
-    }: it has no identity`,
-  );
+  throw shapeError(op)`
+    Cannot take the ${op} over an empty axis of a tensor of shape ${x.shape}: it has no identity`;
 }
 
+export const max = variant("max", extreme, "max");
+export const min = variant("min", extreme, "min");
+
 /** The position of the first largest or smallest element, as {@linkcode positionType} says. */
-export function argExtreme(
+function argExtreme(
   fn: "argmax" | "argmin",
   x: Tensor,
   axis?: number,
   options?: ReduceOptions,
 ): Tensor {
   checkOptions(fn, options, rules);
+  if (axis !== undefined && x.ndim === 0) {
+    return asLine(fn, x, axis, (line) => argExtreme(fn, line, 0));
+  }
   const flat = axis === undefined ? x.reshape([x.size]) : x;
   const at = axis === undefined ? 0 : normalizeAxis(fn, axis, x.shape);
   requireElements(fn, flat, [at]);
@@ -176,8 +181,11 @@ export function argExtreme(
   return axis === undefined ? out : finishShape(out, x, [at], options);
 }
 
+export const argmax = variant("argmax", argExtreme, "argmax");
+export const argmin = variant("argmin", argExtreme, "argmin");
+
 /** The first largest or smallest element, and where it is. */
-export function extremeWithIndices(
+function extremeWithIndices(
   fn: "max" | "min",
   x: Tensor,
   axis?: number,
@@ -190,6 +198,7 @@ export function extremeWithIndices(
     const shape = options?.keepDims ? x.shape.map(() => 1) : [];
     return { values: values.reshape(shape), indices: indices.reshape(shape) };
   }
+  if (x.ndim === 0) return asLine(op, x, axis, (line) => extremeWithIndices(fn, line, 0));
   const at = normalizeAxis(op, axis, x.shape);
   requireElements(op, x, [at]);
   const kept = argExtreme(`arg${fn}`, x, at, { keepDims: true });
@@ -197,8 +206,11 @@ export function extremeWithIndices(
   return { values, indices: finishKept(kept, [at], options) };
 }
 
+export const maxWithIndices = variant("maxWithIndices", extremeWithIndices, "max");
+export const minWithIndices = variant("minWithIndices", extremeWithIndices, "min");
+
 /** True where any (or all) elements are not zero. */
-export function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   checkOptions(fn, options, rules);
   const list = normalizeAxes(fn, axes, x.shape);
   const truth = x.dtype === "bool" ? x : x.ne(0);
@@ -206,6 +218,9 @@ export function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: Redu
   const node = reduceNode(fn === "any" ? "max" : "min", truth, list, "bool");
   return finishShape(result(fn, [truth], node, null), x, list, options);
 }
+
+export const any = variant("any", anyAll, "any");
+export const all = variant("all", anyAll, "all");
 
 /** The variance, divided by `count - correction`. */
 export function variance(
@@ -231,7 +246,7 @@ export function std(
   return inSingle(x, (input) => finishKept(deviationOf(input, list, options), list, options));
 }
 
-/** What divides the sum of squared distances. */
+/** Factor of the sum of squared distances. */
 function varianceShare(x: Tensor, axes: readonly number[], options?: VarianceOptions): number {
   return 1 / Math.max(0, countOf(x, axes) - (options?.correction ?? 1));
 }
@@ -315,15 +330,10 @@ function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
   });
 }
 
-/** The axis of a softmax; a scalar has none. */
-function softmaxAxes(op: string, x: Tensor, axis: number): readonly number[] {
-  requireFloat(op, x);
-  return x.ndim === 0 ? [] : [normalizeAxis(op, axis, x.shape)];
-}
-
 /** `exp(x) / sum(exp(x))` along an axis. */
 export function softmax(x: Tensor, axis = -1): Tensor {
-  const at = softmaxAxes("softmax", x, axis);
+  requireFloat("softmax", x);
+  const at = normalizeAxes("softmax", axis, x.shape);
   if (x.size === 0) return widened(x);
   return inSingle(x, (input) => {
     const value = withoutGrad(() => {
@@ -339,7 +349,8 @@ export function softmax(x: Tensor, axis = -1): Tensor {
 
 /** `x - log(sum(exp(x)))` along an axis. */
 export function logSoftmax(x: Tensor, axis = -1): Tensor {
-  const at = softmaxAxes("logSoftmax", x, axis);
+  requireFloat("logSoftmax", x);
+  const at = normalizeAxes("logSoftmax", axis, x.shape);
   if (x.size === 0) return widened(x);
   return inSingle(x, (input) => {
     const value = withoutGrad(() => {

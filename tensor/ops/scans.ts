@@ -1,11 +1,15 @@
 /** Running sums, products and extremes along an axis, each with its gradient. */
-import type { ScanFn } from "../../backend/internal.ts";
+import { isFloat, type ScanFn } from "../../backend/internal.ts";
 import { derived, result } from "../core/apply.ts";
+import { atLeastSingle, widened } from "../core/autocast.ts";
 import type { GradientFn } from "../core/grad_fn.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
+import { dtypeError } from "../core/rules/errors.ts";
 import { positionType } from "../core/rules/promotion.ts";
+import { variant } from "../core/operations.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
+import { asLine } from "./shaping/views.ts";
 import { scatterNode } from "./indexing/indexing.ts";
 import { summable } from "./reductions.ts";
 
@@ -33,6 +37,7 @@ function sumsFromEnd(x: Tensor): Tensor {
 
 /** Running sums along an axis. */
 export function cumsum(x: Tensor, axis: number): Tensor {
+  if (x.ndim === 0) return asLine("cumsum", x, axis, (line) => cumsum(line, 0));
   const at = normalizeAxis("cumsum", axis, x.shape);
   return alongAxis(
     summable(x),
@@ -41,8 +46,61 @@ export function cumsum(x: Tensor, axis: number): Tensor {
   );
 }
 
+/**
+ * The logarithms of running sums of exponentials. Each step doubles how many elements a place has added
+ * up: sums of logarithms keep what one shift for all of a row would round to 0.
+ */
+export function logcumsumexp(x: Tensor, axis: number): Tensor {
+  if (!isFloat(x.dtype)) {
+    throw dtypeError("logcumsumexp")`Cannot logcumsumexp ${x.dtype}: cast it with .cast("float32")`;
+  }
+  if (x.ndim === 0) return asLine("logcumsumexp", x, axis, (line) => logcumsumexp(line, 0));
+  const at = normalizeAxis("logcumsumexp", axis, x.shape);
+  return alongAxis(atLeastSingle(widened(x)), at, (input, back) => {
+    const last = input.ndim - 1, n = input.shape[last]!;
+    const value = withoutGrad(() => logSums(input.detach(), n));
+    const out = result("logcumsumexp", [input], value, (g, y) => [
+      // A share of each sum that an element is in, added up from the end.
+      sharesFromEnd(g, input, y, n),
+    ]);
+    return back(out).cast(x.dtype);
+  });
+}
+
+/** A part of the last axis from `start`, with `value` in front of it or behind it. */
+function shifted(x: Tensor, by: number, value: number): Tensor {
+  const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1).map((): [number, number] => [0, 0]);
+  const part = by > 0 ? [0, n - by] as const : [-by, n] as const;
+  const kept = x.slice(...lead.map(() => null), part);
+  return kept.pad([...lead, by > 0 ? [by, 0] : [0, -by]], value);
+}
+
+function logSums(x: Tensor, n: number): Tensor {
+  let sums = x;
+  for (let by = 1; by < n; by *= 2) {
+    sums = sums.logaddexp(shifted(sums, by, -Infinity)).contiguous();
+  }
+  return sums;
+}
+
+/**
+ * The sums over later k of `g[k] * exp(x - y[k])`, by the same doubling: weights are shares of a sum in a
+ * later one, at most 1.
+ */
+function sharesFromEnd(g: Tensor, x: Tensor, y: Tensor, n: number): Tensor {
+  const isNothing = y.eq(-Infinity);
+  const share = (part: Tensor, whole: Tensor) =>
+    isNothing.where(0, isNothing.where(0, part).sub(isNothing.where(0, whole)).exp());
+  let sums = g;
+  for (let by = 1; by < n; by *= 2) {
+    sums = sums.add(share(y, shifted(y, -by, Infinity)).mul(shifted(sums, -by, 0)));
+  }
+  return sums.mul(share(x, y));
+}
+
 /** Running products along an axis. */
 export function cumprod(x: Tensor, axis: number): Tensor {
+  if (x.ndim === 0) return asLine("cumprod", x, axis, (line) => cumprod(line, 0));
   const at = normalizeAxis("cumprod", axis, x.shape);
   return alongAxis(summable(x), at, (input, back) => back(product(input)));
 }
@@ -75,12 +133,13 @@ function gradientOfProduct(
 }
 
 /** Running extremes along an axis, and where the last of equal ones stands. */
-export function cumulativeExtreme(
+function cumulativeExtreme(
   fn: "max" | "min",
   x: Tensor,
   axis: number,
 ): { values: Tensor; indices: Tensor } {
   const op = fn === "max" ? "cummax" : "cummin";
+  if (x.ndim === 0) return asLine(op, x, axis, (line) => cumulativeExtreme(fn, line, 0));
   const at = normalizeAxis(op, axis, x.shape);
   if (x.dtype === "bool") {
     const { values, indices } = cumulativeExtreme(fn, x.cast("uint8"), axis);
@@ -101,3 +160,6 @@ export function cumulativeExtreme(
     return { values: back(recorded), indices: back(places) };
   });
 }
+
+export const cummax = variant("cummax", cumulativeExtreme, "max");
+export const cummin = variant("cummin", cumulativeExtreme, "min");

@@ -5,12 +5,12 @@ import type { Tensor } from "../core/tensor.ts";
 /** Fewer elements, and parts of fewer or more, are walked twice: they are in a cache, or too few for a group. */
 const MIN_SPREAD = 65_536, MIN_PART = 64, MAX_PART = 16_384;
 
-/** How many elements become one. */
+/** Number of joined elements. */
 export function countOf(x: Tensor, axes: readonly number[]): number {
   return axes.reduce((n, axis) => n * x.shape[axis]!, 1);
 }
 
-/** How elements lie around their mean; the axes that they lie along are kept. */
+/** Distances of elements from their mean; the axes that they lie along are kept. */
 interface Spread {
   /** The mean as a float, and what the exact one is above it. */
   readonly mean: Tensor;

@@ -8,14 +8,21 @@ import {
 } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
+import { isDType } from "../core/rules/errors.ts";
 import { requireType } from "../core/rules/supported_types.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
+import { compute } from "../core/operations.ts";
 import type { Tensor } from "../core/tensor.ts";
 
-/** The tensor on `device`: the same object where it is there, else a copy, made once per content. */
-export function copyTo(tensor: Tensor, target: string | DeviceHandle): Tensor {
+/** The tensor on a device, or in an element type: the same object where it is there already. */
+export function to(tensor: Tensor, target: string | DeviceHandle): Tensor {
+  if (isDType(target)) return tensor.cast(target);
   const device = manager.resolve(target);
-  if (tensor.device === device) return tensor;
+  return tensor.device === device ? tensor : compute(copyTo, tensor, device);
+}
+
+/** A copy of the tensor on another device, made once per content. */
+function copyTo(tensor: Tensor, device: DeviceHandle): Tensor {
   requireType(device, tensor.dtype);
   const copied: NodeStorage = nodeOf(tensor.realize()).storage!.copyOn(backendOf(device).memory);
   const out = makeTensor(Node.stored(copied, tensor.shape, tensor.dtype), device);

@@ -1,25 +1,24 @@
 /** Averages of a model's parameters over its training. */
-import { NEED } from "../../backend/internal.ts";
-import { requireState } from "../core/apply.ts";
+import { isFloat, NEED } from "../../backend/internal.ts";
 import { atLeastSingle } from "../core/autocast.ts";
-import { ShapeError } from "../core/rules/errors.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
-import type { AnyModule } from "../nn/module/module.ts";
+import { type AnyModule, stateOfModule } from "../nn/module/module.ts";
+import { loadState } from "../nn/module/state.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import { full } from "../ops/functional.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { requireAny } from "./optimizer/requirements.ts";
+import { Tensor } from "../class/tensor.ts";
 import { isTensor, stateOf } from "../core/internals.ts";
 
 /** Options of {@linkcode AveragedModel}. */
 export interface AveragedModelOptions {
   /**
-   * How much of the average is kept at each update, for an exponential moving average (EMA), such as
+   * Share of the average kept at each update, for an exponential moving average (EMA), such as
    * 0.999; without it all updates count alike, as in stochastic weight averaging (SWA).
    */
   decay?: number;
-  /** Whether running statistics are averaged too; default false: the model's own are used. */
+  /** True when running statistics are averaged too; default false: the model's own are used. */
   buffers?: boolean;
 }
 
@@ -27,7 +26,7 @@ const rules: Rules<AveragedModelOptions> = { decay: takes.share, buffers: takes.
 
 /** A tensor of the model and its average. */
 interface Average {
-  readonly name: string;
+  readonly names: readonly string[];
   readonly source: Tensor;
   readonly value: Tensor;
 }
@@ -58,7 +57,7 @@ export class AveragedModel implements Disposable {
   readonly #model: AnyModule;
   readonly #decay: number | null;
   readonly #averages: readonly Average[];
-  /** How many updates there were: float32, on the device, so that a compiled step counts on. */
+  /** Number of updates so far: float32, on the device, so that a compiled step counts on. */
   readonly #count: Tensor;
   #isInUse = false;
 
@@ -76,21 +75,21 @@ export class AveragedModel implements Disposable {
       accepts: (value) => typeof (value as AnyModule | null)?.namedParameters === "function",
     });
     checkOptions(action, options, rules);
-    const sources = model.namedParameters();
-    if (sources.length === 0) throw new TypeError(`Cannot ${action} of no parameters`);
-    if (options.buffers) {
-      sources.push(...model.namedBuffers().filter(([, { dtype }]) => dtype.includes("float")));
-    }
+    const learned = new Set(model.parameters());
+    requireAny(action, [...learned]);
+    const sources = stateOfModule(model).filter(({ tensor }) =>
+      learned.has(tensor) || options.buffers && isFloat(tensor.dtype)
+    );
     this.#model = model;
     this.#decay = options.decay ?? null;
     this.#averages = noGrad(() =>
-      sources.map(([name, source]) => ({
-        name,
+      sources.map(({ names, tensor: source }) => ({
+        names,
         source,
         value: atLeastSingle(source.detach()).contiguous(),
       }))
     );
-    this.#count = full([], 0, { device: sources[0]![1].device });
+    this.#count = Tensor.full([], 0, { device: sources[0]!.tensor.device });
     realizeAll([this.#count, ...this.#averages.map(({ value }) => value)]);
   }
 
@@ -159,15 +158,18 @@ export class AveragedModel implements Disposable {
   /** The averages under the model's own names, with its other state: another model can load them. */
   averages(): Record<string, Tensor> {
     const state = this.#model.stateDict();
-    for (const { name, source, value } of this.#averages) {
-      state[name] = noGrad(() => value.cast(source.dtype).detach().realize());
+    for (const { names, source, value } of this.#averages) {
+      state[names[0]!] = noGrad(() => value.cast(source.dtype).detach().realize());
     }
     return state;
   }
 
   /** The averages under PyTorch's names (`module.0.weight`), and `n_averaged`, the number of updates. */
   stateDict(): Record<string, Tensor> {
-    const averages = this.#averages.map(({ name, value }) => [`module.${name}`, value.detach()]);
+    const averages = this.#averages.map(({ names, value }) => [
+      `module.${names[0]!}`,
+      value.detach(),
+    ]);
     return {
       n_averaged: noGrad(() => this.#count.cast("int64").realize()),
       ...Object.fromEntries(averages),
@@ -181,32 +183,12 @@ export class AveragedModel implements Disposable {
    * @throws {ShapeError} When a shape differs; nothing is changed then.
    */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
-    const action = "load the state of an AveragedModel";
-    requireState(action, state);
-    const targets = new Map(this.#averages.map(({ name, value }) => [`module.${name}`, value]));
-    targets.set("n_averaged", this.#count);
-    const missing = [...targets.keys()].filter((name) => !Object.hasOwn(state, name));
-    const unknown = Object.keys(state).filter((name) => !targets.has(name));
-    if (missing.length + unknown.length > 0) {
-      throw new RangeError(
-        `Cannot ${action}: missing are [${missing.join(", ")}], not known are [${
-          unknown.join(", ")
-        }]`,
-      );
-    }
-    for (const [name, { shape }] of targets) {
-      if (`${shape}` === `${state[name]!.shape}`) continue;
-      throw new ShapeError(
-        `Cannot ${action}: ${name} is [${shape}] and got [${state[name]!.shape}]`,
-      );
-    }
-    noGrad(() => {
-      for (const [name, target] of targets) {
-        target.assign(state[name]!.to(target.device).cast(target.dtype));
-      }
-    });
-    realizeAll([...targets.values()]);
-    for (const target of targets.values()) stateOf(target).dropFormer();
+    const entries = this.#averages.map(({ names, value }) => ({
+      names: names.map((name) => `module.${name}`),
+      tensor: value,
+    }));
+    entries.push({ names: ["n_averaged"], tensor: this.#count });
+    loadState("an AveragedModel", entries, state, "Pass what its stateDict() returned");
   }
 
   /** Gives the memory of the averages back; the model stays. */

@@ -39,6 +39,8 @@ export { AveragedModel, type AveragedModelOptions } from "./averaged_model.ts";
 export { Adagrad, type AdagradOptions } from "./algorithms/adagrad.ts";
 export { NAdam, type NAdamOptions } from "./algorithms/nadam.ts";
 export { RAdam, type RAdamOptions } from "./algorithms/radam.ts";
+export { Adafactor, type AdafactorOptions } from "./algorithms/adafactor.ts";
+export { Muon, type MuonOptions } from "./algorithms/muon.ts";
 export { Lion, type LionOptions } from "./algorithms/lion.ts";
 export { type Closure, LBFGS, type LBFGSOptions, type LBFGSState } from "./algorithms/lbfgs.ts";
 export { RMSProp, type RMSPropOptions } from "./algorithms/rmsprop.ts";

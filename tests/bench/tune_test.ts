@@ -49,7 +49,7 @@ for (const deviceType of ["cpu", "gpu"] as const) {
 }
 
 testOpenCL(
-  "a convolution and its input's gradient have tiles, its kernel's gradient has none to choose",
+  "tune: a convolution and its input's gradient have tiles, its kernel's gradient has none to choose",
   () =>
     withFreshBackend((backend) => {
       using _active = device(handle);
@@ -59,7 +59,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "a sum in any number of parts gives the same values",
+  "tune: a sum in any number of parts gives the same values",
   () =>
     withFreshBackend(async (backend) => {
       using _active = device(handle);
@@ -69,7 +69,7 @@ testOpenCL(
     }),
 );
 
-Deno.test("values that differ by more than the last digits are not the same", () => {
+Deno.test("tune: values that differ by more than the last digits are not the same", () => {
   const wanted = Float32Array.of(1, -2, 0);
   assert(isNear(Float32Array.of(1.0001, -2, 0), wanted));
   assert(!isNear(Float32Array.of(1.001, -2, 0), wanted));
@@ -77,7 +77,7 @@ Deno.test("values that differ by more than the last digits are not the same", ()
 });
 
 testOpenCL(
-  "the tuner writes what it finds, and the next start computes with it",
+  "tune: the tuner writes what it finds, and the next start computes with it",
   () =>
     withCacheFolder(async (folder) => {
       // Any tile is good enough, so that there is something to write.
@@ -111,7 +111,7 @@ testOpenCL(
     }),
 );
 
-Deno.test("the tuner takes sizes as they are documented, and says how to write others", () => {
+Deno.test("tune: the tuner takes sizes as they are documented, and says how to write others", () => {
   const names = (...args: string[]) => parseOptions(args)!.works.map(({ name }) => name);
   assertEquals(names("--matmul", "512x256x1024", "--matmul", "8x2x3x4"), [
     "matmul 512x256x1024",

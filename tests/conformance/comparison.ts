@@ -1,4 +1,4 @@
-/** Whether numbers are those that were expected, and how the difference is told. */
+/** Comparison of numbers with those that were expected, and the words for a difference. */
 import type { DType, Tensor } from "../../mod.ts";
 import { decode, type Value } from "./fixture.ts";
 
@@ -29,7 +29,7 @@ function differs(actual: number | bigint, expected: number | string, dtype: DTyp
   return !agrees(actual, wanted, dtype, slack);
 }
 
-/** What is wrong with a tensor, or null: its shape, its type, or the first number that differs. */
+/** The fault of a tensor, or null: its shape, its type, or the first number that differs. */
 export function difference(
   actual: Tensor,
   expected: Value,

@@ -5,17 +5,22 @@ import { binaries, unaries } from "../../tensor/ops/elementwise/elementwise.ts";
 import { families, readCases, titleOf } from "./fixture.ts";
 import { apart, operations } from "./operations.ts";
 
-/** What tensors do beside computing, and where that is held. */
+/** Methods of tensors that do not compute, and the tests that hold them. */
 const notOperations = new Map(
   Object.entries({
     "realize assign":
       "what a tensor is: tests/tensor/autograd/autograd_test.ts, tests/backend/graph",
-    "toHost toHostSync item itemSync toArray explain dispose toString toJSON":
+    "toHost toHostSync toFloat32 item itemSync toArray explain dispose toString toJSON":
       "reading and letting go",
     "toNumbers print isClose allClose equal": "tests/tensor/execution/printing_test.ts",
+    "nonzeroSync uniqueSync maskedSelectAsync":
+      "forms of nonzero, unique and maskedSelect: tests/tensor/ops/indexing/selection_test.ts",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
+    "fromBlocks decodeBlocks": "ggml's numbers, not PyTorch's: tests/tensor/blocks_test.ts",
     "rand randn randint randperm randLike randnLike normal bernoulli multinomial permutation":
-      "chance: tests/tensor/ops/random_test.ts",
+      "chance: tests/tensor/ops/creation/random_test.ts",
+    "exponential gamma beta dirichlet logNormal laplace cauchy gumbel poisson binomial studentT truncatedNormal":
+      "chance: tests/tensor/ops/creation/samplers_test.ts",
     "backward registerHook":
       "tests/tensor/autograd/autograd_test.ts, tests/tensor/autograd/hooks_test.ts",
     "indexLike": "a part of other operations: pooling, oneHot, tril",
@@ -71,7 +76,8 @@ Deno.test("every exception is one of a case that there is", () => {
 });
 
 /** Functions of `nn` that are no losses: held in tests of their own. */
-const noLoss = /^(parameter|buffer|scaledDotProductAttention|rotary\w*|applyRotary\w*)$/;
+const noLoss =
+  /^(parameter|buffer|scaledDotProductAttention|rotary\w*|applyRotary\w*|fold|unfold|gridSample|affineGrid|celu|.*glu|selu|relu6|hardtanh|.*shrink|softsign|threshold)$/;
 
 Deno.test("every loss is held against PyTorch, with its gradient", () => {
   const losses = functionsOf(nn).filter((name) => /^[a-z]/.test(name) && !noLoss.test(name));

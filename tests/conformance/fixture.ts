@@ -42,6 +42,8 @@ export const families = [
   "layers",
   "selection",
   "scans",
+  "statistics",
+  "numeric",
 ] as const;
 
 /** The cases of a family of operations. */
@@ -62,7 +64,7 @@ export function decode(value: number | string): number {
   return value === "-inf" ? -Infinity : Number(value);
 }
 
-/** What gradients are taken with: the same numbers as in the script. */
+/** Factors that gradients are taken with: the same numbers as in the script. */
 export function cotangent(n: number): number[] {
   return Array.from({ length: n }, (_, k) => ((7 * k) % 11 - 5) / 4);
 }

@@ -35,7 +35,7 @@ function report(problems: readonly string[], count: number): void {
   assert(problems.length === 0, `${problems.length} of ${count}:\n${problems.join("\n")}`);
 }
 
-/** What a case wants computed, and what is wrong with it then. */
+/** The request of a case, and its faults. */
 interface Check {
   readonly tensors: readonly Tensor[];
   readonly problem: () => string | null;

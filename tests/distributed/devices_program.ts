@@ -124,6 +124,26 @@ for (const compilesUpdate of [false, true]) {
   assertEquals(parallel.forward(Tensor.ones([3, 1, 5, 5])).shape, [3, 18]);
 }
 {
+  // What a module keeps of its inputs and outputs, and what its hooks see, can be read afterwards.
+  class Keeping extends nn.Module {
+    readonly inner = new nn.Linear(2, 1);
+    readonly seen: Tensor[] = [];
+    forward(x: Tensor): Tensor {
+      const y = this.inner.forward(x);
+      this.seen.push(x, y);
+      return y;
+    }
+  }
+  const model = new Keeping(), hooked = new nn.Linear(2, 1), shown: Tensor[] = [];
+  using _ = hooked.registerForwardHook((_layer, [x], y) => void shown.push(x, y));
+  for (const [each, seen] of [[model, model.seen], [hooked, shown]] as const) {
+    using parallel = new distributed.DataParallel<[Tensor], Tensor>(each, devices);
+    parallel.forward(Tensor.ones([4, 2])).sum().backward();
+    assertEquals(seen.map(({ shape }) => shape), [[2, 2], [2, 1], [2, 2], [2, 1]]);
+    for (const tensor of seen) assertEquals((await tensor.toNumbers()).length, tensor.size);
+  }
+}
+{
   const model = makeModel(), optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   using parallel = new distributed.DataParallel(model, devices, { bucketBytes: 300 });
   const step = () => {

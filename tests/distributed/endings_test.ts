@@ -1,4 +1,4 @@
-/** How ranks end, and what one that cannot begin says. */
+/** Ends of ranks, and the words of one that cannot begin. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
 import { assertGood, command, type Ended, hasMpirun, mpirun } from "./mpirun.ts";

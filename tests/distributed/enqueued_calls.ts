@@ -1,4 +1,4 @@
-/** How often a step calls the driver besides launches. */
+/** The number of calls of the driver by a step besides launches. */
 import { countingCalls } from "../ffi/counting_calls.ts";
 import { compile, type distributed, nn, optim, type Tensor } from "../../mod.ts";
 

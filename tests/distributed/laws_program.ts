@@ -84,7 +84,7 @@ const adam = (parameters: Tensor[]) => new optim.Adam(parameters, { lr: 0.02 });
 const lossOf = (model: nn.Module): Loss => (x, y) =>
   (model as nn.Sequential).forward(x).crossEntropy(y);
 
-/** What one process learns from all samples in so many steps. */
+/** The weights that one process learns from all samples in so many steps. */
 function taught<M extends nn.Module>(
   make: () => M,
   between: (model: M) => void = () => {},

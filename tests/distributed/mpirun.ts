@@ -1,27 +1,15 @@
 /** Programs under mpirun. */
 import { assertEquals } from "@std/assert";
 import { root } from "../module_graph.ts";
+import { findCommand } from "../suite/needs.ts";
 
-/** Whether there is an mpirun; tests that need one say that they are left out. */
-export const hasMpirun: boolean = await findMpirun();
+/** True where there is an mpirun; tests of several ranks are left out elsewhere. */
+export const hasMpirun: boolean = findCommand("mpirun") !== null;
 
-async function findMpirun(): Promise<boolean> {
-  try {
-    await new Deno.Command("mpirun", { args: ["--version"], stdout: "null" }).output();
-    return true;
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    console.log(
-      "There is no mpirun: tests of several ranks are left out (apt install openmpi-bin).",
-    );
-    return false;
-  }
-}
-
-/** How a program under mpirun ended. */
+/** The end of a program under mpirun. */
 export interface Ended {
   readonly code: number;
-  /** What all ranks and mpirun printed. */
+  /** The output of all ranks and of mpirun. */
   readonly text: string;
   readonly seconds: number;
 }

@@ -1,21 +1,9 @@
 /** A browser without a window, driven by the Chrome DevTools Protocol. */
-
-const candidates = ["chromium", "chromium-browser", "google-chrome"];
+import { browsers, findCommand } from "../suite/needs.ts";
 
 /** The browser of this machine, or null. */
 export function findBrowser(): string | null {
-  for (const folder of (Deno.env.get("PATH") ?? "").split(":")) {
-    for (const name of candidates) {
-      try {
-        if (Deno.statSync(`${folder}/${name}`).isFile) return `${folder}/${name}`;
-      } catch (error) {
-        const isElsewhere = error instanceof Deno.errors.NotFound ||
-          error instanceof Deno.errors.NotADirectory;
-        if (!isElsewhere) throw error;
-      }
-    }
-  }
-  return null;
+  return findCommand(...browsers);
 }
 
 interface Message {

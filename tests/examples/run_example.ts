@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { plain } from "../plain.ts";
 
-/** How an example ended, and what it wrote. */
+/** The end of an example, and its output. */
 export interface Run {
   readonly code: number;
   readonly out: string;

@@ -6,7 +6,7 @@ export interface Reply {
   readonly type: string;
 }
 
-/** What the program wrote, escape sequences of colour taken out, and how it ended. */
+/** The output of the program, escape sequences of colour taken out, and how it ended. */
 export interface Session {
   readonly screen: string;
   readonly code: number;

@@ -32,7 +32,7 @@ type Scenario = () => unknown | Promise<unknown>;
 const source = "kernel void f(global int* y) { y[0] = 1; }";
 const format = { order: "RGBA", type: "UNSIGNED_INT8" } as const;
 const pixel = new Uint8Array(4);
-const svm = hasOpenCL && device.versionNumbers[0] >= 2 && device.query("SVM_CAPABILITIES") !== 0n;
+const svm = hasOpenCL && SvmBuffer.isAvailable(device);
 
 /** A command whose event is given back. */
 function command(fn: (buffer: Buffer) => Disposable): Scenario {

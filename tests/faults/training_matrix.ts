@@ -68,7 +68,7 @@ async function collect(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve));
 }
 
-/** What a step must leave as it was; what pools keep for later is given back before. */
+/** The state that a step must leave as it was; what pools keep for later is given back before. */
 function counts(): Record<string, number> {
   memory.emptyCache(device);
   const { Event, MappedRegion, Buffer, SvmBuffer, CommandQueue, Context } = liveObjects();
@@ -85,7 +85,7 @@ function counts(): Record<string, number> {
   };
 }
 
-/** How often `fn` calls each function. */
+/** The number of calls of each function in `fn`. */
 async function countCalls(fn: () => Promise<unknown>): Promise<ReadonlyMap<string, number>> {
   using calls = countingCalls();
   await fn();
@@ -109,7 +109,10 @@ async function attempt(fault: Fault, run: () => Promise<unknown>): Promise<strin
     return "missed";
   }
   if (error === null) return "passed";
-  return error instanceof Error ? `${error.name}: ${error.message}` : `not an error: ${error}`;
+  // Where the driver commits memory at its first use, a call that fails there means a lack of memory.
+  let reason: unknown = error;
+  while (reason instanceof Error && reason.cause !== undefined) reason = reason.cause;
+  return reason instanceof Error ? `${reason.name}: ${reason.message}` : `not an error: ${reason}`;
 }
 
 function say(line: Record<string, unknown>): void {
@@ -135,7 +138,7 @@ function trainCold(): Promise<number[]> {
 }
 
 /**
- * What is there that was not before. Events may be fewer, or one more: the backend holds those of
+ * The objects that were not there before. Events may be fewer, or one more: the backend holds those of
  * its last marks and copies. A leak adds up from fault to fault.
  */
 function leftovers(): string[] {

@@ -44,6 +44,18 @@ function never<T>(): T {
   return undefined as T;
 }
 
+/**
+ * Bytes that begin where the device wants buffers to begin, in an array of their own: Intel's driver
+ * refuses parts of a buffer that lives elsewhere, NVIDIA's and PoCL do not.
+ */
+export function alignedBytes(nbytes: number): Uint8Array<ArrayBuffer> {
+  const alignment = device.query("MEM_BASE_ADDR_ALIGN") / 8;
+  const all = new Uint8Array(nbytes + alignment);
+  const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(all));
+  const misplaced = Number(BigInt(address) % BigInt(alignment));
+  return all.subarray(alignment - misplaced, alignment - misplaced + nbytes);
+}
+
 /** Runs `fn` and returns how many objects it left behind, by kind; empty if none. */
 export async function leftBehind(fn: () => unknown): Promise<Record<string, number>> {
   const before: Record<string, number> = liveObjects();

@@ -1,8 +1,10 @@
 /**
- * `deno task fuzz --seconds N --seed S`: random graphs of tensors, with gradients, computed by the plain
+ * `deno task fuzz --seconds N --seed S --texts GRAPHS`: random graphs of tensors, with gradients, computed by the plain
  * evaluator and, on every backend that there is, fused in one schedule, read one by one, operation by
  * operation, and compiled. A graph whose numbers differ is made small and printed. The same seed tries
- * the same graphs.
+ * the same graphs. Then the kernels of further graphs are built for devices that are not there: `texts.ts`;
+ * and loops that train, of random steps, must not take more and more memory. With `--files N` it tries damaged
+ * files instead: `files.ts`.
  */
 import fc from "fast-check";
 import type { Backend } from "../../backend/execution/backend.ts";
@@ -17,6 +19,8 @@ import {
 } from "../../mod.ts";
 import { reference } from "../backend/cpu/strategies.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { fuzzFiles } from "./files.ts";
+import { program } from "../tensor/execution/step_programs.ts";
 import {
   apart,
   build,
@@ -29,6 +33,7 @@ import {
   oneByOne,
   together,
 } from "../tensor/graphs/graph.ts";
+import { buildRandomTexts, inWords } from "./texts.ts";
 
 /** A way to compute a graph. */
 type Way = (backend: Backend, graph: Graph) => Numbers[];
@@ -48,7 +53,7 @@ const ways: Readonly<Record<string, Way>> = {
   },
 };
 
-/** Where and how a graph is computed. */
+/** The device and the way in which a graph is computed. */
 export type Place = readonly [backend: BackendName, way: string];
 
 /** Every way on the built-in backend; on OpenCL, where a kernel takes long to build, the usual one. */
@@ -57,7 +62,7 @@ export const places: readonly Place[] = [
   ...(hasOpenCL ? [["cl", "fused"] as const, ["cl", "compiled"] as const] : []),
 ];
 
-/** What is wrong with a graph at a place, or null. */
+/** The fault of a graph at a place, or null. */
 export function faultOf(graph: Graph, [name, way]: Place): string | null {
   const wanted = withDevice("cpu", () => apart(reference, build(graph)));
   const backend = backendOf(manager.default(name));
@@ -76,7 +81,7 @@ export function describe({ shapes, dtype, steps, derivatives }: Graph): string {
 
 /** The result of trying graphs for a while. */
 export interface Outcome {
-  /** How many graphs were tried. */
+  /** The number of graphs that were tried. */
   readonly tried: number;
   /** The smallest graph that fails, with what is wrong; null where none does. */
   readonly failure: { readonly graph: Graph; readonly fault: string } | null;
@@ -131,21 +136,56 @@ function numberOf(name: string, fallback: number): number {
   Deno.exit(2);
 }
 
-function main(): void {
+/** Flags, with their defaults. */
+const defaults = { seconds: 60, seed: Date.now() % 2 ** 31, texts: 2000, files: 0 };
+
+/** So many seconds of fuzzing are one loop that trains, whose memory must not grow. */
+const SECONDS_A_LOOP: Readonly<Record<BackendName, number>> = { cpu: 2, cl: 20 };
+
+function trainInLoops(seed: number, seconds: number): void {
+  for (const backend of hasOpenCL ? ["cpu", "cl"] as const : ["cpu"] as const) {
+    const count = Math.ceil(seconds / SECONDS_A_LOOP[backend]);
+    const args = ["--device", backend, "--seed", `${seed}`, "--count", `${count}`];
+    const { code } = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", program, ...args],
+      env: { NETCL_DETERMINISTIC: "1" },
+      stdout: "inherit",
+      stderr: "inherit",
+    }).outputSync();
+    if (code !== 0) Deno.exit(code);
+  }
+}
+
+async function main(): Promise<void> {
+  const names = Object.keys(defaults).map((name) => `--${name}`);
   const unknown = Deno.args.find((arg, k) =>
-    arg !== "--seconds" && arg !== "--seed" && !Deno.args[k - 1]?.startsWith("--")
+    !names.includes(arg) && !names.includes(Deno.args[k - 1] ?? "")
   );
   if (unknown !== undefined) {
-    console.error(`Cannot fuzz with "${unknown}": pass --seconds N and --seed S`);
+    console.error(
+      `Cannot fuzz with "${unknown}": pass --seconds N, --seed S, --texts GRAPHS, --files N`,
+    );
     Deno.exit(2);
   }
-  const seed = numberOf("seed", Date.now() % 2 ** 31), seconds = numberOf("seconds", 60);
+  const [seconds, seed, texts, files] = (["seconds", "seed", "texts", "files"] as const).map((
+    name,
+  ) => numberOf(name, defaults[name])) as [number, number, number, number];
+  if (files > 0) Deno.exit(await fuzzFiles(files, seed) ? 0 : 1);
   const where = places.map(([backend, way]) => `${way} on ${backend}`).join(", ");
   console.log(`Trying graphs for ${seconds} s, from seed ${seed}: ${where}`);
   const { tried, failure } = fuzz(seconds, seed);
-  if (failure === null) return console.log(`${tried} graphs mean the same in every way`);
-  console.log(`${failure.fault}\n\n${describe(failure.graph)}\n\n${JSON.stringify(failure.graph)}`);
+  if (failure !== null) fail(failure.fault, failure.graph);
+  console.log(`${tried} graphs mean the same in every way`);
+  trainInLoops(seed, seconds);
+  if (!hasOpenCL || texts === 0) return;
+  const { built, refused } = buildRandomTexts(texts, seed);
+  if (refused !== null) fail(inWords(refused), refused.from.graph);
+  console.log(`${built} kernels of ${texts} graphs for GPUs and CPUs of every kind build`);
+}
+
+function fail(fault: string, graph: Graph): never {
+  console.log(`${fault}\n\n${describe(graph)}\n\n${JSON.stringify(graph)}`);
   Deno.exit(1);
 }
 
-if (import.meta.main) main();
+if (import.meta.main) await main();

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { compile, profiler, realizeAll, type Tensor, withDevice } from "../../mod.ts";
 import { waitForCompiledKernels } from "../../backend/internal.ts";
-import { compilesSlowly, testOpenCL } from "../opencl.ts";
+import { isPoCL, testOpenCL } from "../opencl.ts";
 import type { Graph } from "../tensor/graphs/graph.ts";
 import { describe as describeGraph, fuzz, places } from "./fuzz.ts";
 import { describe, difference, follow, leavesOf, type Program, readFixtures } from "./programs.ts";
@@ -59,7 +59,7 @@ testOpenCL("random programs give it in one schedule (cl)", () => {
 
 Deno.test({
   name: "random programs give it before anything is compiled (cl)",
-  ignore: !compilesSlowly,
+  ignore: !isPoCL,
   fn() {
     waitForCompiledKernels(false);
     const trace = profiler.trace();

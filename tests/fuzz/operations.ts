@@ -11,14 +11,6 @@ function method(name: string): Operation {
   return ([a, b]) => (a as unknown as Methods)[name]!(...(b ? [b] : []));
 }
 
-const plain = [
-  ..."neg abs sign exp expm1 log1p sqrt sin cos tanh sigmoid relu erf atan floor ceil".split(" "),
-  ..."round trunc square reciprocal rsqrt log isNaN isInf isFinite logicalNot frac".split(" "),
-  ..."silu gelu softplus elu leakyRelu".split(" "),
-  ..."add sub mul div maximum minimum atan2 remainder eq ne lt le gt ge".split(" "),
-  ..."logicalAnd logicalOr logicalXor floorDivide matmul".split(" "),
-];
-
 // deno-lint-ignore no-explicit-any -- parameters are those of the operation
 const special: Record<string, (a: Tensor, p: readonly any[], b: Tensor) => Tensor> = {
   clamp: (a, [low, high]) => a.clamp(low, high),
@@ -79,13 +71,8 @@ function indicesOf(a: Tensor, axis: number, factor: number): Tensor {
   return a.indexLike(a.shape).mul(factor).remainder(a.shape.at(axis)!);
 }
 
-/** The operations by name. */
-export const operations: Readonly<Record<string, Operation>> = {
-  ...Object.fromEntries(plain.map((name) => [name, method(name)])),
-  ...Object.fromEntries(
-    Object.entries(special).map(([name, fn]): [string, Operation] => [
-      name,
-      ([a, b], parameters) => fn(a!, parameters, b!),
-    ]),
-  ),
-};
+/** The operation of a name: a method of tensors, where nothing else is known of it. */
+export function operationOf(name: string): Operation {
+  const fn = special[name];
+  return fn === undefined ? method(name) : ([a, b], parameters) => fn(a!, parameters, b!);
+}

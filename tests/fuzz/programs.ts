@@ -1,6 +1,6 @@
 /** The programs of `programs.bin.gz`: read, run, compared with what PyTorch gave. */
 import { type DType, Tensor } from "../../mod.ts";
-import { operations } from "./operations.ts";
+import { operationOf } from "./operations.ts";
 
 /** A small program on tensors with its values in PyTorch; see `make_fixtures.py`. */
 export interface Program {
@@ -36,7 +36,7 @@ export async function readFixtures(
   return { programs: JSON.parse(text), numbers: new Float64Array(bytes, 4 + length) };
 }
 
-/** What a program starts from. */
+/** The inputs of a program. */
 export function leavesOf({ leaves, gradients }: Program, numbers: Float64Array): Tensor[] {
   return leaves.map(([shape, dtype, offset], k) => {
     const values = numbers.slice(offset, offset + sizeOf(shape));
@@ -53,7 +53,7 @@ export function leavesOf({ leaves, gradients }: Program, numbers: Float64Array):
 export function follow(program: Program, leaves: readonly Tensor[]): Tensor[] {
   const values = [...leaves];
   for (const [op, inputs, parameters] of program.steps) {
-    values.push(operations[op]!(inputs.map((k) => values[k]!), parameters));
+    values.push(operationOf(op)(inputs.map((k) => values[k]!), parameters));
   }
   const made = values.slice(leaves.length);
   if (program.gradients.length === 0) return made;

@@ -11,7 +11,7 @@ export function randomNumbers(seed: number): () => number {
   return () => ((seed = (seed * 1664525 + 1013904223) >>> 0) / 2 ** 32);
 }
 
-/** How long the sequences are, step by step. */
+/** Lengths of the sequences, step by step. */
 export const sequenceLengths: Record<string, (step: number, random: () => number) => number> = {
   "fixed length 256": () => 256,
   "lengths 64 to 256, varying": (_step, random) => 64 + Math.floor(random() * 193),

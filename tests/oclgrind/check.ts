@@ -16,7 +16,7 @@ const kernels = beside("kernels.ts");
 const chosen = filesOrExit("deno run -A tests/oclgrind/check.ts [program.ts ...]");
 const programs = chosen.length > 0 ? chosen : [beside("tensors.ts")];
 
-/** What must be reported of which kernel. */
+/** The reports that are due, by kernel. */
 const faults: { readonly [kernel: string]: RegExp | null } = {
   good: null,
   out_of_bounds: /Invalid write of size 4 at global memory/,
@@ -25,7 +25,7 @@ const faults: { readonly [kernel: string]: RegExp | null } = {
   uninitialised: /Uninitialized value/,
 };
 
-/** What is wrong with the detection itself; empty if nothing is. */
+/** Faults of the detection itself; empty if there are none. */
 async function checkDetection(): Promise<string[]> {
   const problems: string[] = [];
   for (const [kernel, expected] of Object.entries(faults)) {

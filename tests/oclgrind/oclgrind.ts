@@ -5,18 +5,18 @@
  * the same, so what it finds is in its log.
  */
 
-/** Where Debian's package puts the driver. The `oclgrind` wrapper has no effect on Deno. */
+/** The place where Debian's package puts the driver. The `oclgrind` wrapper has no effect on Deno. */
 export const driver = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
-/** How a program went. */
+/** The outcome of a program. */
 export interface Run {
   readonly success: boolean;
   readonly output: string;
-  /** What oclgrind reported, one text each. */
+  /** The reports of oclgrind, one text each. */
   readonly reports: readonly string[];
 }
 
-/** Whether this machine has oclgrind. */
+/** True if this machine has oclgrind. */
 export function hasOclgrind(): boolean {
   try {
     return Deno.statSync(driver).isFile;

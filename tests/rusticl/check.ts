@@ -82,7 +82,7 @@ async function findFaults(env: Record<string, string>): Promise<Set<FaultName>> 
   return found;
 }
 
-/** What a path asks for: a program of acceptance has a number, everything else is tests. */
+/** The tests that a path names: a program of acceptance has a number, everything else is tests. */
 function numberOf(path: string): string | null {
   return /(?:^|\/)(\d\d)_\w+\.ts$/.exec(path)?.[1] ?? null;
 }

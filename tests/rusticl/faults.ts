@@ -1,5 +1,5 @@
 /**
- * What Mesa's rusticl on llvmpipe does wrong or lacks, each by a program of plain OpenCL calls: run with
+ * Faults and gaps of Mesa's rusticl on llvmpipe, each by a program of plain OpenCL calls: run with
  * the name of one, it prints whether it shows. A program that ends by a signal shows its fault, too.
  */
 import {
@@ -15,7 +15,7 @@ import {
 /** CL_FP_DENORM. */
 const DENORM = 1n;
 
-/** What one work-item leaves in an array of zeros. */
+/** The result of one work-item in an array of zeros. */
 function oneItem(device: Device, source: string, length: number): Int32Array {
   using context = new Context(device);
   using queue = new CommandQueue(context);

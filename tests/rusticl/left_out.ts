@@ -1,5 +1,5 @@
 /**
- * What is left out on Mesa's rusticl with llvmpipe: every test and program, with the fault of the driver
+ * Tests left out on Mesa's rusticl with llvmpipe: every test and program, with the fault of the driver
  * that is its reason. `faults.ts` shows each fault without netcl's kernels.
  */
 import type { FaultName } from "./faults.ts";
@@ -8,27 +8,31 @@ import type { FaultName } from "./faults.ts";
 export const tests: readonly (readonly [file: string, test: string, reason: FaultName])[] = [
   [
     "ffi/memory/buffer_test.ts",
-    "a buffer that is too large, and a part that is misaligned, have codes of their own",
+    "Buffer: one that is too large, and a part that is misaligned, have codes of their own",
     "alignment",
   ],
   [
     "ffi/queue/command_queue_test.ts",
-    "an out-of-order queue obeys wait lists, markers and barriers",
+    "CommandQueue: an out-of-order queue obeys wait lists, markers and barriers",
     "order",
   ],
-  ["ffi/queue/command_queue_test.ts", "finish lets timers run", "loops"],
+  ["ffi/queue/command_queue_test.ts", "CommandQueue: finish lets timers run", "loops"],
   [
     "ffi/queue/command_queue_test.ts",
-    "finish waits for what was enqueued before it, also while another finish runs",
+    "CommandQueue: finish waits for what was enqueued before it, also while another finish runs",
     "loops",
   ],
   [
     "ffi/events/event_test.ts",
-    "an event of a queue without profiling has none, and says what to do",
+    "Event of a queue without profiling has none, and says what to do",
     "profiling",
   ],
-  ["ffi/kernels/program_test.ts", "programs are compiled with headers and linked", "linking"],
-  ["ffi/kernels/program_test.ts", "a binary builds to the same program", "binary"],
+  [
+    "ffi/kernels/program_test.ts",
+    "Program: programs are compiled with headers and linked",
+    "linking",
+  ],
+  ["ffi/kernels/program_test.ts", "Program: a binary builds to the same program", "binary"],
   [
     "memory/fences/fences_test.ts",
     "BufferPool: two real queues that must share one block do not spoil each other's data",

@@ -1,4 +1,4 @@
-/** A program on the built-in backend that signals are sent to: `builtin_program.ts CASE`. */
+/** A program of tensors that signals are sent to: `builtin_program.ts CASE [DEVICE]`. */
 import { InterruptedError, interruptSignal, Tensor, withDevice } from "../../mod.ts";
 import { SAVING_MS } from "./matrix.ts";
 import { nap, stayInJavaScript } from "./waits.ts";
@@ -9,6 +9,20 @@ async function saveSlowly(): Promise<never> {
   await nap(SAVING_MS);
   console.log("saved");
   Deno.exit(130);
+}
+
+/** A server whose requests never end: its runtime catches what its handlers throw. */
+async function serve(onError?: (error: unknown) => Response): Promise<void> {
+  const { addr } = Deno.serve(
+    { port: 0, onListen() {}, ...(onError && { onError }) },
+    async () => Response.json(await Tensor.rand([8, 8]).matmul(Tensor.rand([8, 8])).toArray()),
+  );
+  const ask = async () => {
+    await (await fetch(`http://localhost:${(addr as Deno.NetAddr).port}`)).text();
+  };
+  await ask();
+  console.log("ready");
+  for (;;) await Promise.all([ask(), ask()]);
 }
 
 const cases: Record<string, () => unknown> = {
@@ -37,6 +51,19 @@ const cases: Record<string, () => unknown> = {
     }
   },
 
+  serving: () => serve(),
+  "serving-with-handler": () => serve((error) => Response.json(String(error), { status: 500 })),
+
+  async "asking-for-the-name"() {
+    console.log("ready");
+    try {
+      for (;;) await Tensor.ones([3]).add(1).toHost();
+    } catch (error) {
+      if ((error as Error).name !== "InterruptedError") throw error;
+      await saveSlowly();
+    }
+  },
+
   async listening() {
     interruptSignal.addEventListener("abort", saveSlowly);
     console.log("ready");
@@ -44,7 +71,8 @@ const cases: Record<string, () => unknown> = {
   },
 };
 
-await withDevice("cpu", async () => {
+const [name, backend = "cpu"] = Deno.args;
+await withDevice(backend, async () => {
   await Tensor.ones([3]).add(1).toHost();
-  await cases[Deno.args[0]!]!();
+  await cases[name!]!();
 });

@@ -11,7 +11,7 @@ export interface Delivery {
   readonly after?: string;
 }
 
-/** What became of a program. */
+/** The end of a program. */
 export interface Ending {
   /** The exit status; null when a signal ended it. */
   readonly code: number | null;
@@ -35,7 +35,7 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-/** What a program says when signals may come. */
+/** The line of a program when signals may come. */
 const READY = "ready";
 
 /** Runs a module as a program of its own until it ends. */
@@ -77,7 +77,7 @@ function start(args: string[], { env = {}, ignored = [] }: RunOptions): Deno.Chi
     .spawn();
 }
 
-/** What a program says, while it says it. */
+/** The output of a program, as it comes. */
 class Output {
   /** All of it, once the stream is closed: no process holds its other end any more. */
   readonly text: Promise<string>;

@@ -180,6 +180,19 @@ const cases: Record<string, () => unknown> = {
     }
   },
 
+  /** Two interrupted calls, and a loop that catches everything, asks nothing and never awaits. */
+  "swallowing-loop-sync"() {
+    ready();
+    for (;;) {
+      try {
+        busy(50);
+        queue.finishSync();
+      } catch {
+        console.log("swallowed");
+      }
+    }
+  },
+
   async long() {
     busy(LONG);
     ready();

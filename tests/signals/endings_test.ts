@@ -15,9 +15,9 @@ interface Case {
   readonly options?: RunOptions;
   readonly graceMs?: number;
   readonly ending: string;
-  /** What it says on stdout after "ready". */
+  /** Its output on stdout after "ready". */
   readonly said?: string;
-  /** What it says on stderr; nothing by default. */
+  /** Its output on stderr; none by default. */
   readonly complains?: RegExp;
   /** Milliseconds from the last signal (or from ready) to the end. */
   readonly atLeast?: number;
@@ -158,6 +158,15 @@ const cases: readonly Case[] = [
     graceMs: 10_000,
     ending: "exit 0",
     said: "saved",
+  },
+  {
+    program: "swallowing-loop-sync",
+    title:
+      "a synchronous loop that catches everything and asks nothing ends after the grace window",
+    options: sigint(300),
+    ending: "SIGINT",
+    said: "swallowed",
+    atLeast: GRACE - 50,
   },
   {
     program: "shutdown",

@@ -1,5 +1,5 @@
 /**
- * What every signal does in every state: the table in the guide, and what the test holds true.
+ * The effect of every signal in every state: the table in the guide, and what the test holds true.
  */
 import { type Delivery, describe, type Ending, run } from "./driver.ts";
 
@@ -22,13 +22,13 @@ export interface Column {
   readonly ignored?: readonly Deno.Signal[];
 }
 
-/** How a cell has to end. */
+/** The due end of a cell. */
 export interface Expected {
   /** As `describe` says it. */
   readonly ending: string;
   /** Milliseconds after the last signal: at least, at most. */
   readonly within: readonly [number, number];
-  /** What the program printed after "ready". */
+  /** The output of the program after "ready". */
   readonly said: "" | "saved" | "done";
 }
 
@@ -37,7 +37,7 @@ const GRACE = 700; // for work that lasts
 const AMPLE = 10_000; // for work that passes: the window must not be what ends it
 const AT_ONCE = [0, 4000] as const; // wide: the machine may be busy, and the ending tells the cause
 const AFTER_GRACE = [GRACE - 50, GRACE + 6000] as const;
-/** How long code saves after it was told. */
+/** The time that code saves after it was told. */
 export const SAVING_MS = 2 * GRACE;
 const AFTER_SAVING = [SAVING_MS - 50, SAVING_MS + 15_000] as const;
 const AFTER_KERNEL = [100, 15_000] as const;
@@ -153,7 +153,7 @@ export const contract: Record<string, Record<"once" | "term", Expected>> = {
   },
 };
 
-/** How a cell has to end. */
+/** The due end of a cell. */
 export function expectedOf(state: State, column: ColumnName): Expected {
   if (column === "twice") return interrupted;
   return column === "hup" ? survives : contract[state.name]![column];
@@ -174,7 +174,7 @@ export function runCell(state: State, name: ColumnName): Promise<Ending> {
   });
 }
 
-/** What is wrong with an ending; empty when it is as it should be. */
+/** Faults of an ending; empty when it is as it should be. */
 export function faults(
   ending: Ending,
   { ending: how, within: [least, most], said }: Expected,

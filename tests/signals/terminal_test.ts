@@ -22,7 +22,7 @@ async function works(command: string, ...args: string[]): Promise<boolean> {
 
 interface Typed {
   readonly code: number;
-  /** What stood on the terminal. */
+  /** The text on the terminal. */
   readonly screen: string;
   /** Milliseconds from the last key to the end. */
   readonly ms: number;

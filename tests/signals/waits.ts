@@ -1,4 +1,4 @@
-/** How the programs that signals are sent to pass their time, without wearing the cores. */
+/** Ways for programs that signals are sent to to pass their time, without wearing the cores. */
 
 /** Waits, while the event loop goes on. */
 export function nap(ms: number): Promise<void> {

@@ -1,4 +1,4 @@
-/** What the whole suite consists of: processes, each with some files of tests, several at once. */
+/** The jobs of the whole suite: processes, each with some files of tests, several at once. */
 
 /** A command of `deno` that is part of the suite. */
 export interface Job {
@@ -13,7 +13,7 @@ export interface Job {
 }
 
 /**
- * Where a job runs: among the others, as many at once as there are cores; or one after the other beside
+ * The place of a job: among the others, as many at once as there are cores; or one after the other beside
  * them, because they mostly wait.
  */
 export type Place = "among others" | "waiting lane";
@@ -46,7 +46,7 @@ const shared = [...longest.filter((part) => part.endsWith("/")), "docs/", "ffi/"
   .toSorted((a, b) => b.length - a.length);
 
 /**
- * What has a process of its own beside those: it asks what all tensors or blocks of the process come
+ * Tests that have a process of their own beside those: they ask what all tensors or blocks of the process come
  * to, has hooks around every test, or takes longer behind others.
  */
 const apart = [
@@ -73,7 +73,7 @@ const waiting = [
 ];
 
 /**
- * What is about layers above the kernels, or about their life. PoCL compiles for it without optimizing,
+ * Tests of layers above the kernels, or of their life. PoCL compiles for it without optimizing,
  * in two thirds of the time or half of it. That the optimized kernels are right is what these hold: every
  * operation and type in `conformance/values` and `conformance/primitives`, random graphs in `fuzz/` and
  * `tensor/graphs`, and the tests of `tensor/ops/` and of code generators and templates in `backend/`.
@@ -177,6 +177,13 @@ export function suite(): Job[] {
     ...processesOf(files.filter((path) => !isQuick(path)), {}),
   ].toSorted((a, b) => rank(a) - rank(b));
   return [{ name: "types", args: typeArgs(), files: [], place: "among others", env: {} }, ...tests];
+}
+
+/** Jobs for these files of the suite, each in a process of its own. */
+export function alone(files: readonly string[]): Job[] {
+  return suite().flatMap((job) =>
+    job.files.filter((file) => files.includes(file)).map((file) => testJob(file, [file], job.env))
+  );
 }
 
 /** A folder stands for its modules only: the pages, whose examples have types too, are named. */

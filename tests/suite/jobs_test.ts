@@ -1,7 +1,7 @@
 /** Tests that are named elsewhere are there: a test that moves must not lose what is said of it. */
 import { assert, assertEquals } from "@std/assert";
 import { tests as leftOut } from "../rusticl/left_out.ts";
-import { type Job, named, suite } from "./jobs.ts";
+import { alone, type Job, named, suite } from "./jobs.ts";
 
 const files = suite().flatMap((job) => job.files);
 
@@ -27,4 +27,12 @@ Deno.test("each file of tests is in one process, which none with other variables
   const isOne = ({ files, args }: Job): boolean =>
     files.length <= 1 || args[3] === "tests/suite/together.ts";
   assertEquals(suite().filter((job) => !isOne(job)), []);
+});
+
+Deno.test("alone runs a file as the suite does, in a process of its own", () => {
+  const file = "tests/backend/shutdown_test.ts";
+  const [one, ...others] = alone([file, "tests/no_test.ts"]);
+  assertEquals(others, []);
+  assertEquals([one!.files, one!.args.at(-1)], [[file], file]);
+  assertEquals(one!.env, suite().find(({ files }) => files.includes(file))!.env);
 });

@@ -1,19 +1,19 @@
-/** How a file of tests went. */
+/** The outcome of a file of tests. */
 export interface Report {
   readonly name: string;
   readonly counts: Counts;
-  /** What its tests took together. */
+  /** The time of its tests together. */
   readonly seconds: number;
 }
 
-/** How many tests a run had. */
+/** The number of tests of a run. */
 export interface Counts {
   readonly all: number;
   readonly ignored: number;
   readonly failed: number;
 }
 
-/** What stands in front of the names of a file's tests where several files share a process. */
+/** The text in front of the names of a file's tests where several files share a process. */
 export function prefixOf(file: string): string {
   return `${file}: `;
 }

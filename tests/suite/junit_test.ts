@@ -1,4 +1,4 @@
-/** What a process that ran several files of tests says of each of them. */
+/** The report of a process that ran several files of tests, file by file. */
 import { assertEquals } from "@std/assert";
 import { addUp, reportsOf } from "./junit.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { linker } from "./opencl.ts";
 
-/** What the linker that stands first on PATH asks of the one behind it. */
+/** Arguments that the linker first on PATH passes to the one behind it. */
 async function askedOf(args: readonly string[]): Promise<string> {
   const folder = await Deno.makeTempDir();
   try {

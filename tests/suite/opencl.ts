@@ -1,13 +1,11 @@
-/** Whether this machine has OpenCL, and how it gets it. */
+/** Asks whether this machine has OpenCL, and installs what it lacks. */
 
 /** A folder with the `ld` by which PoCL links kernels in a sixth of the time: says how. */
 export const linker: string = `${import.meta.dirname}/linker`;
 
-const packages = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
-
 interface Outcome {
   readonly success: boolean;
-  /** What the command printed, or that there is none of that name. */
+  /** The output of the command, or that there is none of that name. */
   readonly output: string;
 }
 
@@ -30,20 +28,23 @@ export async function hasOpenCL(): Promise<boolean> {
   return (await run(Deno.execPath(), "eval", "--quiet", probe)).success;
 }
 
-/** Says what it does; true where there is an OpenCL platform afterwards. */
-export async function installPoCL(): Promise<boolean> {
+/**
+ * Installs packages where there is an apt-get; says what it does.
+ *
+ * @returns Whether they are there now.
+ */
+export async function installPackages(packages: readonly string[]): Promise<boolean> {
   const isDebianLike = (await run("apt-get", "--version")).success;
   if (!isDebianLike) {
-    console.log("This machine has no OpenCL platform, and no apt-get to install PoCL with.");
+    console.log(`There is no apt-get to install ${packages.join(", ")} with.`);
     return false;
   }
-  console.log(`This machine has no OpenCL platform: installing PoCL (${packages.join(", ")}).`);
+  console.log(`Installing ${packages.join(", ")}.`);
   const [command, ...prefix] = Deno.uid() === 0 ? ["apt-get"] : ["sudo", "-n", "apt-get"];
   // An update fails for any one source that is out of reach; the packages may be there all the same.
   await run(command!, ...prefix, "update");
   const options = ["install", "-y", "--no-install-recommends", ...packages];
   const { success, output } = await run(command!, ...prefix, ...options);
-  if (success && await hasOpenCL()) return true;
-  console.log(success ? "PoCL is installed, and has no device here." : output);
-  return false;
+  if (!success) console.log(output.trimEnd());
+  return success;
 }

@@ -2,7 +2,7 @@
 import type { Job, Place } from "./jobs.ts";
 import { type Report, reportsOf } from "./junit.ts";
 
-/** How a job ended. */
+/** The end of a job. */
 export interface Result {
   readonly job: Job;
   readonly success: boolean;

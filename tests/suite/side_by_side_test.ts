@@ -1,4 +1,4 @@
-/** Where jobs of the suite run. */
+/** Places of the suite's jobs. */
 import { assertEquals } from "@std/assert";
 import type { Job, Place } from "./jobs.ts";
 import { runJobs } from "./side_by_side.ts";

@@ -1,4 +1,4 @@
-/** What an operation returns is the caller's to dispose of, also where it had nothing to do. */
+/** Results of operations are the caller's to dispose of, also where it had nothing to do. */
 import { assertEquals } from "@std/assert";
 import { einsum, memory, nn, Tensor, withDevice } from "../../mod.ts";
 import { isEager } from "../../backend/internal.ts";
@@ -43,7 +43,7 @@ const ofMatrix: Record<string, (x: Tensor) => Tensor> = {
 for (const [name, fn] of Object.entries(ofMatrix)) {
   testOnBackends(`${name} returns a tensor of its own`, (backend) => {
     withDevice(backend, (dev) => {
-      using x = Tensor.arange(N * N).reshape([N, N]).realize();
+      using x = Tensor.arange(N * N, { dtype: "float32" }).reshape([N, N]).realize();
       x.requiresGrad = true;
       const before = memory.stats(dev).numAllocs;
       {

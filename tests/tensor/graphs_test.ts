@@ -42,7 +42,7 @@ function check(
   const limits = seconds > 0
     ? { numRuns: 1e9, interruptAfterTimeLimit: seconds * 1000, endOnFailure: false }
     : { numRuns: runs, seed: 20 };
-  fc.assert(fc.property(graphs(size, isLarge), property), limits);
+  fc.assert(fc.property(graphs(size, { sizes: isLarge ? "large" : "small" }), property), limits);
 }
 
 /** The plain evaluator, one operation at a time: nothing between the graph and its meaning. */

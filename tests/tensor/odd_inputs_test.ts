@@ -1,4 +1,4 @@
-/** What users pass by mistake is told with the operation, the value and the remedy; the rest works. */
+/** Mistakes of users, which are told with the operation, the value and the remedy; the rest works. */
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
   DataLoader,
@@ -337,5 +337,39 @@ testOnCPU("what layers, optimizers and loaders cannot be made of is named", (bac
     assertEquals(new optim.SGD([w], options).groups[0]!.options.momentum, 0);
     const decay = any({ weightDecay: undefined });
     assertEquals(new optim.AdamW([w], decay).groups[0]!.options.weightDecay, 0.01);
+  });
+});
+
+/** Results of each operation along an axis for the scalar 2, and the gradient of its values. */
+const alongAxis: Record<string, readonly [value: number, gradient: number | null]> = {
+  ...{ sum: [2, 1], mean: [2, 1], prod: [2, 1], max: [2, 1], min: [2, 1], norm: [2, 1] },
+  ...{ argmax: [0, null], argmin: [0, null], any: [1, null], all: [1, null], argsort: [0, null] },
+  ...{ variance: [NaN, NaN], std: [NaN, NaN], logSumExp: [2, 1], softmax: [1, 0] },
+  ...{ logSoftmax: [0, 0], maxWithIndices: [2, 1], minWithIndices: [2, 1], cumsum: [2, 1] },
+  ...{ cumprod: [2, 1], cummax: [2, 1], cummin: [2, 1], flip: [2, 1], sort: [2, 1], topk: [2, 1] },
+};
+
+testOnBackends("a scalar takes the axes 0 and -1 along which others are reduced", (backend) => {
+  withDevice(backend, () => {
+    for (const [op, [value, gradient]] of Object.entries(alongAxis)) {
+      const run = (x: Untyped, axis: unknown): Untyped =>
+        op === "topk" ? x.topk(1, axis) : x[op](axis);
+      for (const axis of [0, -1]) {
+        const x = Tensor.full([], 2, { requiresGrad: gradient !== null });
+        const out = run(x, axis), values: Tensor = out.values ?? out;
+        const actual = numbers(values);
+        if (gradient !== null) values.backward();
+        const slope = gradient === null ? null : numbers(x.grad!)[0];
+        assertEquals([op, values.shape, actual[0]! + 0, slope], [op, [], value, gradient]);
+        if (out.indices) assertEquals([out.indices.shape, numbers(out.indices)], [[], [0]]);
+      }
+      const s = Tensor.full([], 2);
+      for (const axis of [1, -2, 0.5]) assertThrows(() => run(s, axis), ShapeError, "-1 to 0");
+    }
+    const s = Tensor.full([], 2);
+    for (const op of ["sum", "max", "mean", "logSumExp", "any", "std"] as const) {
+      assertEquals(s[op]([-1], { keepDims: true }).shape, []);
+      assertThrows(() => s[op]([0, -1]), ShapeError, "twice");
+    }
   });
 });

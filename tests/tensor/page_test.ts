@@ -29,14 +29,14 @@ async function documentOf(path: string, name: string): Promise<ClassDocument> {
   return symbols.find((symbol) => symbol.name === name)!.declarations[0]!;
 }
 
-const page = await documentOf("tensor/core/tensor.ts", "Tensor");
+const page = await documentOf("tensor/class/tensor.ts", "Tensor");
 const members = [...page.def.methods, ...page.def.properties ?? []];
 
 function keyOf({ name, isStatic }: Documented): string {
   return isStatic ? `Tensor.${name}` : name;
 }
 
-/** What an object has at run time, by the names that `deno doc` gives. */
+/** Members of an object at run time, by the names that `deno doc` gives. */
 function namesOf(holder: object, prefix = ""): string[] {
   const symbols = new Map<symbol, string>([
     [Symbol.dispose, "[Symbol.dispose]"],

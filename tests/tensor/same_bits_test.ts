@@ -97,7 +97,7 @@ function bitsOf(
   });
 }
 
-/** What a step has beside the model; every kernel takes a while to build on OpenCL: there it has all. */
+/** Parts of a step beside the model; every kernel takes a while to build on OpenCL: there it has all. */
 function waysOn(backend: BackendName): { clips: boolean; scales: boolean }[] {
   const all = { clips: true, scales: true };
   if (backend === "cl") return [all];

@@ -1,8 +1,7 @@
-/** What JavaScript would coerce or ignore without a word is an error that names the value. */
+/** Values that JavaScript would coerce or ignore without a word are errors that name them. */
 import { assert, assertEquals } from "@std/assert";
 import {
   amp,
-  attach,
   BufferPool,
   checkpoint,
   DataLoader,
@@ -26,12 +25,12 @@ import {
   realizeAll,
   setDetectAnomaly,
   SlabPool,
-  snapshotHandles,
   stackSamples,
   Subset,
   Tensor,
   withDevice,
 } from "../../mod.ts";
+import { attach, snapshotHandles } from "../../backend/mod.ts";
 import { FaultPool, GuardPool, HostPool } from "@netcl/netcl/memory";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass
@@ -83,7 +82,8 @@ Deno.test("making tensors: shapes are arrays, numbers are numbers", () => {
     [() => T.fromHost(new Set([1])), "Set"],
     [() => T.full([2], "1"), '"1"'],
     [() => T.arange("3"), 'start "3"', "pass a number"],
-    [() => T.arange(3, { dtype: "int32" }), "options come last"],
+    [() => T.arange(3, { stepp: 2 }), "stepp", "step"],
+    [() => T.arange(3, "4"), 'stop "4"'],
     [() => T.arange(0, 3, "1"), 'step "1"'],
     [() => T.linspace("0", 1, 3), 'start "0"'],
     [() => T.linspace(0, undefined, 3), "stop undefined"],
@@ -118,9 +118,9 @@ Deno.test("axes, ranges and widths are whole numbers, or arrays of them", () => 
     [() => x.sum(0, true), "true as options", "{ keepDims }"],
     [() => x.sum(0, { keepDims: 1 }), "keepDims 1"],
     [() => x.variance(0, { correction: "1" }), 'correction "1"'],
-    [() => x.argsort(0, "yes"), 'descending "yes"'],
-    [() => x.sort(0, { descending: true }), "descending { descending }"],
-    [() => x.topk(1, 0, "no"), 'largest "no"'],
+    [() => x.argsort(0, { descending: "yes" }), 'descending "yes"'],
+    [() => x.sort(0, true), "true as options", "{ descending }"],
+    [() => x.topk(1, 0, { largest: "no" }), 'largest "no"'],
     [() => x.topk("1"), '"1"'],
     [() => x.clamp("0", 1), '"0"'],
   ]);
@@ -159,7 +159,9 @@ Deno.test("windows and kernels must be given, as numbers", () => {
 Deno.test("gradients: flags are booleans, functions are functions", () => {
   assertNamed([
     [() => Tensor.ones([1]).requiresGrad = untyped("no"), '"no"'],
-    [() => untyped(leaf.sum()).backward({ retainGraph: true }), "options behind it"],
+    [() => untyped(leaf.sum()).backward({ retainGraph: 1 }), "retainGraph 1"],
+    [() => untyped(leaf.sum()).backward({}, { retainGraph: true }), "options behind it"],
+    [() => untyped(leaf.sum()).backward([1]), "options behind it"],
     [() => untyped(leaf.sum()).backward(undefined, { retainGraph: 1 }), "retainGraph 1"],
     [() => untyped(noGrad)(x), "a Tensor", "pass a function"],
     [() => untyped(enableGrad)(), "undefined"],

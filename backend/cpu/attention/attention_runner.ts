@@ -17,7 +17,7 @@ import { headStart, type Operand, planTile, type Tile, type TilePlan } from "./t
 /** Up to so many scores everything is one tile; else a tile has so many. */
 const MAX_SCORES = 2 ** 20, TILE_SCORES = 2 ** 18;
 
-/** What it needs of its backend. */
+/** Its needs of its backend. */
 export interface AttentionHost {
   runnerOf(kernel: Kernel): Runner;
   allocate(nbytes: number): BufferHandle<HostBuffer>;
@@ -136,7 +136,7 @@ class Run {
     }
   }
 
-  /** What was scratch so far is the sum of an output. */
+  /** Makes the present scratch block the sum of an output. */
   #keepSum(output: number, at: number, scratch: Map<number, Block>): void {
     this.#sums.get(output)?.release();
     this.#sums.set(output, scratch.get(at)!);
@@ -159,7 +159,7 @@ class Run {
     return partOf(this.#inputs[at.input]!, dtype, start, size);
   }
 
-  /** Where a result goes. */
+  /** Destination of a result. */
   #result(output: number, { size, dtype }: Node, tile: Tile): HostBlock {
     const place = this.#kernel.stored.indexOf(output);
     const columns = size / tile.rows / tile.lead.reduce((a, b) => a * b, 1);

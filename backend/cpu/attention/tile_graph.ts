@@ -10,7 +10,7 @@ import type { Shape } from "../../graph/shape.ts";
 import type { AttentionKernel, HeadMatrix } from "../../kernel/attention.ts";
 import { type Schedule, schedule } from "../../schedule/schedule.ts";
 
-/** What is computed at a time: all heads with all queries, or some queries of one head. */
+/** Unit of computation: all heads with all queries, or some queries of one head. */
 export interface Tile {
   /** Leading axes: those of the kernel, or none. */
   readonly lead: readonly number[];
@@ -19,7 +19,7 @@ export interface Tile {
   /** The first query, and how many there are. */
   readonly row: number;
   readonly rows: number;
-  /** Whether gradients of keys and values begin here, or are added to those of the tiles before. */
+  /** True when gradients of keys and values begin here; else they are added to earlier tiles'. */
   readonly isFirst: boolean;
 }
 
@@ -35,10 +35,10 @@ export type Operand =
   | "keyBefore"
   | "valueBefore";
 
-/** How a tile is computed. */
+/** Plan of a tile's computation. */
 export interface TilePlan {
   readonly plan: Schedule;
-  /** What the buffers of the plan stand for, by their number. */
+  /** Operands behind the plan's buffers, by their number. */
   readonly operands: ReadonlyMap<number, Operand>;
   /** The buffer of each result that is stored, by the number of the call's output. */
   readonly results: ReadonlyMap<number, number>;
@@ -197,7 +197,7 @@ function forward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {
     graph.apply("add", row, [largest, graph.apply("log", row, [sum])]),
   ]);
   const weights = kept(graph, kernel, tile, graph.apply("div", shape, [exponentials, divisor]));
-  return [graph.cast(graph.matmul(weights, value), kernel.query.dtype), logSums];
+  return [graph.cast(graph.matmul(weights, value), storedType(kernel, 0)), logSums];
 }
 
 function backward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {
@@ -223,13 +223,18 @@ function backward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {
     return graph.apply("add", before.shape, [before, added]);
   };
   return [
-    graph.cast(graph.matmul(ofScores, key), kernel.query.dtype),
+    graph.cast(graph.matmul(ofScores, key), storedType(kernel, 0)),
     summed("keyBefore", features, graph.matmul(graph.transpose(ofScores), query)),
     summed("valueBefore", valueFeatures, graph.matmul(graph.transpose(used), g)),
   ];
 }
 
-/** Where a head's matrix begins, in elements. */
+/** The type of one of the call's outputs; that of the queries where nobody reads it. */
+function storedType({ stored, outputs, query }: AttentionKernel, output: number): DType {
+  return outputs[stored.indexOf(output)]?.dtype ?? query.dtype;
+}
+
+/** Offset of a head's matrix, in elements. */
 export function headStart({ lead }: AttentionKernel, at: HeadMatrix, head: number): number {
   let start = at.offset, rest = head;
   for (let k = lead.length - 1; k >= 0; k--) {

@@ -36,7 +36,7 @@ export interface ProductPlan {
   readonly isSwapped: boolean;
 }
 
-/** Where an operand comes from: an input, or a copy of one. */
+/** Source of an operand: an input, or a copy of one. */
 export interface OperandPlan {
   readonly input: number;
   /** Copies the input into a matrix of `size` elements. */
@@ -52,7 +52,7 @@ export interface GemmPlan {
   /** The output that the product is written to, or null: to a scratch of `size` elements. */
   readonly output: number | null;
   readonly size: number;
-  /** What follows; its last input is the product. Null where the product is the result. */
+  /** Kernel behind the product, its last input; null where the product is the result. */
   readonly epilogue: LoopKernel | null;
 }
 
@@ -65,7 +65,7 @@ const MIN_READS = 8;
  */
 const MAX_TERMS = 1 << 14;
 
-/** How to compute a contraction by products of at least `minProducts` multiplications; null where it cannot. */
+/** Plans a contraction by products of at least `minProducts` multiplications, or null. */
 export function planGemm(kernel: LoopKernel, minProducts: number): GemmPlan | null {
   const c = kernel.contraction;
   if (!c || !isFloat(c.dtype) || c.a.bounds.length + c.b.bounds.length > 0) return null;
@@ -82,7 +82,7 @@ export function planGemm(kernel: LoopKernel, minProducts: number): GemmPlan | nu
   return null;
 }
 
-/** Which operands to copy, the cheapest first. */
+/** Operands to copy, the cheapest choice first. */
 function packings(kernel: LoopKernel, c: Contraction, dtype: GemmType): [boolean, boolean][] {
   const mayPack = [
     extent(kernel, c.n) >= MIN_READS,
@@ -165,7 +165,7 @@ export function pack(
   return { kernel: collapse(copy), size, load: { ...load, dtype, index } };
 }
 
-/** What follows the contraction, reading the product from an input of its own. */
+/** Kernel behind the contraction; the product is an input of its own. */
 export function epilogueOf(
   kernel: LoopKernel,
   dtype: GemmType,
@@ -250,7 +250,7 @@ function transposed({ m, n, k, offsets: [a, b, c], batch }: Space): Space {
   };
 }
 
-/** How a matrix lies whose rows and columns are so far apart; null where it overlaps itself. */
+/** Layout of a matrix with these row and column distances; null where it overlaps itself. */
 function layout(
   row: number,
   column: number,

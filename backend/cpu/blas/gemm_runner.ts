@@ -5,7 +5,7 @@ import type { Gemm, GemmType, Matrix } from "./gemm.ts";
 import { type GemmPlan, type MatrixPlan, type OperandPlan, planGemm } from "./gemm_plan.ts";
 import { arrayOf, type HostBlock, type Runner } from "../script/runner.ts";
 
-/** What a runner needs of its backend. */
+/** A runner's needs of its backend. */
 export interface GemmHost {
   /** Compiles a loop. */
   compile(kernel: LoopKernel): Runner;

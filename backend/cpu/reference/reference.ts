@@ -7,6 +7,7 @@
  */
 import { neededBy, usesInner, variesWith } from "../../kernel/analysis.ts";
 import type { AffineExpr } from "../../kernel/affine.ts";
+import { hostBlocks } from "../../formats/host_blocks.ts";
 import type { TypedArray } from "../../graph/dtype.ts";
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { Bound, Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
@@ -23,7 +24,7 @@ import { readElement, writeElement } from "./elements.ts";
 import { runAttention } from "./reference_attention.ts";
 import { runSpecial } from "./reference_special.ts";
 import { arraysOf, type CheckIndex, outputTypes, type Runner } from "../script/runner.ts";
-import { philox } from "../script/scalar.ts";
+import { philox } from "../../graph/scalar.ts";
 
 /** A runner that interprets the kernel. */
 export function referenceRunner(
@@ -48,7 +49,7 @@ class Interpreter {
   readonly #outputs: readonly TypedArray[];
   readonly #check: CheckIndex;
   /** The present value of each loop index. */
-  readonly #at: number[];
+  #at: number[];
   readonly #isInner: readonly boolean[];
   #reduced: Value[] = [];
   #contracted: Value = 0;
@@ -121,7 +122,10 @@ class Interpreter {
   /** Outside its bounds a load gives any element: a `where` leaves it out. */
   #load(load: Load): Value {
     const index = this.#inside(load.bounds) ? this.#index(load.index) : 0;
-    return readElement(this.#inputs[load.input]!, load.dtype, index);
+    const buffer = this.#inputs[load.input]!, { packed } = load;
+    return packed
+      ? hostBlocks(packed.format).element(buffer as Uint8Array, packed.blocks, index)
+      : readElement(buffer, load.dtype, index);
   }
 
   #store(outputs: readonly number[]): void {
@@ -184,6 +188,7 @@ class Interpreter {
 
   #reduce({ fn, expr, dtype, index }: Reduction): Value {
     let best: Value | undefined, place = -1;
+    const before = [...this.#at];
     this.#loop(this.#kernel.inner, () => {
       const value = this.#evaluate(expr);
       if (isArgReduction(fn)) {
@@ -193,6 +198,8 @@ class Interpreter {
         best = applyPrimitive(combinerOf(fn), [best ?? identityOf(fn, dtype), value], dtype, dtype);
       }
     });
+    // The walk has read by indices of other elements.
+    this.#at = before;
     if (isArgReduction(fn)) return constantValue(place, dtype);
     return rounded(best ?? identityOf(fn, dtype), dtype);
   }

@@ -1,7 +1,7 @@
 /** The plain evaluator of attention: a row of scores at a time, as the formula says. */
 import type { DType, TypedArray } from "../../graph/dtype.ts";
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
-import { philox } from "../script/scalar.ts";
+import { philox } from "../../graph/scalar.ts";
 import { readElement, writeElement } from "./elements.ts";
 
 type Reader = (head: number, row: number, column: number) => number;
@@ -53,27 +53,40 @@ class Rows {
   readonly #query: Reader;
   readonly #key: Reader;
   readonly #mask: Reader | null;
+  readonly #filled: Reader | null;
 
   constructor(kernel: AttentionKernel, read: (at: HeadMatrix) => Reader) {
     this.#kernel = kernel;
     this.#query = read(kernel.query);
     this.#key = read(kernel.key);
     this.#mask = kernel.mask && read(kernel.mask.at);
+    this.#filled = kernel.filled && read(kernel.filled.at);
   }
 
   scores(head: number, i: number): number[] {
-    const { keys, isCausal, features, scale, mask } = this.#kernel;
+    const { keys, features, scale, mask, filled } = this.#kernel;
+    const [first, end] = this.#seen(head, i);
     return Array.from({ length: keys }, (_, j) => {
-      if (isCausal && j > i) return -Infinity;
+      if (j < first || j >= end) return -Infinity;
       const masked = this.#mask?.(head, i, j) ?? 0;
       if (mask?.kind === "bool" && masked === 0) return -Infinity;
       let sum = 0;
       for (let e = 0; e < features; e++) sum += this.#query(head, i, e) * this.#key(head, j, e);
+      if (filled && filled.cap !== null) return filled.cap * Math.tanh(sum * scale / filled.cap);
       return sum * scale + (mask?.kind === "added" ? masked : 0);
     });
   }
 
-  /** What a weight is multiplied by: 0 where it is dropped. */
+  /** The keys that a query may look at, from the first to before the end. */
+  #seen(head: number, i: number): [first: number, end: number] {
+    const { keys, queries, isCausal, filled } = this.#kernel;
+    if (filled === null) return [0, isCausal ? i + 1 : keys];
+    const last = this.#filled!(head, 0, 0);
+    const end = isCausal ? last - queries + 1 + i : last;
+    return [filled.window === null ? 0 : end - filled.window, end];
+  }
+
+  /** Factor of a weight: 0 where it is dropped. */
   kept(head: number, i: number, j: number): number {
     const { dropout, queries, keys } = this.#kernel;
     if (dropout === null) return 1;

@@ -1,12 +1,7 @@
 /** The scalar functions as plain JavaScript functions: what generated text is held against. */
 import { type DType, dtypes, isFloat } from "../../graph/dtype.ts";
-import {
-  accepts,
-  formOf,
-  type PrimitiveForms,
-  type PrimitiveName,
-} from "../../graph/primitives.ts";
-import * as scalar from "../script/scalar.ts";
+import { accepts, type PrimitiveName, type ScriptKind } from "../../graph/primitives.ts";
+import * as scalar from "../../graph/scalar.ts";
 
 /** A number of any element type; int64 is a bigint. */
 export type Value = number | bigint;
@@ -17,10 +12,12 @@ type BigInts = (a: bigint, b: bigint) => bigint;
 type Any = (a: Value, b: Value, c: Value) => Value | boolean;
 type Form = Numbers | BigInts | Any;
 
-type Kind = "float" | "int" | "big";
-
 /** One function of numbers, another one of bigints. */
-function numbers(float: Numbers, big: BigInts, int: Numbers = float): Readonly<Record<Kind, Form>> {
+function numbers(
+  float: Numbers,
+  big: BigInts,
+  int: Numbers = float,
+): Readonly<Record<ScriptKind, Form>> {
   return { float, int, big };
 }
 
@@ -30,70 +27,52 @@ function any(form: Any): Any {
 
 const itself = <T>(a: T): T => a;
 
-const forms: PrimitiveForms<Form, Kind> = {
-  neg: numbers((a) => -a, (a) => -a),
-  abs: numbers(Math.abs, scalar.bigAbs),
-  sign: numbers((a) => Number(a > 0) - Number(a < 0), scalar.bigSign),
-  exp: Math.exp,
-  exp2: (a: number) => 2 ** a,
-  expm1: Math.expm1,
-  log: Math.log,
-  log2: Math.log2,
-  log10: Math.log10,
-  log1p: Math.log1p,
-  sqrt: Math.sqrt,
-  rsqrt: (a: number) => 1 / Math.sqrt(a),
-  reciprocal: (a: number) => 1 / a,
-  sin: Math.sin,
-  cos: Math.cos,
-  tan: Math.tan,
-  asin: Math.asin,
-  acos: Math.acos,
-  atan: Math.atan,
-  sinh: Math.sinh,
-  cosh: Math.cosh,
-  tanh: Math.tanh,
-  asinh: Math.asinh,
-  acosh: Math.acosh,
-  atanh: Math.atanh,
-  erf: scalar.erf,
-  erfc: scalar.erfc,
-  sigmoid: (a: number) => 1 / (1 + Math.exp(-a)),
-  floor: numbers(Math.floor, itself),
-  ceil: numbers(Math.ceil, itself),
-  trunc: numbers(Math.trunc, itself),
-  round: numbers(scalar.roundEven, itself),
-  isnan: any((a) => Number.isNaN(a)),
-  isinf: any((a) => a === Infinity || a === -Infinity),
-  roundFloat16: Math.f16round,
-  roundBfloat16: scalar.roundBfloat16,
-  not: any((a) => !isTrue(a)),
-  add: numbers((a, b) => a + b, (a, b) => a + b),
-  sub: numbers((a, b) => a - b, (a, b) => a - b),
-  mul: numbers((a, b) => a * b, (a, b) => a * b, Math.imul),
-  div: numbers((a, b) => a / b, scalar.bigDiv, scalar.intDiv),
-  mod: numbers(scalar.floatMod, scalar.bigMod, scalar.intMod),
-  floordiv: numbers(scalar.floatFloorDiv, scalar.bigFloorDiv, scalar.intFloorDiv),
-  pow: numbers(scalar.power, scalar.bigPow, scalar.intPow),
-  atan2: Math.atan2,
-  maximum: numbers((a, b) => Math.max(a, b), (a, b) => a > b ? a : b),
-  minimum: numbers((a, b) => Math.min(a, b), (a, b) => a < b ? a : b),
-  eq: any((a, b) => a === b),
-  ne: any((a, b) => a !== b),
-  lt: any((a, b) => a < b),
-  le: any((a, b) => a <= b),
-  gt: any((a, b) => a > b),
-  ge: any((a, b) => a >= b),
-  and: any((a, b) => isTrue(a) && isTrue(b)),
-  or: any((a, b) => isTrue(a) || isTrue(b)),
-  xor: any((a, b) => isTrue(a) !== isTrue(b)),
-  bitAnd: { int: (a: number, b: number) => a & b, big: (a: bigint, b: bigint) => a & b },
-  bitOr: { int: (a: number, b: number) => a | b, big: (a: bigint, b: bigint) => a | b },
-  bitXor: { int: (a: number, b: number) => a ^ b, big: (a: bigint, b: bigint) => a ^ b },
-  shiftLeft: { int: (a: number, b: number) => a << b, big: (a: bigint, b: bigint) => a << b },
-  shiftRight: { int: (a: number, b: number) => a >> b, big: (a: bigint, b: bigint) => a >> b },
-  where: any((a, b, c) => a ? b : c),
-};
+type Row = Form | Readonly<Partial<Record<ScriptKind, Form>>>;
+
+/** Scalar functions; those of `scalar.ts` and of `Math` with the same name need no row. */
+const forms:
+  & Readonly<Partial<Record<PrimitiveName, Row>>>
+  & Readonly<Record<Exclude<PrimitiveName, keyof Math | keyof typeof scalar>, Row>> = {
+    neg: numbers((a) => -a, (a) => -a),
+    abs: numbers(Math.abs, scalar.bigAbs),
+    sign: numbers((a) => Number(a > 0) - Number(a < 0), scalar.bigSign),
+    exp2: (a: number) => 2 ** a,
+    rsqrt: (a: number) => 1 / Math.sqrt(a),
+    reciprocal: (a: number) => 1 / a,
+    sigmoid: (a: number) => 1 / (1 + Math.exp(-a)),
+    floor: numbers(Math.floor, itself),
+    ceil: numbers(Math.ceil, itself),
+    trunc: numbers(Math.trunc, itself),
+    round: numbers(scalar.roundEven, itself),
+    isnan: any((a) => Number.isNaN(a)),
+    isinf: any((a) => a === Infinity || a === -Infinity),
+    roundFloat16: Math.f16round,
+    not: any((a) => !isTrue(a)),
+    add: numbers((a, b) => a + b, (a, b) => a + b),
+    sub: numbers((a, b) => a - b, (a, b) => a - b),
+    mul: numbers((a, b) => a * b, (a, b) => a * b, Math.imul),
+    div: numbers((a, b) => a / b, scalar.bigDiv, scalar.intDiv),
+    mod: numbers(scalar.floatMod, scalar.bigMod, scalar.intMod),
+    floordiv: numbers(scalar.floatFloorDiv, scalar.bigFloorDiv, scalar.intFloorDiv),
+    pow: numbers(scalar.power, scalar.bigPow, scalar.intPow),
+    maximum: numbers((a, b) => Math.max(a, b), (a, b) => a > b ? a : b),
+    minimum: numbers((a, b) => Math.min(a, b), (a, b) => a < b ? a : b),
+    eq: any((a, b) => a === b),
+    ne: any((a, b) => a !== b),
+    lt: any((a, b) => a < b),
+    le: any((a, b) => a <= b),
+    gt: any((a, b) => a > b),
+    ge: any((a, b) => a >= b),
+    and: any((a, b) => isTrue(a) && isTrue(b)),
+    or: any((a, b) => isTrue(a) || isTrue(b)),
+    xor: any((a, b) => isTrue(a) !== isTrue(b)),
+    bitAnd: { int: (a: number, b: number) => a & b, big: (a: bigint, b: bigint) => a & b },
+    bitOr: { int: (a: number, b: number) => a | b, big: (a: bigint, b: bigint) => a | b },
+    bitXor: { int: (a: number, b: number) => a ^ b, big: (a: bigint, b: bigint) => a ^ b },
+    shiftLeft: { int: (a: number, b: number) => a << b, big: (a: bigint, b: bigint) => a << b },
+    shiftRight: { int: (a: number, b: number) => a >> b, big: (a: bigint, b: bigint) => a >> b },
+    where: any((a, b, c) => a ? b : c),
+  };
 
 /** NaN is true, as in C. */
 function isTrue(value: Value): boolean {
@@ -106,6 +85,12 @@ function wrap(value: Value, dtype: DType): Value {
   if (dtype === "int32") return value | 0;
   if (dtype === "uint8") return value & 255;
   return dtype === "bool" ? Number(Boolean(value)) : value;
+}
+
+function formOf(name: PrimitiveName, kind: ScriptKind): Form {
+  const row = forms[name];
+  if (row === undefined) return name in scalar ? scalar[name as "erf"] : Math[name as "exp"];
+  return typeof row === "function" ? row : row[kind]!;
 }
 
 /**
@@ -122,7 +107,7 @@ export function applyPrimitive(
   const [a, b, c] = operands as [Value, Value, Value];
   if (!accepts(name, dtype)) throw new TypeError(`${name} takes no operands of ${dtype}`);
   const kind = dtype === "int64" ? "big" : isFloat(dtype) ? "float" : "int";
-  const value = (formOf(forms, name, kind) as Any)(a, b, c);
+  const value = (formOf(name, kind) as Any)(a, b, c);
   return typeof value === "boolean" ? Number(value) : wrap(value, result);
 }
 

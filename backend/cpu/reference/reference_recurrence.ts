@@ -4,7 +4,7 @@ import type { RecurrenceOfSizes } from "../../kernel/kernel.ts";
 
 /** Reads and writes what a kernel has for one feature of one row, by the names of `RecurrenceOp`. */
 interface Cell {
-  /** What a gate gets: from the input, and from the product with h. */
+  /** Inputs of a gate: from the input, and from the product with h. */
   readonly input: (gate: number) => number;
   readonly hidden: (gate: number) => number;
   /** A plane before the step, and after it. */
@@ -158,7 +158,7 @@ function backward(
   }
 }
 
-/** Where an element of the planes lies. */
+/** Position of an element of the planes. */
 function planeIndex({ steps, batch, features }: RecurrenceOfSizes) {
   return (plane: number, slot: number, n: number, u: number): number =>
     ((plane * (steps + 1) + slot) * batch + n) * features + u;

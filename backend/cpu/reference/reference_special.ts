@@ -113,7 +113,7 @@ function scatter(
   const { shape, sourceShape, indexStrides, axis } = kernel;
   const { dtype } = kernel.output;
   const nbytes = kernel.output.size * dtypes[dtype].bytes;
-  bytesOf(output, nbytes).set(bytesOf(base!, nbytes));
+  if (kernel.mode !== "write") bytesOf(output, nbytes).set(bytesOf(base!, nbytes));
   for (let k = 0; k < sizeOf(sourceShape); k++) {
     const place = coordinates(k, sourceShape);
     const index = Number(indices![dot(place, indexStrides)]);

@@ -118,7 +118,8 @@ function scatter(kernel: SpecialKernel & { op: "scatter" }): string {
   const source = loadText("a2", dtype, "s");
   const value = kernel.mode === "add" ? `${loadText("o0", dtype, "at")} + ${source}` : source;
   // A compiled function may lend a block that is longer than the tensor in it.
-  return `o0.set(a0.subarray(0, ${kernel.output.size}));
+  const copy = kernel.mode === "write" ? "" : `o0.set(a0.subarray(0, ${kernel.output.size}));`;
+  return `${copy}
 let s = 0;
 ${loops} {
   const j = checkedIndex(Number(a1[${index}]), ${shape[axis]}, ${code});

@@ -8,7 +8,7 @@ import { isFloat } from "../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import type { Contraction, Load } from "../../kernel/kernel.ts";
 import { openLoop } from "../../codegen/loops.ts";
-import { literal, loadText } from "./dialect.ts";
+import { literal } from "./dialect.ts";
 
 const TILE = 4;
 
@@ -24,7 +24,7 @@ function emitElements(emitter: Emitter, dialect: Dialect, c: Contraction): void 
   for (const s of outer) openLoop(emitter, dialect, s);
   emitter.line(`let acc = ${literal(0, c.dtype)};`);
   for (const s of c.k) openLoop(emitter, dialect, s);
-  const [a, b] = [c.a, c.b].map((l) => loadText(`a${l.input}`, l.dtype, emitter.affine(l.index)));
+  const [a, b] = [c.a, c.b].map((l) => emitter.load(l, emitter.affine(l.index)));
   const product = dialect.primitive("mul", [a!, b!], c.dtype, c.dtype);
   emitter.line(`acc = ${dialect.primitive("add", ["acc", product], c.dtype, c.dtype)};`);
   for (const _ of c.k) emitter.close();
@@ -69,7 +69,7 @@ function openTiles(emitter: Emitter, side: TiledAxis, name: string): void {
   }
 }
 
-/** Where each row of an operand begins, but for the summed indices. */
+/** Declares the start of each operand row, without the summed indices. */
 function declarePlaces(
   emitter: Emitter,
   load: Load,
@@ -110,8 +110,7 @@ function emitSums(
   for (const [load, side, name] of [[c.a, rows, "x"], [c.b, columns, "y"]] as const) {
     const part = emitter.affine(summedPart(load.index, c.k));
     for (const k of side.places) {
-      const text = loadText(`a${load.input}`, load.dtype, `${name}${k}at + ${part}`);
-      emitter.line(`const ${name}${k} = ${text};`);
+      emitter.line(`const ${name}${k} = ${emitter.load(load, `${name}${k}at + ${part}`)};`);
     }
   }
   for (const r of rows.places) {

@@ -1,4 +1,4 @@
-/** How generated kernels are written in JavaScript. */
+/** JavaScript, the language of generated kernels. */
 import { type DType, dtypes } from "../../graph/dtype.ts";
 import type { Dialect } from "../../codegen/emit.ts";
 import { primitives } from "../../graph/primitives.ts";
@@ -38,7 +38,10 @@ export const scriptDialect: Dialect = {
       step === undefined ? `++${name}` : `${name} += ${step}`
     }) {`,
   smaller: (a, b) => `Math.min(${a}, ${b})`,
-  load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
+  load: ({ input, dtype, packed }, index, blocks) =>
+    packed
+      ? `hostBlocks("${packed.format}").element(a${input}, ${blocks}, ${index})`
+      : loadText(`a${input}`, dtype, index),
   store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
   primitive: (fn, args, dtype, result) => {
     const text = renderScript(fn, args, dtype, result);
@@ -49,6 +52,7 @@ export const scriptDialect: Dialect = {
   indexValue: (index, dtype) => dtype === "int64" ? `BigInt(${index})` : `(${index})`,
   random: (index, seed, stream) => `philox(${index}, ${seed}, ${stream})`,
   checkedIndex: (value, size, op) => `checkedIndex(Number(${value}), ${size}, ${op})`,
+  contracts: false,
   sumsWide: (dtype) => dtype !== "float64",
   accumulate: (fn, dtype, acc, value, index) => {
     if (!isArgReduction(fn)) {

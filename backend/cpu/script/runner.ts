@@ -1,4 +1,4 @@
-/** What every strategy of the built-in backend makes of a kernel. */
+/** Runners of kernels for every strategy of the built-in backend. */
 import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";
 import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 
@@ -10,7 +10,7 @@ export type CheckIndex = (value: number, size: number, opName: string) => number
 
 /** A kernel that can run: only its buffers are missing. */
 export interface Runner {
-  /** What runs, for people to read. */
+  /** Code that runs, for people to read. */
   readonly source: string;
   /** Computes the outputs from the inputs. */
   run(inputs: readonly HostBlock[], outputs: readonly HostBlock[]): void;

@@ -1,6 +1,7 @@
 /** Kernels as JavaScript functions: each text is compiled once. */
 import type { Parameter } from "../../codegen/emit.ts";
 import { fromBfloat16Bits, toBfloat16Bits, type TypedArray } from "../../graph/dtype.ts";
+import { hostBlocks } from "../../formats/host_blocks.ts";
 import { opName } from "../../graph/index_error.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
 import { countBuild } from "../../profiling/counters.ts";
@@ -11,7 +12,7 @@ import {
   type ScriptedSpecial,
 } from "./codegen.ts";
 import { arraysOf, type CheckIndex, outputTypes, type Runner } from "./runner.ts";
-import * as scalar from "./scalar.ts";
+import * as scalar from "../../graph/scalar.ts";
 
 type Compiled = (
   inputs: readonly TypedArray[],
@@ -67,7 +68,7 @@ function parameterValue(p: Parameter): number | bigint {
   return p.kind === "constant" && p.dtype === "int64" ? BigInt(Math.trunc(p.value)) : p.value;
 }
 
-const helpers = { ...scalar, fromBfloat16Bits, toBfloat16Bits };
+const helpers = { ...scalar, fromBfloat16Bits, toBfloat16Bits, hostBlocks };
 
 function compile(
   script: GeneratedScript,

@@ -47,7 +47,7 @@ function storePlaces(into: TypedArray, start: number, order: Int32Array, count: 
 type ReadWords = (start: number, flip: number) => Int32Array[];
 
 /**
- * How rows of a type are read, into arrays that the next row takes again. `flip`: -1 turns the order
+ * Reads rows of a type into arrays that the next row takes again. `flip`: -1 turns the order
  * round, 0 keeps it. NaN is the largest, zeros are equal.
  */
 function wordsOf(elements: TypedArray, dtype: DType, length: number): ReadWords {
@@ -67,7 +67,7 @@ function wordsOf(elements: TypedArray, dtype: DType, length: number): ReadWords 
   };
 }
 
-/** Where the bits of a row of floats lie in single precision. */
+/** Position of a row's bits of floats in single precision. */
 function floatBits(
   elements: TypedArray,
   dtype: DType,
@@ -193,7 +193,7 @@ class RowSorter {
     }
   }
 
-  /** How often each digit has each value, whatever the order. */
+  /** Counts each digit's values, whatever the order. */
   #count(): void {
     const bits = this.#bits, size = 1 << bits, mask = size - 1, counts = this.#counts.fill(0);
     const [keys] = this.#keys, length = keys.length;

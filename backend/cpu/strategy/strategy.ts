@@ -1,5 +1,5 @@
 /**
- * Which of the ways to compute serves the built-in backend.
+ * Choice of the built-in backend's strategy.
  *
  * This folder (`strategy/`) is apart so that `devices/` can name the choice without the backend. It
  * imports `blas/`, the threads of `wasm/` and `ffi/host/` (NETCL_CPU), and gives a strategy to
@@ -10,15 +10,15 @@ import { systemBLAS } from "../blas/blas.ts";
 import type { Gemm } from "../blas/gemm.ts";
 import { type WasmRuntime, wasmRuntime } from "../wasm/runtime.ts";
 
-/** How the built-in backend computes. */
+/** Strategy of the built-in backend. */
 export interface Strategy {
   /** "OpenBLAS 0.3.21, WebAssembly SIMD", "reference": what a person is told. */
   readonly name: string;
   /** Kernels are interpreted, nothing is generated. */
   readonly isReference: boolean;
-  /** What multiplies large matrices; null: generated JavaScript. */
+  /** Multiplies large matrices; null: generated JavaScript. */
   readonly gemm: Gemm | null;
-  /** What runs loops; null: generated JavaScript. */
+  /** Runs loops; null: generated JavaScript. */
   readonly wasm: WasmRuntime | null;
 }
 

@@ -89,7 +89,7 @@ export class FunctionBuilder {
     return found;
   }
 
-  /** Whether a variable is a pair of vectors. */
+  /** True when a variable is a pair of vectors. */
   isPair(local: Local): boolean {
     return local < 0;
   }
@@ -119,7 +119,7 @@ export class FunctionBuilder {
     return local;
   }
 
-  /** What `make` computes, computed once before everything else. */
+  /** The value of `make`, computed once before everything else. */
   once(key: string, make: () => Local): Local {
     const known = this.#hoisted.get(key);
     if (known !== undefined) return known;

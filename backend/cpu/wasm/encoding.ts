@@ -1,4 +1,4 @@
-/** How WebAssembly writes numbers, names and sections of a module. */
+/** WebAssembly's encoding of numbers, names and sections of a module. */
 
 /** The first byte of how memory is accessed, and where it is not the shared one its number. */
 export function memoryOf(isPrivate: boolean): number[] {

@@ -1,13 +1,13 @@
-/** How elements are kept in vectors of four lanes, and how they get there. */
+/** Layout of elements in vectors of four lanes, and the conversions to it. */
 import { type DType, dtypes } from "../../graph/dtype.ts";
 import type { FunctionBuilder, Local } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
 import { i32, i32x4, narrow, v128 } from "./opcodes.ts";
 
-/** What a lane of 32 bits holds: a float, a number, or all bits of a truth value. */
+/** Content of a lane of 32 bits: a float, a number, or all bits of a truth value. */
 export type LaneKind = "float" | "int" | "mask";
 
-/** What a lane of 64 bits holds; four of them are a pair of vectors. */
+/** Content of a lane of 64 bits; four of them are a pair of vectors. */
 export type WideKind = "double" | "long";
 
 const laneKinds: Readonly<Record<DType, LaneKind | WideKind>> = {
@@ -21,7 +21,7 @@ const laneKinds: Readonly<Record<DType, LaneKind | WideKind>> = {
   bool: "mask",
 };
 
-/** What the lanes of a type hold. */
+/** Content of the lanes of a type. */
 export function kindOf(dtype: DType): LaneKind | WideKind {
   return laneKinds[dtype];
 }
@@ -32,7 +32,7 @@ export function isWide(kind: LaneKind | WideKind): kind is WideKind {
 }
 
 /**
- * What the lanes of 32 bits of a type hold.
+ * Content of the 32-bit lanes of a type.
  *
  * @throws {Error} For a type of 64 bits.
  */

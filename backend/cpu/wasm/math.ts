@@ -32,7 +32,7 @@ export class VectorMath {
     return f.v(f64x2.add, f.v(f64x2.mul, x, y), z);
   }
 
-  /** What `write` makes of the halves of vectors as doubles, as floats. */
+  /** Applies `write` to the halves of vectors as doubles; gives floats. */
   inDoubles(operands: readonly Local[], write: (...doubles: Local[]) => Local): Local {
     const f = this.#f;
     const halves = [operands, operands.map((v) => f.shuffle32(v, v, [2, 3, 2, 3]))]

@@ -16,7 +16,7 @@ const MIN_GROWTH_BYTES = 16 * 2 ** 20;
 
 /** A piece of that memory; addresses are those of WebAssembly. */
 export class WasmBuffer extends HostBuffer {
-  /** Where it begins. */
+  /** Address of its start. */
   readonly address: number;
   /** The memory that the address is in. */
   readonly memory: WasmMemory;
@@ -49,7 +49,7 @@ export class WasmMemory {
     return new Uint8Array(this.memory.buffer as ArrayBuffer, address, nbytes);
   }
 
-  /** Where a block lies; null: elsewhere. */
+  /** Address of a block; null: elsewhere. */
   addressOf({ base, offset, nbytes }: HostBlock): number | null {
     if (base instanceof WasmBuffer && base.memory === this) return base.address + offset;
     return nbytes === 0 ? 0 : null;

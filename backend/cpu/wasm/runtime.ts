@@ -14,7 +14,7 @@ import { controlBytes, ThreadPool } from "./thread_pool.ts";
 /** A compiled kernel. */
 export interface WasmKernel {
   readonly id: number;
-  /** Where its code lies for workers; null where there was no room for it: it is not shared. */
+  /** Address of its code for workers; null where there was no room for it: it is not shared. */
   readonly code: number | null;
   readonly codeBytes: number;
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
@@ -27,7 +27,7 @@ const MIN_SHARED_NS = 20_000;
 const MIN_AWAKE_NS = 5_000;
 /** Work that follows within this time wakes them for less, too. */
 const MAX_GAP_MS = 0.05;
-/** Where another program has their core, little work may take this many times its cost. */
+/** Most times its cost that little work may take while another program has the core. */
 const MAX_DELAY = 3;
 /** After a longer delay little work is not shared for this time. */
 const ALONE_MS = 100;
@@ -49,9 +49,9 @@ export class WasmRuntime {
   /** The arguments of the next run. */
   readonly words: Int32Array;
   readonly floats: Float32Array;
-  /** Whether the engine has relaxed SIMD. */
+  /** True when the engine has relaxed SIMD. */
   readonly relaxed: boolean;
-  /** Whether the engine lets a module have a memory of its own beside the shared one. */
+  /** True when the engine lets a module have a memory of its own beside the shared one. */
   readonly hasPrivatePages: boolean;
   readonly #scratch = new Map<number, number | null>();
   readonly #args: number;
@@ -77,7 +77,7 @@ export class WasmRuntime {
     this.hasPrivatePages = features.hasPrivatePages;
   }
 
-  /** Where all threads have so many bytes each, one behind the other; null where there is no room. */
+  /** Address of so many bytes for each thread, one behind the other; null: no room. */
   threadScratch(nbytes: number): number | null {
     let address = this.#scratch.get(nbytes);
     if (address === undefined) {
@@ -191,10 +191,10 @@ export function wasmRuntime(): WasmRuntime | null {
   return made = memory && new WasmRuntime(memory, threads);
 }
 
-/** What an engine may lack. */
+/** Features an engine may lack. */
 export type EngineFeatures = Pick<WasmRuntime, "relaxed" | "hasPrivatePages">;
 
-/** What is valid here: relaxed SIMD, and a module with two memories. */
+/** Features valid here: relaxed SIMD, and a module with two memories. */
 function engineFeatures(): EngineFeatures {
   const madd = new FunctionBuilder(), load = new FunctionBuilder();
   madd.v(f32x4.relaxedMadd, madd.float(1), madd.float(1), madd.float(1));

@@ -25,7 +25,7 @@ export const fields = {
   range: 12,
   part: 13,
   threads: 14,
-  /** How many parts of each thread nobody has taken: a field a thread, each in a line of memory. */
+  /** Untaken parts of each thread: a field a thread, each in a line of memory. */
   left: 16,
   leftStep: 16,
 } as const;
@@ -52,10 +52,10 @@ export function takePart(
   return -1;
 }
 
-/** What a worker is started with. */
+/** Start data of a worker. */
 export interface WorkerInit {
   readonly memory: WebAssembly.Memory;
-  /** Where the block lies. */
+  /** Address of the block. */
   readonly control: number;
   readonly fields: typeof fields;
   readonly thread: number;
@@ -112,10 +112,10 @@ export interface ParallelWork {
   readonly kernel: number;
   readonly code: number;
   readonly codeBytes: number;
-  /** Where the arguments lie. */
+  /** Address of the arguments. */
   readonly args: number;
   readonly range: number;
-  /** How much of the range is a part. */
+  /** Length of a part of the range. */
   readonly part: number;
   /** The kernel in this thread. */
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
@@ -147,7 +147,7 @@ export class ThreadPool {
     return this.#started ? Atomics.load(this.#block, fields.ready) : 0;
   }
 
-  /** Whether no worker sleeps. */
+  /** True when no worker sleeps. */
   get isAwake(): boolean {
     return Atomics.load(this.#block, fields.sleeping) === 0;
   }

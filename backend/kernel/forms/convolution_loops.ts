@@ -1,5 +1,5 @@
 /**
- * Which loops of a contraction are those of a convolution along two axes. Templates of all backends ask
+ * Loops of a contraction that are a convolution's along two axes. Templates of all backends ask
  * here; what a loop does is read from the operands' indices, so that the gradient of an image, which is
  * a convolution with the taps reversed, is one, too.
  *
@@ -18,7 +18,7 @@ export interface ImageAxis {
   /** Elements of the axis from one position to the next, and from tap to tap. */
   readonly stride: number;
   readonly dilation: number;
-  /** Which element the first position's first tap sees; below 0: padding. */
+  /** Element that the first position's first tap sees; below 0: padding. */
   readonly first: number;
   /** Elements that exist; null where none is outside. */
   readonly size: number | null;

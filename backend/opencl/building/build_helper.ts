@@ -1,38 +1,25 @@
 /**
  * A process that builds programs beside the one that started it, which `build_helpers.ts` does: takes
  * open jobs of a folder until there are none, or the folder is gone, or who started it. Its arguments:
- * the folder, the names of the platform and of the device, the device's number among those of these
- * names, and the number of the process that started it.
+ * those of `helper_process.ts`, and the folder.
  */
-import { Context, type Device, platforms } from "../../../ffi/mod.ts";
+import { Context, type Device } from "../../../ffi/mod.ts";
 import { buildProgram } from "./build_program.ts";
+import { foundDevice, isAlone } from "./helper_process.ts";
 import { JobFolder } from "./job_folder.ts";
 
-/** How long it waits for jobs that are still to come. */
+/** Longest wait for jobs that are still to come. */
 const MAX_WAIT_MS = 15_000;
 /** Milliseconds between two looks for them. */
 const LOOK_MS = 10;
 
 const flag = new Int32Array(new SharedArrayBuffer(4));
 
-/** The device of these names; null where this process does not see it. */
-function findDevice(platformName: string, deviceName: string, place: number): Device | null {
-  const found = platforms().filter(({ name }) => name === platformName)
-    .flatMap((platform) => platform.devices())
-    .filter(({ name }) => name === deviceName);
-  return found[place] ?? null;
-}
-
 /** Builds what is open, and what is still to come. What it cannot build is left to who started it. */
-function buildJobs(
-  folder: JobFolder,
-  context: Context,
-  device: Device,
-  starter: number,
-): void {
+function buildJobs(folder: JobFolder, context: Context, device: Device): void {
   const until = performance.now() + MAX_WAIT_MS;
   for (;;) {
-    if (Deno.ppid !== starter) return folder.remove();
+    if (isAlone()) return folder.remove();
     // Asked first: jobs come before the wait ends.
     const { isWaiting } = folder, next = folder.take();
     if (next === null) {
@@ -53,12 +40,11 @@ function buildJobs(
 }
 
 if (import.meta.main) {
-  const [path, platformName, deviceName, place, starter] = Deno.args;
-  const device = findDevice(platformName!, deviceName!, Number(place));
+  const device = foundDevice();
   if (device !== null) {
     using context = new Context(device);
     try {
-      buildJobs(new JobFolder(path!), context, device, Number(starter));
+      buildJobs(new JobFolder(Deno.args.at(-1)!), context, device);
     } catch (error) {
       // The folder was removed: everything is built, or the other process was interrupted.
       if (!(error instanceof Deno.errors.NotFound)) throw error;

@@ -1,9 +1,9 @@
 /** Has processes build programs beside this one, and builds with them. */
-import { EnvironmentError, readEnvironment } from "../../../ffi/host/environment.ts";
 import type { Device } from "../../../ffi/mod.ts";
 import { obeySignals, waitSync } from "../../lifecycle/waits.ts";
 import type { ProgramSource } from "./build_program.ts";
 import { hasEnded } from "./ended_process.ts";
+import { allowedHelpers, helperArguments } from "./helper_process.ts";
 import { JobFolder, type JobState } from "./job_folder.ts";
 
 /** More take no less time: contexts of one device are made one after another. */
@@ -15,7 +15,7 @@ const HELPER_SECONDS = 1;
 /** Less is built before a helper is ready. */
 const MIN_SECONDS = 2;
 
-/** What the owner of programs does with each of the jobs. */
+/** Callbacks of the programs' owner for each of the jobs. */
 export interface JobOwner {
   /** Builds it here. */
   build(job: number): void;
@@ -23,7 +23,7 @@ export interface JobOwner {
   adopt(job: number, binary: Uint8Array): boolean;
 }
 
-/** How many helpers are worth while for what is to be built: NETCL_BUILD_PROCESSES, if it is said. */
+/** Number of helpers worth while for these jobs: NETCL_BUILD_PROCESSES, if it is set. */
 export function helperCount(jobs: readonly ProgramSource[]): number {
   const seconds = jobs.reduce((sum, { text }) => sum + text.length, 0) / SECOND_CHARACTERS;
   const useful = seconds < MIN_SECONDS ? 0 : Math.round(seconds / HELPER_SECONDS);
@@ -36,25 +36,6 @@ export function helperCount(jobs: readonly ProgramSource[]): number {
 /** As many as this machine has cores for. */
 function mostHelpers(): number {
   return Math.max(0, Math.min(MAX_HELPERS, navigator.hardwareConcurrency - 1));
-}
-
-/** What the environment says, and none where none may be started; null where nothing is said. */
-function allowedHelpers(): number | null {
-  if (!mayRun()) return 0;
-  const value = readEnvironment("NETCL_BUILD_PROCESSES");
-  if (value === undefined) return null;
-  if (/^\d{1,3}$/.test(value)) return Number(value);
-  throw new EnvironmentError(
-    "NETCL_BUILD_PROCESSES",
-    value,
-    "write a number of processes, such as 4",
-  );
-}
-
-/** True where this program may be started again: it has the permission, and is Deno itself. */
-function mayRun(): boolean {
-  if (Deno.build.standalone) return false;
-  return Deno.permissions.querySync({ name: "run", command: Deno.execPath() }).state === "granted";
 }
 
 /** Processes at work on a folder. */
@@ -180,16 +161,9 @@ function isLost(state: JobState, pids: ReadonlySet<number>): boolean {
 }
 
 function startHelper({ path }: JobFolder, device: Device): Deno.ChildProcess {
-  const { platform, name } = device;
-  const alike = platform.devices().filter((other) => other.name === name);
-  const place = alike.findIndex((other) => other.unsafeHandle === device.unsafeHandle);
+  const module = import.meta.resolve("./build_helper.ts");
   const helper = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--quiet", "--no-prompt", "--no-config", "--no-lock"],
-      ...["--allow-ffi", "--allow-env", "--allow-read", "--allow-write", "--allow-sys"],
-      import.meta.resolve("./build_helper.ts"),
-      ...[path, platform.name, name, String(place), String(Deno.pid)],
-    ],
+    args: helperArguments(module, device, path),
     stdin: "null",
     stdout: "null",
     stderr: "null",

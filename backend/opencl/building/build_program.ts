@@ -63,7 +63,7 @@ function ptxOf(context: Context, device: Device, text: string, options: string):
   }
 }
 
-/** What the compiler made of a program that the assembler refused; null where it made nothing. */
+/** PTX of a program that the assembler refused; null where the compiler made nothing. */
 function refusedPtx(program: Program, device: Device, options: string): string | null {
   try {
     withoutDeadline(() => program.build(options));

@@ -1,4 +1,4 @@
-/** Whether a process that this one started has ended, while JavaScript is blocked. */
+/** Test for the end of a process that this one started, while JavaScript is blocked. */
 import { libc } from "../../lifecycle/libc.ts";
 
 /** `waitid` for one process, without waiting, and so that the runtime finds its status as well (Linux). */

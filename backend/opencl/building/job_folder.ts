@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { ifThere } from "../../../ffi/host/partial_file.ts";
 import type { ProgramSource } from "./build_program.ts";
 
-/** How far a job is: open, taken by a process, built, or given up by who took it. */
+/** State of a job: open, taken by a process, built, or given up by who took it. */
 export type JobState =
   | { readonly kind: "open" | "failed" | "built" }
   | { readonly kind: "taken"; readonly pid: number };
@@ -21,7 +21,7 @@ const LEFTOVER_MS = 3_600_000;
 
 /** A folder of jobs, numbered by the order in which they should be taken. */
 export class JobFolder {
-  /** Where it is. */
+  /** Path of it. */
   readonly path: string;
 
   /** @param path A folder that {@linkcode JobFolder.create} made. */
@@ -90,7 +90,7 @@ export class JobFolder {
     return Deno.readFileSync(join(this.path, `${job}.built`));
   }
 
-  /** How far the jobs are, by number; those that are not named are open. */
+  /** States of the jobs, by number; those that are not named are open. */
   states(): Map<number, JobState> {
     const states = new Map<number, JobState>();
     for (const name of this.#names()) {

@@ -1,9 +1,9 @@
-/** Which kernels are built as one program. */
+/** Groups of kernels built as one program. */
 import { hasLifted } from "../codegen/warpgroup_helpers.ts";
 
 /** Characters from which a kernel is a program of its own where programs are built side by side. */
 const LARGE_CHARACTERS = 5000;
-/** Kernels of a program there. */
+/** Kernels of a program there, and where programs are compiled while others compute. */
 const GROUP_KERNELS = 8;
 
 /**

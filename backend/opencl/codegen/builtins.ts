@@ -36,7 +36,7 @@ const numbers = [...integers, ...floats];
 const widths = ["", "2", "4", "8", "16"] as const;
 
 /**
- * How a function is declared: once for each type and width, with `$T` for the vector, `$S` for its
+ * Declaration of a function: one for each type and width, with `$T` for the vector, `$S` for its
  * element, `$I` and `$U` for the integers of its size, `$P` for each address space.
  */
 interface Family {
@@ -45,7 +45,7 @@ interface Family {
   /** Those of vectors only. */
   readonly vectorForms?: readonly string[];
   readonly spaces?: readonly string[];
-  /** What clang may assume of a call; constant: it depends on its arguments alone. */
+  /** Clang's assumption about a call; const: it depends on its arguments alone. */
   readonly attribute?: "const" | "pure" | "convergent" | "none";
 }
 

@@ -1,4 +1,4 @@
-/** How generated kernels are written in OpenCL C. */
+/** OpenCL C, the language of generated kernels. */
 import { type DType, dtypes, isFloat } from "../../graph/dtype.ts";
 import type { Dialect } from "../../codegen/emit.ts";
 import {
@@ -8,6 +8,7 @@ import {
   type JoinFn,
   prefersLarger,
 } from "../../graph/reductions.ts";
+import { decodedText } from "./math/decoding.ts";
 import { renderScalar } from "./scalar_primitives.ts";
 import { computeType, literal, loadText, storeText } from "./types.ts";
 
@@ -43,7 +44,10 @@ export function openclDialect(isGpu: boolean): Dialect {
         step === undefined ? `++${name}` : `${name} += ${step}`
       }) {`,
     smaller: (a, b) => `min(${a}, ${b})`,
-    load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
+    load: ({ input, dtype, packed }, index, blocks) =>
+      packed
+        ? decodedText(packed.format, `a${input}`, index, blocks)
+        : loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
     primitive: renderScalar,
     cast: castText,
@@ -51,6 +55,8 @@ export function openclDialect(isGpu: boolean): Dialect {
     indexValue: indexText,
     random: (index, seed, stream) => `philox((ulong)(${index}), (uint)${seed}, (uint)${stream})`,
     checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, (int)${op}, errors)`,
+    // NVIDIA does, whatever the statements; a CPU's compiler keeps to one.
+    contracts: isGpu,
     sumsWide: () => false,
     accumulate: (fn, dtype, acc, value, index) => {
       if (!isArgReduction(fn)) return [`${acc} = ${combineText(fn, dtype, acc, value)};`];
@@ -66,11 +72,13 @@ export function openclDialect(isGpu: boolean): Dialect {
   };
 }
 
-function indexText(index: string, dtype: DType): string {
+/** An index as a number of a type. */
+export function indexText(index: string, dtype: DType): string {
   return dtype === "int64" ? `widened(${index})` : `(${computeType(dtype)})(${index})`;
 }
 
-function castText(text: string, from: DType, to: DType): string {
+/** A number of one type as one of another. */
+export function castText(text: string, from: DType, to: DType): string {
   if (to === "bool") return `(uchar)(${text} != 0)`;
   if (from === "int32" && to === "int64") return `widened(${text})`;
   const [source, target] = [computeType(from), computeType(to)];

@@ -25,7 +25,7 @@ export interface ArgumentList {
   readonly writes: readonly Argument[];
   /** The error buffer, where indices are checked. */
   readonly errors: readonly Argument[];
-  /** Where each buffer begins, in elements: blocks are parts of larger buffers. */
+  /** Start of each buffer, in elements: blocks are parts of larger buffers. */
   readonly readStarts: readonly Argument[];
   readonly writeStarts: readonly Argument[];
   readonly numbers: readonly Argument[];
@@ -50,13 +50,13 @@ export interface Generated {
   readonly isWide: boolean;
 }
 
-/** How many work-items there are, and how many make a group. */
+/** Number of work-items, and number of those in a group. */
 export interface WorkSize {
   readonly global: readonly number[];
   readonly local: readonly number[];
 }
 
-/** What a kernel's text is made of. */
+/** Parts of a kernel's text. */
 export interface KernelParts extends WorkSize {
   readonly inputs: readonly DType[];
   /** The outputs, then scratch buffers. */

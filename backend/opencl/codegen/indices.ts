@@ -14,8 +14,8 @@ export function decompose(emitter: Emitter, symbols: readonly number[], text: st
   for (let k = symbols.length - 1; k > 0; k--) {
     const s = symbols[k]!;
     emitter.line(`const Index i${s} = ${rest} % ${emitter.size(s)};`);
-    emitter.line(`const Index q${s} = ${rest} / ${emitter.size(s)};`);
-    rest = `q${s}`;
+    emitter.line(`const Index rest${s} = ${rest} / ${emitter.size(s)};`);
+    rest = `rest${s}`;
   }
   emitter.line(`const Index i${symbols[0]} = ${rest};`);
 }

@@ -27,10 +27,10 @@ const bare = (pointer: string): string => `(void*)(size_t)(${pointer})`;
 /** The mask of the first lanes: of as many as a text says. */
 const lanesBelow = (count: string): string => `(ushort)((1u << clamp(${count}, 0, 16)) - 1u)`;
 
-/** What the builtins for masked access call lanes of 32 bits. */
+/** Names of 32-bit lanes in the builtins for masked access. */
 const maskedAccess: Readonly<Record<string, string>> = { float: "ups", int: "dqusi" };
 
-/** What elements become as lanes, how one is read, and what lanes are when they are stored. */
+/** Types of elements as lanes, when read, and when they are stored. */
 function laneForms(
   T: string,
 ): { readonly lane: string; readonly read: string; readonly stored: string } {
@@ -146,7 +146,7 @@ ${
 function lanesAccess(callers: string, text: (T: string, space: string) => string): string {
   const names = (word: string): boolean => new RegExp(`(?<![a-z])${word}(?![a-z_])`).test(callers);
   const spaces = ["global", ...names("local") ? ["local"] : [], "private"];
-  const lines = ["float", "int", "ushort", "uchar"].filter((T) => names(T))
+  const lines = ["float", "int", "ushort", "uchar", "char"].filter((T) => names(T))
     .flatMap((T) => spaces.map((space) => text(T, space)));
   return lines.join("\n")
     .replaceAll("DIRECT", "static inline")
@@ -177,7 +177,7 @@ export const packRow: Record<string, string> = {
 };
 
 /**
- * What was loaded before is loaded again behind it. Compilers carry a scalar from one iteration to
+ * Reloads behind a load. Compilers carry a scalar from one iteration to
  * the next in a register; to spread it over lanes from there takes a multiplier's port, from memory
  * none.
  */

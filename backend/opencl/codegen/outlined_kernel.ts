@@ -11,7 +11,7 @@
  */
 import { allArguments, type Argument, type Generated } from "./generated.ts";
 
-/** What only the kernel itself may ask for. */
+/** Queries for the kernel itself alone. */
 const asksForSizes = /get_(num_groups|global_size|local_size|global_offset|global_linear_id)\(/;
 /** Local memory, which only a kernel may declare: a line with the element type and arrays. */
 const localArrays = /^ *local (\w+) (\w+\[\d+\](?:, \w+\[\d+\])*);$/gm;

@@ -10,6 +10,7 @@ import {
   part,
   reload,
 } from "./lane_access.ts";
+import { decodeHelpers } from "./math/decoding.ts";
 import { vectorMath } from "./math/vector_math.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { warpHelpers } from "./warp_helpers.ts";
@@ -37,6 +38,10 @@ const floating = (T: string): Record<string, string> => ({
     `inline ${T} float_floordiv_${T}(${T} a, ${T} b) { if (b == 0) return a / b; ${T} r = fmod(a, b), q = (a - r) / b; if (r != 0 && (r < 0) != (b < 0)) q -= 1; return q == 0 ? copysign((${T})0, a / b) : rint(q); }`,
   [`float_mod_${T}`]:
     `inline ${T} float_mod_${T}(${T} a, ${T} b) { ${T} r = fmod(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }`,
+  // A driver's own may stay below 1 by a unit of the last place, and derivatives take x times what is missing.
+  [`tanh_${T}`]: `inline ${T} tanh_${T}(${T} x) { return fabs(x) > ${
+    T === "float" ? "9.02f" : "19.07"
+  } ? copysign((${T})1, x) : tanh(x); }`,
 });
 
 /**
@@ -68,7 +73,7 @@ const unsigned: Record<string, string> = {
     "inline uchar int_pow_uchar(uchar a, uchar b) { uchar r = 1; while (b > 0) { if (b & 1) r *= a; a *= a; b >>= 1; } return r; }",
 };
 
-/** How two vectors are joined: which lanes of the 32, for each of two results. */
+/** Join of two vectors: the lanes of the 32, for each of two results. */
 interface Shuffle {
   readonly first: readonly number[];
   readonly second: readonly number[];
@@ -108,7 +113,7 @@ function transposition(): readonly Shuffle[] {
   ];
 }
 
-/** Where 16 rows of 16 floats lie: the address space, and the parameter that says how far apart. */
+/** Place of 16 rows of 16 floats: the address space, and the parameter with their distance. */
 type Rows = readonly [space: "global" | "local", apart: "long step" | "int apart"];
 
 /** A function that stores 16 rows as columns. */
@@ -153,6 +158,27 @@ const fold = (name: string, T: string, join: (a: string, b: string) => string) =
 const select = (operator: string) => (a: string, b: string) =>
   `select(${b}, ${a}, (${a} ${operator} ${b}) | (${a} != ${a}))`;
 
+/**
+ * The best of two vectors, and of 16 lanes, with their positions: -1 where there is none. NaN is better than
+ * a number; among equals the first position is taken.
+ */
+const places = (name: "max" | "min", T: string): Record<string, string> => ({
+  [`join_arg${name}_${T}16`]:
+    `inline void join_arg${name}_${T}16(${T}16* best, int16* at, ${T}16 value, int16 place) {
+  const int16 isNaN = value != value, wasNaN = *best != *best;
+  const int16 better = ((value ${name === "max" ? ">" : "<"} *best) | isNaN) & ~wasNaN;
+  const int16 equal = (value == *best) | (isNaN & wasNaN);
+  const int16 takes = (place >= 0) & ((*at < 0) | better | (equal & (place < *at)));
+  *best = select(*best, value, takes);
+  *at = select(*at, place, takes);
+}`,
+  [`fold_arg${name}_${T}16`]: `inline int fold_arg${name}_${T}16(${T}16 best, int16 at) {
+  const ${T} value = fold_${name}_${T}(best);
+  const int16 holds = (at >= 0) & ((best == value) | (best != best));
+  return fold_min_int(select((int16)(INT_MAX), at, holds));
+}`,
+});
+
 const helpers: Readonly<Record<string, Helper>> = {
   ...direct,
   ...integer("int"),
@@ -175,6 +201,13 @@ const helpers: Readonly<Record<string, Helper>> = {
     ...fold("max", T, select(">")),
     ...fold("min", T, select("<")),
   }), {}),
+  // Of masks, whose true is -1.
+  fold_max_uchar: "inline uchar fold_max_uchar(int16 v) { return (uchar)-fold_min_int(v); }",
+  fold_min_uchar: "inline uchar fold_min_uchar(int16 v) { return (uchar)-fold_max_int(v); }",
+  ...places("max", "float"),
+  ...places("min", "float"),
+  ...places("max", "int"),
+  ...places("min", "int"),
   ...part("float"),
   ...part("half"),
   ...part("ushort"),
@@ -249,6 +282,19 @@ const helpers: Readonly<Record<string, Helper>> = {
     "inline float round_float16(float v) { ushort h; vstore_half(v, 0, (half*)&h); return vload_half(0, (half*)&h); }",
   to_float16:
     "inline ushort to_float16(float v) { ushort h; vstore_half(v, 0, (half*)&h); return h; }",
+  // PoCL 3.1 converts one half by a function of many steps, 25 ns.
+  half_at: `inline float half_at(global const half* p, long i) {
+#if defined(CLANG_BUILTINS) && defined(__F16C__)
+  const short8 bits = (short8)(((global const short*)p)[i], 0, 0, 0, 0, 0, 0, 0);
+  return __builtin_ia32_vcvtph2ps(bits)[0];
+#else
+  return vload_half(i, p);
+#endif
+}`,
+  ...Object.fromEntries([4, 8, 16].map((n) => [
+    `from_float16_${n}`,
+    `inline float${n} from_float16_${n}(ushort${n} v) { return vload_half${n}(0, (const half*)&v); }`,
+  ])),
   from_float16: "inline float from_float16(ushort v) { return vload_half(0, (const half*)&v); }",
   round_float16_16:
     "inline float16 round_float16_16(float16 v) { ushort16 h; vstore_half16(v, 0, (half*)&h); return vload_half16(0, (half*)&h); }",
@@ -258,6 +304,7 @@ const helpers: Readonly<Record<string, Helper>> = {
   return convert_ushort16(select(nearest, (bits >> 16) | 0x40u, as_uint16(v != v)));
 }`,
   from_bfloat16: "inline float from_bfloat16(ushort v) { return as_float((uint)v << 16); }",
+  ...decodeHelpers,
   // Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel random numbers: as easy as
   // 1, 2, 3, SC 2011. The counter is (element, stream, upper half of element); the upper 24 bits make the number.
   philox: `inline float philox(ulong index, uint seed, uint stream) {
@@ -292,12 +339,12 @@ export const portableHelpers: readonly string[] = Object.keys(helpers).filter((n
   !(name in warpHelpers || name in mmaHelpers || name in warpgroupHelpers)
 );
 
-/** True where a text calls a function: not one whose name only ends so. */
-function calls(text: string, name: string): boolean {
-  const call = `${name}(`;
-  let at = text.indexOf(call);
-  while (at > 0 && /\w/.test(text[at - 1]!)) at = text.indexOf(call, at + 1);
-  return at >= 0;
+/** Helpers, those that call others first. */
+const fromCallers = Object.entries(helpers).reverse();
+
+/** The names of the functions that a text calls. */
+function callsIn(text: string): string[] {
+  return Array.from(text.matchAll(/\b(\w+)\(/g), (match) => match[1]!);
 }
 
 /**
@@ -307,12 +354,13 @@ function calls(text: string, name: string): boolean {
  */
 export function preludeFor(source: string, declares = false): string {
   const parts: string[] = [];
+  const called = new Set(callsIn(source));
   let text = source;
-  // A helper calls those that stand before it.
-  for (const [name, helper] of Object.entries(helpers).reverse()) {
-    if (!calls(text, name)) continue;
+  for (const [name, helper] of fromCallers) {
+    if (!called.has(name)) continue;
     const part = typeof helper === "string" ? helper : helper(text);
     parts.push(part);
+    for (const callee of callsIn(part)) called.add(callee);
     text += part;
   }
   if (declares) parts.push(declarationsOf(text));

@@ -1,4 +1,4 @@
-/** How element types are called in OpenCL C, and how their elements are read, written and spelled. */
+/** Names of element types in OpenCL C; texts that read, write and spell their elements. */
 import { type DType, dtypes } from "../../graph/dtype.ts";
 
 /** `$b` stands for a buffer, `$i` for an index, `$v` for a value. */

@@ -7,7 +7,7 @@
  * instructions of them in the PTX, which is then loaded as a binary.
  */
 
-/** What the comments of instructions for sm_90a begin with. */
+/** Prefix of comments that hold instructions for sm_90a. */
 export const LIFTED = "//@ ";
 
 /** Stands for {@linkcode LIFTED} in a text that no assembler takes. */
@@ -29,7 +29,7 @@ export function hasLifted(source: string): boolean {
 export const OPERANDS = "@all";
 
 /**
- * What lifted instructions begin with that use a list of operands often. NVIDIA's compiler takes 0.4 s
+ * Prefix of lifted instructions that use a list of operands often. NVIDIA's compiler takes 0.4 s
  * for a statement that names 64 of them in 24 instructions, 0.05 s for one that names them once.
  */
 export function liftedList(count: number): string {

@@ -7,11 +7,11 @@ import { readVariable } from "../../../ffi/host/environment.ts";
 import { CacheFolder, hashText, identityOf } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
-/** What `hashText` gives, and what earlier versions called an entry that they were writing. */
+/** Names that `hashText` gives, and those of entries being written by earlier versions. */
 const NAME = /^[0-9a-f]{16}\.bin(\.\d+\.[0-9a-z]*)?$/;
 /** Beyond this the oldest entries go. */
 const MAX_BYTES = 256 * 2 ** 20;
-/** How many entries are written between two looks at the size of all. */
+/** Entries written between two looks at the size of all. */
 const TRIM_EVERY = 32;
 
 /** The compiled programs of one device. A folder that fails is left alone: compiling goes on. */
@@ -92,7 +92,7 @@ export class BinaryCache {
     return `${hashText(`${this.#device}\n${options}\n${source}`)}.bin`;
   }
 
-  /** What tells two programs with the same file name apart. */
+  /** Tells apart two programs with the same file name. */
   #signature(source: string, options: string): string {
     return hashText(`${source}\n${options}`) + hashText(`${this.#device}${source.length}`);
   }

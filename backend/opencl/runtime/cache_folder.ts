@@ -18,7 +18,7 @@ const MAX_ENTRY_BYTES = 64 * 2 ** 20;
 export interface CacheEntry {
   readonly name: string;
   readonly bytes: number;
-  /** When it was written, in milliseconds. */
+  /** Time at which it was written, in milliseconds. */
   readonly time: number;
 }
 
@@ -26,7 +26,7 @@ const warned = new Set<string>();
 
 /** A folder that only this user writes to. */
 export class CacheFolder {
-  /** Where it is. */
+  /** Path of it. */
   readonly path: string;
   readonly #uid: number | null;
 
@@ -83,7 +83,7 @@ export class CacheFolder {
     return [...this.#matching(pattern)];
   }
 
-  /** Whether there is any such file. */
+  /** True when there is any such file. */
   hasEntry(pattern: RegExp): boolean {
     return !this.#matching(pattern).next().done;
   }
@@ -132,12 +132,12 @@ function absolute(path: string | undefined): string | undefined {
   return path?.startsWith("/") ? path : undefined;
 }
 
-/** Whether the permissions are there already; never asks for them. */
+/** True when the permissions are there already; never asks for them. */
 function isAllowed(path: string, ...names: readonly ("read" | "write")[]): boolean {
   return names.every((name) => Deno.permissions.querySync({ name, path }).state === "granted");
 }
 
-/** Why a folder cannot be trusted, with the remedy; null where it can, or is not there yet. */
+/** The reason why a folder cannot be trusted, with the remedy; null where it can, or is not there yet. */
 function folderProblem(path: string, uid: number | null): string | null {
   const info = statIfReachable(path);
   if (info === null || uid === null) return null;
@@ -163,7 +163,7 @@ function statIfReachable(path: string): Deno.FileInfo | null {
   }
 }
 
-/** What is kept for one device and driver is of no use to others. */
+/** Device and driver: their files are of no use to others. */
 export function identityOf(device: Device): string {
   return `${device.platform.name}|${device.name}|${device.driverVersion}`;
 }

@@ -1,4 +1,4 @@
-/** What kernels are planned by and written for on a device: data, asked once. */
+/** Target of kernels for a device: data, asked once. */
 import type { Device } from "../../../ffi/mod.ts";
 import type { DeviceType } from "../../devices/device_handle.ts";
 import { NARROW_END } from "../../kernel/index_range.ts";
@@ -47,7 +47,7 @@ export function targetOf(device: Device, type: DeviceType, canLift: () => boolea
   };
 }
 
-/** What is planned for a GPU, or a CPU device, of so many compute units. */
+/** Planning rules for a GPU, or a CPU device, of so many compute units. */
 export function planningRules(
   isGpu: boolean,
   computeUnits: number,

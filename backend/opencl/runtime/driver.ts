@@ -1,5 +1,5 @@
 /**
- * What some drivers do in their own way. Kernels are written in OpenCL C 1.2 that every compiler takes; a
+ * Peculiarities of drivers. Kernels are written in OpenCL C 1.2 that every compiler takes; a
  * form for one driver stands behind a field of this, and is chosen by a macro in the kernel's text.
  */
 import type { Device } from "../../../ffi/mod.ts";
@@ -50,7 +50,7 @@ export interface Driver {
   readonly waitsForUserEvents: boolean;
 }
 
-/** What is known of the driver of a device. */
+/** Description of a device's driver. */
 export function driverOf(device: Device): Driver {
   const isPoCL = device.platform.name === "Portable Computing Language";
   const isNvidia = device.platform.name === "NVIDIA CUDA";

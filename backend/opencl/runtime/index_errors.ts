@@ -7,7 +7,7 @@ import { ERROR_BYTES } from "./kernel_arguments.ts";
 
 const WORDS = ERROR_BYTES / 8;
 
-/** What was read of the buffer along with other bytes. */
+/** Part of the buffer that was read along with other bytes. */
 export interface FoundIndices {
   readonly copy: Copy;
   readonly words: BigInt64Array<ArrayBuffer>;
@@ -39,7 +39,7 @@ export class IndexErrors {
     this.#transfers.write(this.#buffer!, 0, new Uint8Array(ERROR_BYTES));
   }
 
-  /** What a read must copy as well; null where no kernel has checked indices since the last read. */
+  /** Bytes that a read must copy as well; null: no kernel checked indices since the last. */
   look(): FoundIndices | null {
     if (!this.#mayHaveErrors) return null;
     const words = new BigInt64Array(WORDS);

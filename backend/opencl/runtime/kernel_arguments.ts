@@ -3,7 +3,7 @@ import type { Buffer, CommandQueue, Kernel } from "../../../ffi/mod.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Parameter } from "../../codegen/emit.ts";
 import type { Generated } from "../codegen/generated.ts";
-import type { WarmLaunch } from "../tiers/compile_worker.ts";
+import type { WarmLaunch } from "../tiers/compile_job.ts";
 
 const scratch = new ArrayBuffer(8);
 const asInt = new Int32Array(scratch, 0, 1);
@@ -42,22 +42,23 @@ function encode(value: number, dtype: DType): ArrayBufferView {
  */
 export function warmLaunch(name: string, kernel: Generated, bytes: readonly number[]): WarmLaunch {
   const { buffers, checksIndices, parameters, isWide, global, local } = kernel;
-  const own = (view: ArrayBufferView): Uint8Array<ArrayBuffer> =>
-    new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength).slice();
+  const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): number[] => [
+    ...new Uint8Array(buffer, byteOffset, byteLength),
+  ];
   return {
     name,
-    global: BigUint64Array.from(global, BigInt),
-    local: BigUint64Array.from(local, BigInt),
+    global,
+    local,
     args: [
       ...buffers.map((_, k) => bytes[k]!),
       ...checksIndices ? [ERROR_BYTES] : [],
-      ...buffers.map(() => new Uint8Array(4)),
-      ...parameters.map((p) => own(encodedParameter(p, isWide))),
+      ...buffers.map(() => [0, 0, 0, 0]),
+      ...parameters.map((p) => bytesOf(encodedParameter(p, isWide))),
     ],
   };
 }
 
-/** What a kernel notes of an index out of range: the operation, the index, the bound; 64 bits each. */
+/** Bytes of a note of an index out of range: operation, index, bound; 64 bits each. */
 export const ERROR_BYTES = 24;
 
 /** An index in the type that a kernel takes it in. */

@@ -11,7 +11,7 @@ import { sequence } from "../../execution/launch_sequence.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import { enqueueTraced } from "../transfers/traced_command.ts";
 
-/** What a launch needs from its backend. */
+/** A launch's needs of its backend. */
 export interface LaunchContext {
   readonly queue: CommandQueue;
   /** Blocks that are still being filled beside the kernels. */
@@ -145,7 +145,7 @@ function isFar(block: Block): boolean {
   return block.offset >= 2 ** 31;
 }
 
-/** Where a block begins in its memory object, in elements. */
+/** Start of a block in its memory object, in elements. */
 function startOf(block: Block, elementBytes: number): number {
   return isFar(block) ? 0 : block.offset / elementBytes;
 }

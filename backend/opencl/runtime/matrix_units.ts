@@ -1,4 +1,4 @@
-/** Which devices multiply matrices in hardware, or have warps, as far as OpenCL C reaches it. */
+/** Devices that multiply matrices in hardware, or have warps, as far as OpenCL C reaches it. */
 import type { Device } from "../../../ffi/mod.ts";
 import { readers } from "../../../ffi/library/info.ts";
 import { cl } from "../../../ffi/library/library.ts";

@@ -12,6 +12,7 @@ import {
   createPool,
   DeviceMemory,
   getPersistentPool,
+  HostedSource,
   registerDeviceMemory,
 } from "../../../memory/mod.ts";
 import type {
@@ -50,6 +51,9 @@ import { TieredLaunch, Tiers } from "../tiers/tiers.ts";
 import { type Copy, Transfers } from "../transfers/transfers.ts";
 import { targetOf } from "./device_target.ts";
 
+/** So many are unknown: some kernels cannot say. */
+const MAX_OPERATIONS = 2 ** 40;
+
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
 export class OpenCLBackend implements Backend {
   readonly name = "cl";
@@ -78,7 +82,10 @@ export class OpenCLBackend implements Backend {
     this.#queue = device.queue!;
     this.#clDevice = device.clDevice!;
     this.capabilities = capabilitiesOf(this.#clDevice, device);
-    this.memory = new DeviceMemory(createPool(this.#queue), {
+    const driver = driverOf(this.#clDevice);
+    const host = driver.compilesSlowly ? baseline?.() ?? null : null;
+    const source = host && new HostedSource(this.#queue, host);
+    this.memory = new DeviceMemory(createPool(this.#queue, source ?? undefined), {
       name: device.deviceName,
       totalBytes: this.#clDevice.globalMemSize,
       queue: this.#queue,
@@ -86,12 +93,11 @@ export class OpenCLBackend implements Backend {
     });
     registerDeviceMemory(device, this.memory);
     const cache = BinaryCache.open(this.#clDevice);
-    const driver = driverOf(this.#clDevice);
     const keepBinaries = driver.compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
     this.#transfers = new Transfers(this.#queue, { hasGates: driver.waitsForUserEvents });
     this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
-    this.#tiers = baseline && driver.compilesSlowly ? this.#newTiers(baseline()) : null;
+    this.#tiers = host && this.#newTiers(host, source!);
     this.#launchContext = {
       queue: this.#queue,
       uploads: this.memory.uploads,
@@ -107,7 +113,7 @@ export class OpenCLBackend implements Backend {
       ? this.#plans.get(kernel, () => planKernel(kernel, target))
       : planKernel(kernel, target);
 
-  /** What kernels are planned by and written for; made with the first. */
+  /** Target of planned and written kernels; made with the first. */
   get target(): Target {
     const canLift = (): boolean => this.#programs.canLift();
     return this.#target ??= targetOf(this.#clDevice, this.device.deviceType, canLift);
@@ -180,7 +186,7 @@ export class OpenCLBackend implements Backend {
     return this.#transfers.beside.gate();
   }
 
-  /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */
+  /** Copies of a read: the errors of the kernels before it, too, since one wait is enough. */
   #copies(
     block: Block,
     into: Uint8Array,
@@ -212,7 +218,7 @@ export class OpenCLBackend implements Backend {
     return plans.map((plan) => this.#launch(plan));
   }
 
-  /** What a kernel is launched as, and who computes it while it is not compiled. */
+  /** Planned launch of a kernel, and who computes it while it is not compiled. */
   #planned(kernel: Launchable): PlannedLaunch {
     if (kernel.kind === "custom") return { kernel, steps: [], baseline: null };
     const steps = this.#steps.get(kernel, () => launchSteps(kernel, this.target));
@@ -221,11 +227,12 @@ export class OpenCLBackend implements Backend {
     return { kernel, steps, baseline: isServed ? this.#tiers!.baseline.kernel(kernel) : null };
   }
 
-  /** Leaves to the tiers what is not compiled, nor was in an earlier run of the program. */
+  /** Leaves to the tiers what is not compiled, nor was in an earlier run; most work first. */
   #defer(plans: readonly PlannedLaunch[]): void {
-    const tiers = this.#tiers!, texts = textsOf(plans);
-    const deferred = this.#programs.buildOrDefer(texts.filter(({ source }) => !tiers.has(source)));
-    if (deferred) tiers.defer(deferred);
+    const tiers = this.#tiers!, operations = operationsOf(plans);
+    const texts = textsOf(plans).filter(({ source }) => !tiers.has(source))
+      .sort((a, b) => operations.get(b.source)! - operations.get(a.source)!);
+    tiers.defer(this.#programs.buildOrDefer(texts));
   }
 
   #launch(plan: PlannedLaunch): Launch {
@@ -259,21 +266,22 @@ export class OpenCLBackend implements Backend {
       : inSequence(launches);
   }
 
-  #newTiers(baseline: BaselineKernels): Tiers {
+  #newTiers(baseline: BaselineKernels, source: HostedSource): Tiers {
     const transfers = this.#transfers, { uploads } = this.memory;
     const compiler = new BackgroundCompiler(this.#context, this.#clDevice, libraryPath!);
     const tiers = new Tiers(baseline, this.#programs, compiler, {
+      settle: (blocks) => {
+        if (!uploads.isEmpty) { for (const block of blocks) uploads.await(block); }
+        transfers.settle();
+      },
+      arrayOf: ({ base }) => source.arrayOf(base),
       read: (copies) => {
-        for (const { block } of copies) uploads.await(block);
         transfers.readSync(copies.map(({ block, bytes }) => {
           return { buffer: block.base, offset: block.offset, into: bytes };
         }));
       },
       write: (copies) => {
-        for (const { block, bytes } of copies) {
-          uploads.await(block);
-          transfers.write(block.base, block.offset, bytes);
-        }
+        for (const { block, bytes } of copies) transfers.write(block.base, block.offset, bytes);
       },
     });
     this.#programs.isCompilerBusy = () => tiers.isCompiling;
@@ -313,7 +321,7 @@ export class OpenCLBackend implements Backend {
   }
 }
 
-/** What a kernel is launched as. */
+/** Launch that a kernel becomes. */
 interface PlannedLaunch {
   readonly kernel: Launchable;
   /** None for a kernel that a user wrote. */
@@ -326,6 +334,18 @@ function textsOf(plans: readonly PlannedLaunch[]): KernelText[] {
   return plans.flatMap(({ steps }) =>
     steps.map(({ generated, label }) => ({ source: generated.source, label, generated }))
   );
+}
+
+/** Operations of all launches of a text, by its source. */
+function operationsOf(plans: readonly PlannedLaunch[]): Map<string, number> {
+  const operations = new Map<string, number>();
+  for (const { generated: { source }, work } of plans.flatMap(({ steps }) => steps)) {
+    operations.set(
+      source,
+      (operations.get(source) ?? 0) + Math.min(work.operations, MAX_OPERATIONS),
+    );
+  }
+  return operations;
 }
 
 function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {

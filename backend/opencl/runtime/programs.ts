@@ -40,12 +40,12 @@ interface BuildRequest extends ProgramSource {
   readonly group: readonly KernelText[];
 }
 
-/** When a driver is asked for the binaries of what it built. */
+/** The moment at which a driver is asked for the binaries of what it built. */
 export type KeepBinaries = "at once" | "at the end";
 
-/** How long the end of a program may take for binaries, in milliseconds. */
+/** Milliseconds that the end of a program may take for binaries. */
 const END_MS = 400;
-/** What a driver that compiles for a binary is taken to need for a kernel, before it was timed. */
+/** Assumed milliseconds a kernel where a driver compiles for a binary, before timing. */
 const KERNEL_MS = 100;
 
 /** The kernels of one context and device. */
@@ -60,11 +60,11 @@ export class Programs implements ProgramStore {
   readonly #buildsBeside: boolean;
   readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
-  /** Whether another thread has the compiler: then nothing waits for it at the end. */
+  /** True when another thread has the compiler: then nothing waits for it at the end. */
   isCompilerBusy: () => boolean = () => false;
   /** Programs that are left to another thread. */
   readonly #deferred = new WeakMap<DeferredText, BuildRequest>();
-  /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
+  /** Programs to keep at the end, in order of first use, with their numbers of kernels. */
   readonly #unsaved = new Map<
     string,
     { text: string; options: string; program: Program; kernels: number }
@@ -109,14 +109,14 @@ export class Programs implements ProgramStore {
    * where the driver builds in one process, else several, which are built side by side.
    */
   build(texts: readonly KernelText[]): void {
-    const requests = groupsOf(this.#missing(texts), this.#buildsBeside).map((group) =>
-      this.#request(group)
+    const groups = groupsOf(this.#missing(texts), this.#buildsBeside);
+    this.#buildAll(
+      groups.map((group) => this.#request(group)).filter((request) => {
+        const program = this.#cached(request);
+        if (program !== null) this.#adopt(request, program);
+        return program === null;
+      }),
     );
-    this.#buildAll(requests.filter((request) => {
-      const program = this.#cached(request);
-      if (program !== null) this.#adopt(request, program);
-      return program === null;
-    }));
   }
 
   #missing(texts: readonly KernelText[]): KernelText[] {
@@ -130,19 +130,22 @@ export class Programs implements ProgramStore {
   /**
    * The same for a driver that compiles slowly: what it has compiled in an earlier run is built.
    *
-   * @returns The rest, as a program that is not built yet; the caller's to build or release.
+   * @returns The rest, as programs of a few kernels that are not built yet; the caller's to build or release.
    */
-  buildOrDefer(texts: readonly KernelText[]): DeferredText | null {
-    const missing = this.#missing(texts);
-    if (missing.length === 0) return null;
-    const request = this.#request(missing), { text, options } = request;
-    if (this.#cache?.has(text, options)) {
-      this.build(missing);
-      return null;
-    }
-    const program = new Program(this.#context, text);
-    const kernels = new Map(missing.map((each) => [each.source, kernelName(each)]));
-    const deferred = { program, options: program.buildOptions(options), kernels };
+  buildOrDefer(texts: readonly KernelText[]): DeferredText[] {
+    const requests = groupsOf(this.#missing(texts), true).map((group) => this.#request(group));
+    return requests.filter(({ text, options, group }) => {
+      const isKnown = this.#cache?.has(text, options) ?? false;
+      if (isKnown) this.build(group);
+      return !isKnown;
+    }).map((request) => this.#defer(request));
+  }
+
+  #defer(request: BuildRequest): DeferredText {
+    const { text, group } = request, program = new Program(this.#context, text);
+    const options = program.buildOptions(request.options);
+    const kernels = new Map(group.map((each) => [each.source, kernelName(each)]));
+    const deferred = { program, text, options, kernels };
     this.#deferred.set(deferred, request);
     return deferred;
   }
@@ -271,7 +274,7 @@ export class Programs implements ProgramStore {
     return program;
   }
 
-  /** Where the declarations that a program brings do not do, it is built with all of them. */
+  /** Builds a program, with all declarations where those that it brings do not suffice. */
   #compiled(request: BuildRequest): Program {
     const build = (options: string): Program =>
       buildProgram(this.#context, this.#device, { ...request, options });

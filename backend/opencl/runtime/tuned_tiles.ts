@@ -10,10 +10,10 @@ import type { Tuned } from "../../kernel/target.ts";
 /** Changes with the meaning of the tiles, or of the names of shapes. */
 const FORMAT = 2;
 
-/** What was found for a device, by shape. */
+/** Results found for a device, by shape. */
 export type TunedTiles = ReadonlyMap<string, Tuned>;
 
-/** Where the tiles of a device are kept; null where nothing is. */
+/** Path of a device's tiles; null where nothing is kept. */
 export function tunedTilesPath(device: Device): string | null {
   const folder = cacheFolder();
   return folder === null ? null : `${folder}/${tilesName(device)}`;
@@ -23,7 +23,7 @@ function tilesName(device: Device): string {
   return `${hashText(identityOf(device))}.tiles.json`;
 }
 
-/** What was tuned on a device; nothing where the file may not be read. */
+/** Tiles tuned on a device; none where the file may not be read. */
 export function readTunedTiles(device: Device): TunedTiles {
   let bytes: Uint8Array | null | undefined;
   try {

@@ -1,6 +1,6 @@
 /** OpenCL C for kernels: the first template that matches writes it. Nothing here knows the runtime. */
 import type { AttentionKernel } from "../../kernel/attention.ts";
-import { extent, type LoopKernel, type SpecialKernel } from "../../kernel/kernel.ts";
+import { extent, type LoopKernel, readsPacked, type SpecialKernel } from "../../kernel/kernel.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { KernelPlan } from "../../kernel/template.ts";
 import type { Target } from "../../kernel/target.ts";
@@ -12,23 +12,39 @@ import {
   isUniform,
   withUnitLoops,
 } from "./parts/contraction_shape.ts";
-import { firstMatch, type KernelSequence, type Match } from "./parts/template.ts";
+import { firstMatch, type KernelSequence, type Match, type Template } from "./parts/template.ts";
 import { defaultParts, tunedParts } from "./parts/tiling.ts";
 
-/** How a contraction is computed on a device. */
+/** Match of a contraction on a device. */
 export function contractionMatch(
   kernel: LoopKernel,
   target: Target,
 ): Match<LoopKernel, ContractionPlan, ContractionTemplate> {
   const whole = target.isGpu ? kernel : withUnitLoops(kernel);
-  return firstMatch<LoopKernel, ContractionPlan, ContractionTemplate>(contractions, whole, target);
+  return firstMatch<LoopKernel, ContractionPlan, ContractionTemplate>(
+    readable(contractions, kernel),
+    whole,
+    target,
+  );
+}
+
+function loopMatch(kernel: LoopKernel, target: Target): Match<LoopKernel> {
+  return firstMatch<LoopKernel, unknown>(readable(loops, kernel), kernel, target);
+}
+
+/** The templates that read all operands of a kernel. */
+function readable<T extends Template<LoopKernel>>(
+  templates: readonly T[],
+  kernel: LoopKernel,
+): readonly T[] {
+  return readsPacked(kernel) ? templates.filter((each) => each.readsPacked) : templates;
 }
 
 /** Writes a loop kernel for a target: the last kernel computes it, those before make its scratch. */
 export function generateLoops(kernel: LoopKernel, target: Target): KernelSequence {
   const { template, plan } = kernel.contraction
     ? contractionMatch(kernel, target)
-    : firstMatch<LoopKernel, unknown>(loops, kernel, target);
+    : loopMatch(kernel, target);
   return template.emit(plan);
 }
 
@@ -44,7 +60,7 @@ export function generateAttention(kernel: AttentionKernel, target: Target): Kern
   return template.emit(plan);
 }
 
-/** What planning must know of a kernel: which template takes it, and what follows from that. */
+/** Plan of a kernel: the template that takes it, and what follows from that. */
 export function planKernel(
   kernel: LoopKernel | SpecialKernel | AttentionKernel,
   target: Target,
@@ -71,17 +87,19 @@ function planned<K, P>({ template, plan }: Match<K, P>): KernelPlan {
 
 function planContraction(kernel: LoopKernel, target: Target): KernelPlan {
   const match = contractionMatch(kernel, target);
+  const isWide = needsWideIndices(kernel, target.narrowEnd);
   return {
     ...planned(match),
     isSpecialized: match.template !== generalContraction,
     sumParts: sumParts(kernel, target),
+    variant: isWide ? null : match.template.variant?.(match.plan) ?? null,
   };
 }
 
 function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
-  const match = firstMatch<LoopKernel, unknown>(loops, kernel, target);
+  const match = loopMatch(kernel, target);
   // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
-  const isWide = needsWideIndices(kernel, target.narrowEnd);
+  const isWide = needsWideIndices(kernel, target.narrowEnd) || readsPacked(kernel);
   const variant = isWide ? null : match.template.variant?.(match.plan) ?? null;
   return { ...planned(match), variant };
 }

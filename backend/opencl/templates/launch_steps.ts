@@ -1,8 +1,9 @@
 /**
- * What the kernels of a schedule are launched as: texts, with what a launch of each counts. This is all that
+ * Launches of a schedule's kernels: texts, with what a launch of each counts. This is all that
  * the runtime asks the templates for.
  */
-import { type DType, dtypes } from "../../graph/dtype.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { bytesMoved, bytesWritten } from "../../kernel/analysis.ts";
 import {
   type CustomKernelCall,
   extent,
@@ -16,7 +17,7 @@ import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
 import { generateAttention, generateLoops, generateSpecial } from "./generate.ts";
 import type { KernelSequence } from "./parts/template.ts";
 
-/** What a launch does, in numbers. */
+/** Work of a launch, in numbers. */
 export interface Work {
   /** Bytes that it must move at least. */
   readonly bytes: number;
@@ -31,7 +32,7 @@ export interface LaunchStep {
   readonly work: Work;
 }
 
-/** What a kernel is launched as on a device, in order; all launches take the same buffers. */
+/** Launches of a kernel on a device, in order; all take the same buffers. */
 export function launchSteps(
   kernel: Exclude<Launchable, CustomKernelCall>,
   target: Target,
@@ -54,8 +55,7 @@ function sequenceSteps(
   { kernels }: KernelSequence,
   outputs: readonly { readonly dtype: DType; readonly size: number }[],
 ): LaunchStep[] {
-  const written = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
-  const work = { bytes: 2 * written, operations: Infinity };
+  const work = { bytes: 2 * bytesWritten(outputs), operations: Infinity };
   return kernels.map((generated) => ({ generated, label, work }));
 }
 
@@ -76,11 +76,11 @@ function stepOf(kernel: LoopKernel, target: Target): LaunchStep {
   return loopSteps(kernel, target).at(-1)!;
 }
 
-/** What makes scratch for the last launch comes before; the bytes that must move are counted once. */
+/** Launches, makers of scratch before the last; bytes that must move count once. */
 function loopSteps(kernel: LoopKernel, target: Target): LaunchStep[] {
   const { kernels } = generateLoops(kernel, target), { label } = kernel;
   const work = {
-    bytes: bytesOf(kernel),
+    bytes: bytesMoved(kernel),
     operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
   };
   return kernels.map((generated, k) =>
@@ -88,17 +88,4 @@ function loopSteps(kernel: LoopKernel, target: Target): LaunchStep[] {
       ? { generated, label, work }
       : { generated, label: `${label}_prepare`, work: { ...work, bytes: 0 } }
   );
-}
-
-/** Bytes that a kernel must move: each input and output once. */
-function bytesOf(kernel: LoopKernel): number {
-  const { contraction } = kernel;
-  const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
-  let bytes = 0;
-  for (const load of loads) {
-    const symbols = load.index.terms.map(([s]) => kernel.sizes[s]!);
-    bytes += symbols.reduce((a, b) => a * b, 1) * dtypes[load.dtype].bytes;
-  }
-  for (const output of kernel.outputs) bytes += output.size * dtypes[output.dtype].bytes;
-  return bytes;
 }

@@ -10,6 +10,7 @@
  */
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import { filledAttention } from "./attention/attention_filled.ts";
 import { lanesAttention } from "./attention/attention_lanes.ts";
 import { mmaAttention } from "./attention/attention_mma.ts";
 import { tilesAttention } from "./attention/attention_tiles.ts";
@@ -22,11 +23,11 @@ import { winogradConvolution } from "./convolution/winograd.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
 import { innerProductGemm } from "./gemm/inner_product_gemm.ts";
 import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
+import { packedGemv } from "./gemm/packed_gemv.ts";
 import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
-import { columnGroups } from "./loops/column_groups.ts";
-import { groupReduction } from "./loops/group_reduction.ts";
 import { itemRows } from "./loops/item_rows.ts";
-import { registerRows } from "./loops/register_rows.ts";
+import { packedCopies } from "./loops/packed_copy.ts";
+import { columnGroups, groupReduction, registerRows } from "./loops/shared_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
 import { turnedMaps } from "./loops/turned_maps.ts";
 import { vectorItems } from "./loops/vector_items.ts";
@@ -61,11 +62,13 @@ export const contractions: readonly ContractionTemplate[] = [
   directConvolution,
   registerTiledGemm,
   innerProductGemm,
+  packedGemv,
   generalContraction,
 ];
 
 /** Maps and reductions. */
 export const loops: readonly Template<LoopKernel>[] = [
+  packedCopies,
   columnGroups,
   registerRows,
   groupReduction,
@@ -79,6 +82,7 @@ export const loops: readonly Template<LoopKernel>[] = [
 
 /** Attention and its gradients. */
 export const attentions: readonly Template<AttentionKernel>[] = [
+  filledAttention,
   mmaAttention,
   tilesAttention,
   lanesAttention,

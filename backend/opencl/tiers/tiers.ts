@@ -1,4 +1,4 @@
-/** Which kernels the baseline tier computes, and when the compiler is told of them. */
+/** Kernels on the baseline tier, and the time to tell the compiler of them. */
 import type { Program } from "../../../ffi/mod.ts";
 import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import type { BaselineKernel, BaselineKernels, BlockAccess } from "../../execution/baseline.ts";
@@ -7,7 +7,7 @@ import { beginBuild, endBuild } from "../../profiling/builds.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import type { Compilation, Compiler } from "./background_compiler.ts";
-import type { WarmLaunch } from "./compile_worker.ts";
+import type { WarmLaunch } from "./compile_job.ts";
 
 /** The memory of the host that the baseline tier computes in never shrinks: so much at most. */
 const MAX_BYTES = 128 * 2 ** 20;
@@ -19,6 +19,8 @@ const COMPILE_MS = 100;
 export interface DeferredText {
   /** Not built yet. */
   readonly program: Program;
+  /** Its source. */
+  readonly text: string;
   /** The compiler's options. */
   readonly options: string;
   /** The names of its kernels, by their texts. */
@@ -56,14 +58,19 @@ export interface TieredKernel {
 /** A deferred program on its way. */
 class Deferred {
   readonly text: DeferredText;
+  /** All that were deferred with it: kernels of one plan, which run as often. */
+  readonly plan: readonly Deferred[];
   /** Kernels that ran in the baseline tier, with their first launch. */
   readonly ran = new Map<string, WarmLaunch>();
   /** Milliseconds that its kernels took on the host. */
   spent = 0;
   compilation: Compilation | null = null;
+  /** Compiled, or left to who needs it. */
+  isClosed = false;
 
-  constructor(text: DeferredText) {
+  constructor(text: DeferredText, plan: readonly Deferred[]) {
     this.text = text;
+    this.plan = plan;
   }
 }
 
@@ -74,8 +81,10 @@ export class Tiers {
   readonly #compiler: Compiler;
   readonly #store: ProgramStore;
   readonly #deferred = new Map<string, Deferred>();
-  /** What the compiler has been told of, in that order. */
-  readonly #open: Deferred[] = [];
+  /** Programs worth compiling. */
+  readonly #wanted = new Set<Deferred>();
+  /** The one that the compiler has. */
+  #current: Deferred | null = null;
 
   constructor(
     baseline: BaselineKernels,
@@ -89,22 +98,30 @@ export class Tiers {
     this.#compiler = compiler;
   }
 
-  /** Whether the kernel of a text waits for its second use, or for the compiler. */
+  /** True when the kernel of a text waits for its second use, or for the compiler. */
   has(source: string): boolean {
     return this.#deferred.has(source);
   }
 
-  /** Leaves a program to the compiler. */
-  defer(text: DeferredText): void {
-    const deferred = new Deferred(text);
-    for (const source of text.kernels.keys()) this.#deferred.set(source, deferred);
+  /** Leaves the programs of a plan to the compiler. */
+  defer(texts: readonly DeferredText[]): void {
+    const plan: Deferred[] = [];
+    for (const text of texts) {
+      const deferred = new Deferred(text, plan);
+      plan.push(deferred);
+      for (const source of text.kernels.keys()) this.#deferred.set(source, deferred);
+    }
   }
 
-  /** Has the compiler begin with kernels that ran before and are run again: loops begin like that. */
+  /**
+   * Has kernels compiled that ran before and are run again, and with them all of their plan that ran:
+   * loops begin like that.
+   */
   submit(sources: readonly string[]): void {
     for (const source of sources) {
       const deferred = this.#deferred.get(source);
-      if (deferred) this.#submit(deferred);
+      if (deferred === undefined || this.#isSubmitted(deferred)) continue;
+      for (const each of deferred.plan) if (each.ran.size > 0) this.#want(each);
     }
   }
 
@@ -123,34 +140,60 @@ export class Tiers {
       if (!ran.has(source)) ran.set(source, warm(kernels.get(source)!, bytes));
       deferred.spent += spent / steps.length;
       // Launches of other shapes, which may never come again, share the kernel.
-      if (deferred.spent > COMPILE_MS * kernels.size) this.#submit(deferred);
+      if (deferred.spent > COMPILE_MS * kernels.size) this.#want(deferred);
     }
+    this.#advance();
   }
 
-  #submit(deferred: Deferred): void {
-    if (deferred.compilation !== null) return;
-    const { program, options, kernels } = deferred.text;
-    beginBuild(kernels.size);
-    deferred.compilation = this.#compiler.compile(program, options, [...deferred.ran.values()]);
-    this.#open.push(deferred);
+  #isSubmitted(deferred: Deferred): boolean {
+    return deferred.isClosed || deferred.compilation !== null || this.#wanted.has(deferred);
+  }
+
+  #want(deferred: Deferred): void {
+    if (this.#isSubmitted(deferred)) return;
+    this.#wanted.add(deferred);
+    beginBuild(deferred.text.kernels.size);
   }
 
   /**
-   * Whether the compiler is at work: PoCL starts no kernel while it compiles another, so that what
-   * can be computed on the host is computed there.
+   * True while this process's driver compiles: PoCL starts no kernel meanwhile, so that what can be
+   * computed on the host is computed there.
    */
   get isCompiling(): boolean {
-    const open = this.#open;
-    while (open.length > 0 && open[0]!.compilation!.state !== "open") this.#close(open.shift()!);
-    return open.length > 0;
+    this.#advance();
+    return this.#current?.compilation?.state === "compiling";
   }
 
-  #close({ text, compilation }: Deferred): void {
-    for (const source of text.kernels.keys()) this.#deferred.delete(source);
+  /** Takes what is compiled. The next is the program whose kernels took most time on the host so far. */
+  #advance(): void {
+    const current = this.#current;
+    if (current !== null && isOver(current.compilation!)) this.#close(current);
+    if (this.#current !== null || this.#wanted.size === 0) return;
+    let next: Deferred | null = null;
+    for (const each of this.#wanted) if (next === null || each.spent > next.spent) next = each;
+    const { text: { program, text, options }, ran } = next!;
+    this.#wanted.delete(next!);
+    this.#current = next;
+    next!.compilation = this.#compiler.compile(program, {
+      text,
+      options,
+      launches: [...ran.values()],
+    });
+  }
+
+  #close(deferred: Deferred): void {
+    const { text, compilation } = deferred;
+    if (deferred === this.#current) this.#current = null;
+    this.#forget(deferred);
     if (compilation!.state === "built") this.#store.adopt(text);
     // What failed is missing again: who needs it builds it, and gets the error.
     else text.program.release();
     endBuild(text.kernels.size);
+  }
+
+  #forget(deferred: Deferred): void {
+    deferred.isClosed = true;
+    for (const source of deferred.text.kernels.keys()) this.#deferred.delete(source);
   }
 
   /** Has the kernels of these texts compiled as far as they were deferred. */
@@ -160,11 +203,11 @@ export class Tiers {
       if (deferred === undefined) continue;
       const { text, compilation } = deferred;
       if (compilation === null) {
-        for (const each of text.kernels.keys()) this.#deferred.delete(each);
+        if (this.#wanted.delete(deferred)) endBuild(text.kernels.size);
+        this.#forget(deferred);
         this.#store.buildDeferred(text);
       } else {
         compilation.wait();
-        this.#open.splice(this.#open.indexOf(deferred), 1);
         this.#close(deferred);
       }
     }
@@ -173,11 +216,17 @@ export class Tiers {
   /** Ends the compiler; programs that nobody built are released. */
   dispose(): void {
     this.#compiler.dispose();
-    for (const { text } of this.#open) endBuild(text.kernels.size);
-    this.#open.length = 0;
+    if (this.#current !== null) this.#wanted.add(this.#current);
+    for (const { text } of this.#wanted) endBuild(text.kernels.size);
+    this.#wanted.clear();
+    this.#current = null;
     for (const { text } of new Set(this.#deferred.values())) text.program.release();
     this.#deferred.clear();
   }
+}
+
+function isOver({ state }: Compilation): boolean {
+  return state === "built" || state === "failed";
 }
 
 /** A launch that the baseline tier computes until its kernels are compiled. */

@@ -34,18 +34,18 @@ class EventGate implements Gate {
   }
 }
 
-/** What a queue and its driver can do. */
+/** Capabilities of a queue and its driver. */
 interface CopyOptions {
   /** Host and device share their memory. */
   readonly isUnified: boolean;
-  /** Whether copies have queues of their own; else they go to the compute queue. */
+  /** True when copies have queues of their own; else they go to the compute queue. */
   readonly overlaps: boolean;
-  /** Whether commands may wait for user events. */
+  /** True when commands may wait for user events. */
   readonly hasGates: boolean;
 }
 
 /**
- * Where host and device share their memory, the device's own threads copy: below this a second queue costs
+ * Least bytes for a second queue where device threads copy shared memory: below, it costs
  * more (markers, barriers and flushes) than its copy takes.
  */
 const MIN_BESIDE_BYTES = 256 * 1024;
@@ -56,7 +56,7 @@ export class BesideCopies {
   readonly #isUnified: boolean;
   readonly #overlaps: boolean;
   readonly #hasGates: boolean;
-  /** Whether who waits in the driver sleeps: a GPU's may keep the core busy. */
+  /** True when who waits in the driver sleeps: a GPU's may keep the core busy. */
   readonly #sleepsInDriver: boolean;
   #reads: CommandQueue | null = null;
   #writes: CommandQueue | null = null;
@@ -137,7 +137,7 @@ export class BesideCopies {
     return isBeside ? this.#writes ??= this.#another() : this.#queue;
   }
 
-  /** Whether copies get a queue of their own. */
+  /** True when copies get a queue of their own. */
   #isBeside(copies: readonly Pick<HostCopy, "bytes">[]): boolean {
     if (!this.#overlaps || !this.#isUnified) return this.#overlaps;
     return copies.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) >= MIN_BESIDE_BYTES;

@@ -20,7 +20,7 @@ interface Piece {
   readonly event: Event;
 }
 
-/** How bytes pass through. */
+/** Options of staging. */
 export interface StagingOptions {
   /** Through a block of the pinned pool, else through a plain array. */
   readonly pinned: boolean;

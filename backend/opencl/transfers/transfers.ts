@@ -34,19 +34,19 @@ import { traceCommand, tracedWait } from "./traced_command.ts";
 import { BesideCopies } from "./beside_copies.ts";
 import { fixed, Staging, type StagingOptions } from "./staging.ts";
 
-/** How transfers are made; what is left out comes from the environment and the device. */
+/** Options of transfers; what is left out comes from the environment and the device. */
 export interface TransferOptions {
-  /** Whether a write returns before its copy is made. Default: NETCL_ASYNC_H2D, else true. */
+  /** True when a write returns before its copy is made. Default: NETCL_ASYNC_H2D, else true. */
   readonly async?: boolean;
-  /** Whether copies pass through pinned memory. Default: NETCL_PINNED_H2D, else on discrete GPUs. */
+  /** True when copies use pinned memory. Default: NETCL_PINNED_H2D, else on discrete GPUs. */
   readonly pinned?: boolean;
   /** The most bytes on their way through staging blocks. Default: 16 MiB. */
   readonly stagingBytes?: number;
-  /** Where staging blocks come from. Default: the context's pinned pool. */
+  /** Pool of staging blocks. Default: the context's pinned pool. */
   readonly pinnedPool?: PinnedBufferPool;
   /** The most launches ahead of the device. Default: 512. */
   readonly maxLaunchesAhead?: number;
-  /** Whether commands may wait for the host, by user events. Default: true. */
+  /** True when commands may wait for the host, by user events. Default: true. */
   readonly hasGates?: boolean;
 }
 
@@ -298,6 +298,22 @@ export class Transfers {
     const enqueued = this.#enqueued;
     using _wait = tracedWait();
     await Promise.all(this.#queues.map((queue) => queue.finish()));
+    this.#retireCompleted(enqueued);
+  }
+
+  /**
+   * Waits for everything that the compute queue was given; cheap where it has done that.
+   *
+   * @throws {InterruptedError} After Ctrl+C.
+   */
+  settle(): void {
+    throwIfInterrupted();
+    obeySignals();
+    advanceAtTimes();
+    if (!this.#queue.mayBeBusy) return;
+    using _wait = tracedWait();
+    const enqueued = this.#enqueued;
+    this.#queue.finishSync();
     this.#retireCompleted(enqueued);
   }
 

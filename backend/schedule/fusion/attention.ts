@@ -1,7 +1,7 @@
 /** The kernel of an attention node: its operands are read where they lie, through views if need be. */
 import type { AttentionCall } from "../../graph/attention.ts";
 import type { AttentionKernel, HeadMatrix } from "../../kernel/attention.ts";
-import { coefficient, linearize, symbol, zero } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient, linearize, symbol, zero } from "../../kernel/affine.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { type Access, isView, viewAccess } from "../../kernel/view.ts";
@@ -22,7 +22,11 @@ export interface AttentionOperand {
 export function attentionOperands(info: NodeInfo, readsViews: boolean): AttentionOperand[] {
   for (const input of info.inputs) input.accounted++;
   const seen = new Set<NodeInfo>();
-  return info.node.inputs.map((_, k) => operandOf(inputInfo(info, k), k, readsViews ? seen : null));
+  const rank = info.node.inputs[0]!.shape.length;
+  return info.node.inputs.map((_, k) => {
+    const start = inputInfo(info, k), { node, index } = sourceOf(start, readsViews ? seen : null);
+    return { node, at: matrixAt(index, rank, k, start.node) };
+  });
 }
 
 /** The kernel of a call that stores the given outputs. */
@@ -54,10 +58,9 @@ export function attentionKernel(
     query,
     key,
     value,
+    filled: call.filled && { ...call.filled, at: others[0]! },
     mask: call.mask === "none" ? null : { kind: call.mask, at: others.at(-1)! },
-    backward: isForward
-      ? null
-      : { gradient: gradient!, logSums: column(logSums!), products: column(products!) },
+    backward: isForward ? null : { gradient: gradient!, logSums: logSums!, products: products! },
     scale: call.scale,
     isCausal: call.isCausal,
     isInterleaved: call.isInterleaved,
@@ -66,21 +69,31 @@ export function attentionKernel(
   };
 }
 
-/** One number a row: its last axis is that of the rows. */
-function column({ lead, row, column, ...rest }: HeadMatrix): HeadMatrix {
-  return { ...rest, lead: [...lead, row], row: column, column: 0 };
+/** A matrix of each head, in attention of so many axes. Of one number a row the last axis is missing: no step. */
+function matrixAt(index: AffineExpr, rank: number, input: number, node: Node): HeadMatrix {
+  const steps = Array.from(
+    { length: rank },
+    (_, k) => k < node.shape.length ? coefficient(index, k) : 0,
+  );
+  return {
+    input,
+    dtype: node.dtype,
+    offset: index.offset,
+    lead: steps.slice(0, -2),
+    row: steps.at(-2)!,
+    column: steps.at(-1)!,
+  };
 }
 
 /**
- * The value in memory behind an operand, and where its elements lie; marks it as stored.
+ * The value in memory behind an operand, and the place of its elements there; marks it as stored.
  *
  * @param seen The views that were passed through so far; null where it must not pass through any.
  */
-function operandOf(
+function sourceOf(
   start: NodeInfo,
-  input: number,
   seen: Set<NodeInfo> | null,
-): AttentionOperand {
+): { readonly node: Node; readonly index: AffineExpr } {
   const { shape } = start.node;
   let info = start;
   let access: Access = { coords: shape.map((n, k) => n === 1 ? zero : symbol(k)), bounds: [] };
@@ -96,15 +109,5 @@ function operandOf(
     access = mapped;
   }
   if (!info.node.isLeaf) info.materialized = true;
-  const index = linearize(access.coords, stridesOf(info.node.shape));
-  const steps = shape.map((_, k) => coefficient(index, k));
-  const at: HeadMatrix = {
-    input,
-    dtype: start.node.dtype,
-    offset: index.offset,
-    lead: steps.slice(0, -2),
-    row: steps.at(-2)!,
-    column: steps.at(-1)!,
-  };
-  return { node: info.node, at };
+  return { node: info.node, index: linearize(access.coords, stridesOf(info.node.shape)) };
 }

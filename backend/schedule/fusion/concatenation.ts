@@ -37,7 +37,7 @@ export interface Concatenation {
   readonly between: readonly NodeInfo[];
 }
 
-/** What lies where along the axis. */
+/** Place of a part along the axis. */
 interface Part {
   readonly info: NodeInfo;
   readonly start: number;

@@ -33,7 +33,7 @@ const MIN_COSTLY = 8;
 /** With fewer products a kernel for a copy is not worth its launch. */
 const MIN_REPEATED_PRODUCTS = 1 << 20;
 
-/** What one launch will compute. */
+/** Work of one launch. */
 export type Unit =
   | { readonly kind: "group"; readonly group: Group }
   /** An operation that does not fuse, and the values in memory that it reads. */
@@ -104,7 +104,7 @@ function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Gr
   }
 }
 
-/** What a group must not do that the device has no good kernel for; null where it has one. */
+/** Limits of a group that the device has no good kernel for; null where it has one. */
 function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): Limits | null {
   if (!group.members.some(({ role }) => role === "contract" || role === "reduce")) return null;
   const { kernel } = lowerGroup(group);
@@ -122,7 +122,7 @@ function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): L
   return isLong && !limits.storesProducts ? { ...limits, storesProducts: true } : null;
 }
 
-/** Whether there is a kernel for contractions of this form: padded operands, repeated ones. */
+/** True when there is a kernel for this form of contraction: padded or repeated operands. */
 function isSpecialized(
   kernel: LoopKernel,
   { target, planKernel }: PlanningDevice,
@@ -157,7 +157,7 @@ function commit({ stores, served }: Group): void {
   for (const info of served) info.accounted++;
 }
 
-/** What an operation reads, in memory: a value that was reshaped is read where it lies. */
+/** Operands of an operation in memory: a value that was reshaped is read where it lies. */
 function storedOperands(info: NodeInfo): NodeInfo[] {
   const seen = new Set<NodeInfo>();
   for (const input of info.inputs) input.accounted++;
@@ -174,7 +174,7 @@ function storedOperands(info: NodeInfo): NodeInfo[] {
   });
 }
 
-/** What a unit reads that takes no loop in must be in memory. */
+/** Stores the inputs of a unit that takes no loop in. */
 function storeInputs(info: NodeInfo): void {
   for (const input of info.inputs) {
     if (!input.node.isLeaf) input.materialized = true;
@@ -207,7 +207,7 @@ function callUnit(
   const outputs = all.filter(({ materialized, node }) => materialized && node.size > 0);
   if (info !== all[0] || outputs.length === 0) return null;
   if (op.kind === "attention") {
-    const operands = attentionOperands(info, attendsViews);
+    const operands = attentionOperands(info, attendsViews || op.call.filled !== null);
     return { kind: "attention", call: op.call, outputs, operands };
   }
   storeInputs(info);

@@ -1,9 +1,10 @@
 /**
- * What fusion decides: the nodes that one loop kernel computes, and where each of them is read. A group
+ * Decisions of fusion: the nodes of one loop kernel, and where each of them is read. A group
  * says nothing of expressions; `lower_group.ts` writes those.
  */
 import type { AffineExpr } from "../../kernel/affine.ts";
-import type { LoopNest } from "../../kernel/kernel.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { LoopNest, PackedLoad } from "../../kernel/kernel.ts";
 import type { Access } from "../../kernel/view.ts";
 import type { NodeInfo } from "./node_info.ts";
 
@@ -13,14 +14,14 @@ export interface Read {
   readonly access: Access;
 }
 
-/** How a view's value is made: from its input's, or from memory where no index says where that lies. */
+/** Source of a view's value: its input's, or memory where no index says where that lies. */
 export type ViewRead =
   /** The input's value; inside `mask` alone where the view pads. */
   | { readonly input: number; readonly mask: Access["bounds"] | null }
   /** The elements of `stored` lie in memory in the order of the view's. */
   | { readonly stored: NodeInfo };
 
-/** Where a gather reads: the loop symbol that stands for the index, and the values of index and source. */
+/** Read of a gather: the index's loop symbol, and the values of index and source. */
 export interface GatherRead {
   readonly symbol: number;
   readonly index: number;
@@ -32,9 +33,17 @@ export interface Operand {
   readonly stored: NodeInfo;
   readonly index: AffineExpr;
   readonly bounds: Access["bounds"];
+  /** Decoding of the value as it is read: type and blocks. */
+  readonly decoded?: DecodedRead;
 }
 
-/** What becomes of a node that a group needs. */
+/** A value that is decoded from the stored bytes of blocks. */
+export interface DecodedRead {
+  readonly dtype: DType;
+  readonly packed: PackedLoad;
+}
+
+/** Role of a node that a group needs. */
 export type Role =
   /** It has no elements. */
   | { readonly role: "empty" }
@@ -45,6 +54,8 @@ export type Role =
   /** It is computed from the values of its operands, which are listed for each read. */
   | { readonly role: "map"; readonly operands: readonly (readonly number[])[] }
   | { readonly role: "view"; readonly at: readonly ViewRead[] }
+  /** It is decoded from the bytes of blocks in memory. */
+  | { readonly role: "decode"; readonly stored: NodeInfo; readonly decoded: DecodedRead }
   | { readonly role: "gather"; readonly at: readonly GatherRead[] }
   /** It is reduced by the inner loops; `index` is the position of an element in its row. */
   | { readonly role: "reduce"; readonly input: number; readonly index: AffineExpr }
@@ -82,7 +93,7 @@ export interface Group {
   readonly loops: LoopNest;
   /** Users before what they use. */
   readonly members: readonly Member[];
-  /** How many values its members have; see {@linkcode Read}. */
+  /** Number of its members' values; see {@linkcode Read}. */
   readonly values: number;
   /** Nodes that must be in memory before it runs, as it was decided for this group. */
   readonly stores: readonly NodeInfo[];
@@ -90,7 +101,7 @@ export interface Group {
   readonly served: readonly NodeInfo[];
 }
 
-/** What a group must not do; a first attempt has no limits, see `fuse.ts`. */
+/** Limits of a group; a first attempt has none, see `fuse.ts`. */
 export interface Limits {
   /** Loops that are two symbols, by name, with the size of the inner one. */
   readonly splits: ReadonlyMap<string, number>;

@@ -1,7 +1,7 @@
-/** What a group decides about nodes outside, while it is grown: nothing of it counts before it is taken. */
+/** A group's decisions about nodes outside while it grows: none counts before it is taken. */
 import type { NodeInfo } from "./node_info.ts";
 
-/** Which nodes must be in memory for a group, and which users it serves. */
+/** Nodes that must be in memory for a group, and users that it serves. */
 export class GroupEffects {
   /** Nodes that must be in memory before the group runs, beside those that are in any case. */
   readonly stores = new Set<NodeInfo>();

@@ -32,6 +32,7 @@ import type {
   ViewRead,
 } from "./group.ts";
 import { Heap } from "../passes/heap.ts";
+import { decodedOperand, decodedRead } from "./decoding.ts";
 import { GroupEffects } from "./group_effects.ts";
 import { isLoopSplit, Loops } from "./loops.ts";
 import { roundingOf } from "./lower_group.ts";
@@ -39,7 +40,7 @@ import { inputInfo, isWidened, type NodeInfo } from "./node_info.ts";
 
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160, MAX_LOADS = 24;
-/** How far a product is looked for behind a value. */
+/** Farthest product behind a value. */
 const MAX_EPILOGUE = 16;
 /** A node whose elements are read this many times each is repeated. */
 const MIN_REPEATS = 8;
@@ -62,7 +63,7 @@ export function growGroup(
   return new GroupBuilder(root, { ...limits, storesRows: true }, rules).build(partners);
 }
 
-/** What is found out about a node: its role, or the split that it takes. */
+/** Finding about a node: its role, or the split that it takes. */
 type Found = Role | LoopSplit;
 
 class GroupBuilder {
@@ -90,7 +91,7 @@ class GroupBuilder {
   /** Values of rows that were taken in before a reduction of the rows was. */
   readonly #rows: (readonly [NodeInfo, readonly Read[]])[] = [];
   readonly #effects: GroupEffects;
-  /** What the root is, where it is stored in pieces. */
+  /** Concatenation at a root stored in pieces. */
   readonly #joined: Concatenation | null;
 
   constructor(root: NodeInfo, limits: Limits, rules: FusionRules) {
@@ -129,7 +130,7 @@ class GroupBuilder {
     };
   }
 
-  /** Whether all values of rows that it stores are those of its own rows. */
+  /** True when all values of rows that it stores are those of its own rows. */
   get holdsRows(): boolean {
     return this.#rows.every(([info, reads]) => this.#visitsOnce(info, reads));
   }
@@ -217,6 +218,8 @@ class GroupBuilder {
         return this.#takesIn(info, reads) && !this.#isBehindProduct()
           ? this.#gather(info, node.op.axis, reads)
           : this.#load(info, reads);
+      case "decode":
+        return this.#takesIn(info, reads) ? this.#decode(info, reads) : this.#load(info, reads);
       case "reduce":
         return this.#reduce(info, reads);
       case "contract":
@@ -350,6 +353,16 @@ class GroupBuilder {
     return { role: "map", operands };
   }
 
+  #decode(info: NodeInfo, reads: readonly Read[]): Role {
+    const stored = inputInfo(info, 0), strides = stridesOf(info.node.shape);
+    this.#effects.serve(info);
+    this.#effects.store(stored);
+    for (const { access } of reads) {
+      this.#noteLoad(stored, linearize(access.coords, strides), access.bounds);
+    }
+    return { role: "decode", stored, decoded: decodedRead(info.node)! };
+  }
+
   #gather(info: NodeInfo, axis: number, reads: readonly Read[]): Role {
     this.#effects.serve(info);
     this.#hasIndirect = true;
@@ -462,7 +475,18 @@ class GroupBuilder {
       if (mapped === null) return this.#operandAt(info, node, access);
       access = mapped;
     }
-    return this.#operandAt(info, info.node, access);
+    const packed = decodedOperand(info, this.#products / info.node.size);
+    if (packed === null || this.#effects.isMaterialized(info)) {
+      return this.#operandAt(info, info.node, access);
+    }
+    for (const passed of packed.through) this.#effects.serve(passed);
+    return { ...this.#operandAt(packed.stored, info.node, access), decoded: packed.decoded };
+  }
+
+  /** Products of a contraction. */
+  get #products(): number {
+    const { sizes, outer } = this.#loops;
+    return sizeOf([...outer, ...this.#summed!].map((s) => sizes[s]!));
   }
 
   #operandAt(stored: NodeInfo, { shape }: Node, { coords, bounds }: Access): Operand {

@@ -78,7 +78,7 @@ export class Loops {
     return { loop: this.#names[split.symbol]!, factor: split.factor };
   }
 
-  /** How often the innermost loop runs in all. */
+  /** Number of runs of the innermost loop in all. */
   get iterations(): number {
     return this.#extent([...this.outer, ...this.inner ?? []]);
   }
@@ -101,7 +101,7 @@ export class Loops {
   }
 
   /**
-   * Where a reduction reads its input, if its loops are (or can become) these loops; the split that is
+   * Read of a reduction's input, if its loops are (or can become) these loops; the split that is
    * due where they could if one of them were two.
    *
    * @param isNested Whether another reduction of these loops follows from it.

@@ -18,7 +18,7 @@ import type { Node } from "../../graph/node.ts";
 import type { PrimitiveName } from "../../graph/primitives.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import type { Access } from "../../kernel/view.ts";
-import type { Group, Member, Operand, Read } from "./group.ts";
+import type { DecodedRead, Group, Member, Operand, Read } from "./group.ts";
 import type { NodeInfo } from "./node_info.ts";
 
 /** A kernel with the nodes that it reads and writes; one that is stored in pieces stands for each of them. */
@@ -116,6 +116,9 @@ class Lowering {
       case "view":
         this.#view(member);
         break;
+      case "decode":
+        this.#decode(member);
+        break;
       case "gather":
         this.#gather(member);
         break;
@@ -150,24 +153,43 @@ class Lowering {
 
   // ---- memory
 
-  #makeLoad(info: NodeInfo, index: AffineExpr, bounds: readonly Bound[]): Load {
+  #makeLoad(
+    info: NodeInfo,
+    index: AffineExpr,
+    bounds: readonly Bound[],
+    decoded: Partial<DecodedRead> = {},
+  ): Load {
     let input = this.#inputIds.get(info);
     if (input === undefined) {
       input = this.#inputs.push(info) - 1;
       this.#inputIds.set(info, input);
     }
-    return { input, dtype: info.node.dtype, index, bounds };
+    return { input, dtype: info.node.dtype, index, bounds, ...decoded };
   }
 
-  #load(value: number, info: NodeInfo, index: AffineExpr, bounds: readonly Bound[]): void {
-    const load = this.#makeLoad(info, index, bounds);
+  #load(
+    value: number,
+    info: NodeInfo,
+    index: AffineExpr,
+    bounds: readonly Bound[],
+    decoded?: DecodedRead,
+  ): void {
+    const load = this.#makeLoad(info, index, bounds, decoded);
     const key = loadKey(load);
     let id = this.#loadIds.get(key);
     if (id === undefined) {
       id = this.#loads.push(load) - 1;
       this.#loadIds.set(key, id);
     }
-    this.#exprs[value] = { op: "load", load: id, dtype: info.node.dtype };
+    this.#exprs[value] = { op: "load", load: id, dtype: load.dtype };
+  }
+
+  #decode({ info, reads, stored, decoded }: In<"decode">): void {
+    const strides = stridesOf(info.node.shape);
+    for (const { value, access } of reads) {
+      this.#load(value, stored, linearize(access.coords, strides), access.bounds, decoded);
+    }
+    this.#names.push("decode");
   }
 
   #loadMember({ info, reads }: Member): void {
@@ -287,8 +309,8 @@ class Lowering {
 
   #contract({ info, reads, batch, m, n, k, a, b }: In<"contract">): void {
     const { op, dtype } = info.node;
-    const operand = ({ stored, index, bounds }: Operand): Load =>
-      this.#makeLoad(stored, index, bounds);
+    const operand = ({ stored, index, bounds, decoded }: Operand): Load =>
+      this.#makeLoad(stored, index, bounds, decoded);
     this.#contraction = {
       batch,
       m,

@@ -1,19 +1,19 @@
-/** What the scheduler knows about the nodes that it divides into kernels. */
+/** Facts about the nodes that the scheduler divides into kernels. */
 import { dtypes } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import { primitives } from "../../graph/primitives.ts";
 import { isView } from "../../kernel/view.ts";
 import { isSpecial } from "./special.ts";
 
-/** What the scheduler knows about a node. */
+/** Facts about a node that the scheduler knows. */
 export interface NodeInfo {
   readonly node: Node;
   /** Position in topological order: inputs come first. */
   readonly index: number;
   readonly inputs: readonly NodeInfo[];
-  /** How many distinct nodes of the schedule use it. */
+  /** Number of distinct nodes of the schedule that use it. */
   consumers: number;
-  /** How many of them are in a kernel already and will not be evaluated again. */
+  /** Number of them in a kernel already, not evaluated again. */
   accounted: number;
   /** Gets a buffer: asked for, or needed by a kernel that cannot compute it itself. */
   materialized: boolean;
@@ -21,7 +21,7 @@ export interface NodeInfo {
   readonly recomputeCost: number;
   /** A reduction can be reached from it through operations that fuse. */
   readonly reduces: boolean;
-  /** How it follows from one value in memory; null where it takes several large ones. */
+  /** Derivation from one value in memory; null where it takes several large ones. */
   readonly derivation: Derivation | null;
 }
 
@@ -34,7 +34,7 @@ export interface Derivation {
 }
 
 /**
- * What fusion must know about each node.
+ * Facts about each node that fusion needs.
  *
  * @param order The nodes in topological order.
  * @param wanted Those that are asked for.
@@ -49,7 +49,7 @@ export function analyse(order: readonly Node[], wanted: ReadonlySet<Node>): Node
   });
 }
 
-/** What the users of a node say of it. */
+/** Uses of a node by its users. */
 interface Uses {
   /** See {@linkcode operandsOf}. */
   readonly operands: ReadonlySet<Node>;
@@ -109,7 +109,7 @@ function infoOf(
 const MIN_SIZE_RATIO = 8;
 
 /**
- * How a node follows from what is in memory in any case.
+ * Derivation of a node from what is in memory in any case.
  *
  * @param node Whose derivation it is.
  * @param inputs Those of its inputs.
@@ -133,7 +133,7 @@ function derivationOf(
   return { origin, cost };
 }
 
-/** How a node follows from what will be in memory for its users. */
+/** Derivation of a node from what will be in memory for its users. */
 function derivationByUse(
   node: Node,
   recomputeCost: number,
@@ -159,7 +159,7 @@ export function isServed({ accounted, consumers }: NodeInfo): boolean {
   return accounted === consumers;
 }
 
-/** What is known of the k-th input. */
+/** Facts about the k-th input. */
 export function inputInfo(info: NodeInfo, k: number): NodeInfo {
   const wanted = info.node.inputs[k]!;
   return info.inputs.find((candidate) => candidate.node === wanted)!;
@@ -177,6 +177,8 @@ function costOf(node: Node): number {
       return 2;
     case "random":
       return 6;
+    case "decode":
+      return 12;
     case "buffer":
     case "data":
     case "constant":

@@ -13,7 +13,7 @@ import { isServed, type NodeInfo } from "./node_info.ts";
 
 /** So many values are looked at for one kernel, and so many of them share it. */
 const MAX_SEEN = 64, MAX_JOINED = 5;
-/** What is so many times smaller than the rows costs nothing to read again. */
+/** Values so many times smaller than the rows cost nothing to read again. */
 const SMALL = 8;
 
 /** Finds the partners of groups. */

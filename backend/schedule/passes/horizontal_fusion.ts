@@ -23,7 +23,7 @@ const INDEX_BYTES = 4;
 /** Argument bytes that a launch takes for itself. */
 const LAUNCH_BYTES = 8;
 
-/** Which kernels may share a launch. */
+/** Kernels that may share a launch. */
 export interface Shareable {
   /** Kernels with equal keys may be launched together. */
   readonly key: string;
@@ -36,7 +36,7 @@ interface Launch {
   readonly members: number[];
   readonly most: number;
   heldBytes: number;
-  /** What all of them read is there before the first kernel, so that they can run at once. */
+  /** True when all that they read is there before the first kernel: they can run at once. */
   canBeEarly: boolean;
   /** A result of theirs is read: what joins now must be early. */
   isDue: boolean;
@@ -56,14 +56,14 @@ export const fuseHorizontally: Pass = (graph, device) => {
   );
 };
 
-/** Whether a kernel may share its launch, and with which. */
+/** Conditions under which a kernel may share its launch. */
 function shareable(
   kernel: LoopKernel,
   { name, variant }: KernelPlan,
   sharing: SharingRules,
 ): Shareable | null {
-  // Contractions and parts of split sums are long work: sharing their launches gains nothing.
-  if (kernel.contraction || kernel.chunk || variant === null) return null;
+  // Parts of split sums are long work, as most contractions are: sharing their launches gains nothing.
+  if (kernel.chunk || variant === null) return null;
   const { key, numberBytes, copiedBytes } = structureOf(kernel);
   const buffers = kernel.inputs.length + kernel.outputs.length;
   // One index says where the work-groups of the kernel begin.
@@ -141,7 +141,7 @@ function launchesOf(
   return launches;
 }
 
-/** Whether another kernel may be part of a launch; one that is due takes only what can run before its place. */
+/** True when another kernel may join a launch; a due one takes only early kernels. */
 function canJoin(launch: Launch, canBeEarly: boolean): boolean {
   const { members, most, heldBytes, isDue, madeBytes } = launch;
   if (members.length === most || heldBytes > MAX_HELD_BYTES) return false;

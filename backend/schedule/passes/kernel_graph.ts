@@ -16,7 +16,7 @@ export interface ValueBuffer {
   readonly dtype: DType;
   /** Elements. */
   readonly size: number;
-  /** When the program made it: a larger number is later. */
+  /** Place in the order in which the program made it: a larger number is later. */
   readonly made: number;
   /** It is in memory before the first kernel runs. */
   readonly isStored: boolean;
@@ -38,9 +38,9 @@ export interface KernelGraph {
   readonly buffers: readonly ValueBuffer[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
-  /** What is asked for now: it stays after the run. */
+  /** Nodes asked for now: they stay after the run. */
   readonly wanted: ReadonlySet<number>;
-  /** What will be asked for. */
+  /** Nodes that will be asked for. */
   readonly later: ReadonlySet<number>;
   /** Results on the way that stay for what is asked for later. */
   readonly saved: ReadonlySet<number>;
@@ -58,7 +58,7 @@ export function bytesOf({ dtype, size }: Pick<ValueBuffer, "dtype" | "size">): n
 export interface KernelPair {
   /** Its outputs are the temporaries, then some of the original ones. */
   readonly partial: LoopKernel;
-  /** Which of the original outputs those are. */
+  /** Original outputs that those are. */
   readonly stored: readonly number[];
   /** Its inputs are the original ones, then the temporaries; its outputs are the other original ones. */
   readonly final: LoopKernel;

@@ -9,11 +9,11 @@ import { bytesOf, type KernelGraph, type Pass, type Step } from "./kernel_graph.
 /** A kernel on its way to its place. */
 interface Pending {
   readonly step: Step;
-  /** When the program made what it computes. */
+  /** Place in the order in which the program made results. */
   readonly made: number;
   /** The results of other kernels that it reads. */
   readonly reads: readonly number[];
-  /** How many of them are not computed yet. */
+  /** Number of them not computed yet. */
   missing: number;
   done: boolean;
 }
@@ -77,7 +77,7 @@ class ListScheduler {
     (this.#growth(pending) <= 0 ? this.#saving : this.#ready).push(pending);
   }
 
-  /** How many bytes more are held after it than before. */
+  /** Bytes held after it beyond those before. */
   #growth({ step, reads }: Pending): number {
     const { buffers, wanted, later } = this.#graph;
     const endsAfter = (at: number, readers: number): boolean =>

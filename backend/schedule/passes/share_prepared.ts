@@ -9,7 +9,7 @@ import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
 /** Kernels further apart would hold in memory what is soon prepared again. */
 const MAX_DISTANCE = 12;
 
-/** What was prepared, and the last kernel that has used it, by number. */
+/** Prepared scratch, and the last kernel that has used it, by number. */
 interface Prepared {
   readonly buffer: number;
   readonly used: number;

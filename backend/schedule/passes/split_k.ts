@@ -73,7 +73,7 @@ interface PartialSums {
   /** The loop over parts. */
   readonly part: number;
   readonly sizes: readonly number[];
-  /** Where a part's sum lies. */
+  /** Position of a part's sum. */
   readonly place: AffineExpr;
   readonly dtype: DType;
 }

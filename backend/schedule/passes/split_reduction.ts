@@ -62,7 +62,7 @@ export function canSplit(kernel: LoopKernel): boolean {
     outputs.every(({ expr }, o) => usesInner(kernel, o) ? !follows[expr] : !varies[expr]);
 }
 
-/** How a kernel's rows are cut in parts. */
+/** Parts of a kernel's rows. */
 interface RowParts {
   /** The loop that is cut, and how much of it is a part. */
   readonly symbol: number;
@@ -70,7 +70,7 @@ interface RowParts {
   /** The loop over parts. */
   readonly part: number;
   readonly sizes: readonly number[];
-  /** Where a part's result lies, and how many there are. */
+  /** Position of a part's result, and number of parts. */
   readonly place: AffineExpr;
   readonly count: number;
   /** The loops over parts and rows. */

@@ -1,5 +1,5 @@
 /**
- * How operations are recorded for `backward`, properties of the running task and not of the program:
+ * Recording of operations for `backward`, properties of the running task, not of the program:
  * whether they are, and whether anomalies are looked for.
  *
  * This folder (`modes/`) is what the code around an operation says about it. It imports `rules/`, and
@@ -72,7 +72,7 @@ export function enableGrad<T>(fn: () => T): T {
 
 // ---- anomalies
 
-/** Whether anomalies are looked for in the running task. */
+/** True while anomalies are looked for in the running task. */
 const anomalies = new AsyncLocalStorage<boolean>();
 let always = false;
 /** Nobody pays for a look at the scope before the first use. */
@@ -133,7 +133,7 @@ function isInside(frame: string): boolean {
   return frame.includes(tensorFolder) && !frame.includes(nnFolder);
 }
 
-/** Where the running operation was called: the stack without the library's own first frames. */
+/** Call of the running operation: the stack without the library's own first frames. */
 export function callerStack(): string {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = MAX_FRAMES;

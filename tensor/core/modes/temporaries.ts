@@ -5,7 +5,7 @@
 import { NEED, type Need } from "../../../backend/internal.ts";
 import { withoutGrad } from "./grad_mode.ts";
 
-/** How strongly a tensor that is made now needs its value after it was computed on the way. */
+/** Need of a tensor made now for its value after it was computed on the way. */
 export let need: Need = NEED.lasting;
 
 /**
@@ -21,6 +21,60 @@ export function withTemporaries<T>(fn: () => T, kept: Need = NEED.transient): T 
     return fn();
   } finally {
     need = former;
+  }
+}
+
+/** A temporary as this module sees it. */
+export interface Temporary {
+  /** Ends it, unless it was exposed. */
+  endTemporary(): void;
+}
+
+/** The temporaries of the library that end with what makes them; null where they do not. */
+let ending: Temporary[] | null = null;
+
+/** Notes a temporary that was made. */
+export function noteTemporary(temporary: Temporary): void {
+  ending?.push(temporary);
+}
+
+/**
+ * Runs `fn` and ends the temporaries that it made and did not expose: what is computed from them holds
+ * their values. A handle that nobody disposes of would hold them until the collector comes.
+ */
+export function endingTemporaries<T>(fn: () => T): T {
+  const own: Temporary[] = [];
+  try {
+    return notingTemporaries(own, fn);
+  } finally {
+    endTemporaries(own);
+  }
+}
+
+/** Runs a part of what ends its temporaries when all of it is done: they are added to `own`. */
+export function notingTemporaries<T>(own: Temporary[], fn: () => T): T {
+  const former = ending;
+  ending = own;
+  try {
+    return fn();
+  } finally {
+    ending = former;
+  }
+}
+
+/** Ends those that were not exposed; they are no longer in `own`. */
+export function endTemporaries(own: Temporary[]): void {
+  for (let last = own.pop(); last !== undefined; last = own.pop()) last.endTemporary();
+}
+
+/** Runs a function of the user on the way: what it makes is the user's to keep. */
+export function calledByUser<T>(fn: () => T): T {
+  const former = ending;
+  ending = null;
+  try {
+    return fn();
+  } finally {
+    ending = former;
   }
 }
 

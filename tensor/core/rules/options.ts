@@ -1,5 +1,5 @@
 /**
- * How the options of this layer are checked, and what its own values must be.
+ * Checks of this layer's options, and rules for its own values.
  *
  * This folder (`rules/`) is what arguments are held against: options, element types, and the errors
  * for those that do not fit. It imports `backend/` and the rules of options of `ffi/host/`.
@@ -23,7 +23,7 @@ export const elementType: Rule = {
   accepts: (value) => typeof value === "string" && Object.hasOwn(dtypes, value),
 };
 
-/** What selects a device. */
+/** Selection of a device. */
 export const deviceChoice: Rule = {
   takes: 'a selection string such as "cpu", "cl" or "gpu", or a handle of the manager',
   accepts: (value) => typeof value === "string" || value instanceof DeviceHandle,
@@ -40,8 +40,9 @@ export function pairFrom(least: number): Rule {
 /** One whole number for all of `count` axes, or one for each. */
 export function tupleFrom(least: number, count: number): Rule {
   const fits = (value: unknown): boolean => Number.isSafeInteger(value) && value as number >= least;
+  const bound = least === -Infinity ? "" : ` of at least ${least}`;
   return {
-    takes: `a whole number of at least ${least}, or an array of ${count}`,
+    takes: `a whole number${bound}, or an array of ${count}`,
     accepts: (value) =>
       fits(value) || Array.isArray(value) && value.length === count && value.every(fits),
   };

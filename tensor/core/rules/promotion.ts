@@ -1,6 +1,6 @@
-/** Which element type two operands meet in: PyTorch's rules. */
+/** Common element type of two operands: PyTorch's rules. */
 import { type DType, dtypes } from "../../../backend/internal.ts";
-import { DTypeError } from "./errors.ts";
+import { dtypeError } from "./errors.ts";
 
 const categories = { bool: 0, int: 1, float: 2 } as const;
 
@@ -17,7 +17,7 @@ export function promote(a: DType, b: DType): DType {
   return dtypes[a].bytes > dtypes[b].bytes ? a : b;
 }
 
-/** What promotion looks at: a type, and how strongly it counts. */
+/** Operand of promotion: a type, and how strongly it counts. */
 export interface Operand {
   readonly dtype: DType;
   /** Tensors with axes count before scalars, scalars before plain numbers. */
@@ -46,7 +46,6 @@ export function positionType(count: number): "int32" | "int64" {
 /** Throws unless the type is an integer type. */
 export function requireInteger(op: string, what: string, dtype: DType): void {
   if (dtypes[dtype].kind === "int") return;
-  throw new DTypeError(
-    `Cannot ${op}: ${what} must be integers, got ${dtype}; cast them with .cast("int32")`,
-  );
+  throw dtypeError(op)`
+    Cannot ${op}: ${what} must be integers, got ${dtype}; cast them with .cast("int32")`;
 }

@@ -79,7 +79,7 @@ export function bytesOf({ size, dtype }: Tensor): number {
   return size * dtypes[dtype].bytes;
 }
 
-/** What tensors have in memory; computes what is not there yet. */
+/** Memory of tensors; computes those that are not there yet. */
 export function storagesOf(tensors: readonly Tensor[]): NodeStorage[] {
   return tensors.map((tensor) => nodeOf(tensor.realize()).storage!);
 }
@@ -94,7 +94,7 @@ export class Bucket implements HostBlock {
   readonly #block: HostBlock;
   #reading: BesideCopy | null = null;
   readonly #uploads: BesideCopy[] = [];
-  /** What copies under way may still read. */
+  /** Memory still read by copies under way. */
   #held: Packed[] = [];
 
   /**
@@ -132,7 +132,7 @@ export class Bucket implements HostBlock {
     this.#reading = this.#backend.readBeside(copies);
   }
 
-  /** Whether everything that was read is there. */
+  /** True when everything that was read is there. */
   isRead(): boolean {
     return this.#reading === null || this.#reading.isDone();
   }
@@ -172,7 +172,7 @@ export class Bucket implements HostBlock {
     for (const packed of this.#held.splice(0)) packed.release();
   }
 
-  /** Whether everything that was uploaded is there. */
+  /** True when everything that was uploaded is there. */
   isUploaded(): boolean {
     return this.#uploads.every((copy) => copy.isDone());
   }

@@ -60,7 +60,7 @@ export class DeviceExchange implements GradientExchange {
   }
 
   /**
-   * Where copies can wait for the host, all is enqueued as soon as the ranks know which gradients there
+   * Enqueues all, if copies can wait for the host, as soon as the ranks know which gradients there
    * are: the device waits for the others' bytes, and the host goes on with the next step.
    */
   reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void {

@@ -11,7 +11,7 @@ import { type BlockPlace, Storage } from "../../../memory/mod.ts";
 /** Elements: of a byte each, they begin where every device's memory objects and vectors may. */
 const ALIGNMENT = 512;
 
-/** Where each of the tensors begins. What is between two of them has no meaning. */
+/** Start of each of the tensors. The space between two of them has no meaning. */
 export class FlatLayout {
   /** Elements of each tensor. */
   readonly sizes: readonly number[];
@@ -80,11 +80,12 @@ export class FlatLayout {
     return blocks.map((block) => new Storage(memory, block));
   }
 
-  /** Where the memory is not divided. */
+  /** Copies where the memory is not divided. */
   #copies(backend: Backend, whole: Block, elementBytes: number): Block[] {
-    const blocks = this.partsOf(whole, elementBytes).map((part) => {
-      const block = backend.memory.allocate(part.nbytes);
-      backend.copy(part, block, part.nbytes);
+    const blocks = this.places(elementBytes).map(({ offset, nbytes }) => {
+      const block = backend.memory.allocate(nbytes);
+      // Empty tensors by themselves have a block without memory.
+      if (nbytes > 0) backend.copy(new BlockPart(whole, offset, nbytes), block, nbytes);
       return block;
     });
     whole.release();

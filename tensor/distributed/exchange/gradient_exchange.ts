@@ -1,5 +1,5 @@
 /**
- * How one bucket of gradients becomes its mean over the ranks. MPI adds up in host memory; ranks of one
+ * Exchange of a gradient bucket for the ranks' mean. MPI adds up in host memory; ranks of one
  * host read each other's gradients from memory that they share, and their devices add.
  */
 import {
@@ -21,11 +21,11 @@ import type { Pipeline } from "./pipeline.ts";
 export interface Means {
   /** All of them side by side, in the parameters' type; the receiver's to release. */
   readonly block: Block;
-  /** Whether any rank has the gradient; else what is there has no meaning. */
+  /** True where any rank has the gradient; else what is there has no meaning. */
   readonly present: readonly boolean[];
 }
 
-/** What a bucket's exchange is made from. */
+/** Layout of a bucket's exchange. */
 export interface ExchangeLayout {
   readonly device: DeviceHandle;
   /** The gradients. */
@@ -38,7 +38,7 @@ export interface ExchangeLayout {
 
 /** One bucket, again and again. */
 export interface GradientExchange extends Disposable {
-  /** What gradients are packed as. */
+  /** Element type of packed gradients. */
   readonly sent: DType;
   /** Begins to read this rank's gradients. Others may be read instead before they are reduced. */
   read(own: Packed): void;

@@ -8,8 +8,7 @@ import {
   type NodeStorage,
 } from "../../../backend/internal.ts";
 import { Storage } from "../../../memory/mod.ts";
-import { zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { RepeatedLaunches } from "../../execution/repeated_launches.ts";
 import type { FlatLayout } from "./flat_layout.ts";
 
@@ -17,7 +16,7 @@ import type { FlatLayout } from "./flat_layout.ts";
 export class Packed {
   /** All of them. */
   readonly block: Block;
-  /** Which of them there are; zeros stand for the others. */
+  /** True where there is one; zeros stand for the others. */
   readonly present: readonly boolean[];
   readonly #held: NodeStorage[];
 
@@ -103,7 +102,7 @@ export class Packer implements Disposable {
       const given = [...inputs];
       return likes.map(({ shape, dtype }, k): Tensor => {
         const type = to ?? dtype;
-        if (!present[k]) return zeros(shape, { dtype: type, device });
+        if (!present[k]) return Tensor.zeros(shape, { dtype: type, device });
         const input = given.shift()!;
         return dtype === type ? input.clone() : input.cast(type);
       });

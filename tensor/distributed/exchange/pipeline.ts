@@ -7,9 +7,9 @@ import {
 } from "../../../backend/internal.ts";
 import type { Bucket } from "./bucket.ts";
 
-/** What becomes of one bucket. */
+/** Stages of one bucket. */
 export interface Passage {
-  /** What is read to the host; null where it holds what is sent already. */
+  /** Bucket read to the host; null where it holds what is sent already. */
   readonly bucket: Bucket | null;
   /** Begins the collective operation. */
   readonly communicate: () => Operation;
@@ -25,9 +25,9 @@ export class Pipeline implements Progress {
   readonly #reading: Passage[] = [];
   readonly #communicating: { readonly passage: Passage; readonly operation: Operation }[] = [];
 
-  /** When what is waited for now was asked first; null before. */
+  /** Time of the first question for what is waited for now; null before. */
   #since: number | null = null;
-  /** How often the device is asked, while nothing else is waited for. */
+  /** Pace of the device's queries, while nothing else is waited for. */
   #pace: Pace | null = null;
 
   /** Adds a bucket whose read has begun. */
@@ -66,7 +66,7 @@ export class Pipeline implements Progress {
     return areAlone && (next.bucket?.waitInDriver() ?? false);
   }
 
-  /** How long it has waited for the next thing, in milliseconds. */
+  /** Milliseconds that it has waited for the next thing. */
   #beginWait(): number {
     const now = performance.now();
     if (this.#since === null) {

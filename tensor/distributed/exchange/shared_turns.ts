@@ -26,13 +26,13 @@ export interface Turn {
   readonly parts: readonly HostBlock[];
 }
 
-/** How ranks read each other's memory. */
+/** Access of ranks to each other's memory. */
 export interface Sharing {
   /** Copies wait on the device until the other ranks have written, where it can; else the host waits. */
   readonly deviceWaits: boolean;
 }
 
-/** What the parts hold. */
+/** Contents of the parts. */
 export interface SharedLayout extends Sharing {
   readonly backend: Backend;
   /** Bytes that are copied from and to devices. */
@@ -70,7 +70,7 @@ export class SharedTurns implements Disposable {
     return null;
   }
 
-  /** What the next turn sends is to be read to this bucket, before it begins or then. */
+  /** Bucket to which the next turn's data is to be read, before it begins or then. */
   get bucket(): Bucket {
     return this.#turns[this.#turn]!.bucket;
   }

@@ -1,15 +1,15 @@
-/** How the elements of a tensor travel between ranks. */
+/** Transport of a tensor's elements between ranks. */
 import { type DType, isFloat, type WireOp, type WireType } from "../../../backend/internal.ts";
-import { DTypeError } from "../../core/rules/errors.ts";
+import { dtypeError } from "../../core/rules/errors.ts";
 import { type Rules, shown, takes } from "../../core/rules/options.ts";
 
-/** How the tensors of all ranks become one. */
+/** Operation that joins the tensors of all ranks. */
 export type ReduceOp = "sum" | "mean" | "max" | "min";
 
-/** What a reduction does. */
+/** Operation of a reduction. */
 export const reduceOp: Rules<{ op: ReduceOp }>["op"] = takes.oneOf("sum", "mean", "max", "min");
 
-/** What MPI is asked for; a mean is a sum of parts that were divided before. */
+/** Operation asked of MPI; a mean is a sum of parts that were divided before. */
 export const wireOps: Readonly<Record<ReduceOp, WireOp>> = {
   sum: "sum",
   mean: "sum",
@@ -36,10 +36,9 @@ const wireTypes: Readonly<Record<DType, WireType>> = {
  */
 export function wireTypeOf(dtype: DType, op: ReduceOp): WireType {
   if (op === "mean" && !isFloat(dtype) || op === "sum" && dtype === "bool") {
-    throw new DTypeError(
-      `Cannot reduce tensors of ${dtype} by ${shown(op)} in place: cast() to ` +
-        `${op === "mean" ? "float32" : "int32"} first`,
-    );
+    throw dtypeError("reduce")`
+      Cannot reduce tensors of ${dtype} by ${shown(op)} in place: cast() to
+      ${op === "mean" ? "float32" : "int32"} first`;
   }
   return wireTypes[dtype];
 }

@@ -11,11 +11,10 @@ import {
   type Shape,
   sizeOf,
 } from "../../../backend/internal.ts";
-import { gradientsBelow } from "../../autograd/autograd.ts";
-import { presentHalfType } from "../../core/autocast.ts";
+import { isHalf, presentHalfType } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { nodeOf } from "../../core/internals.ts";
+import { nodeOf, stateOf } from "../../core/internals.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";
@@ -30,7 +29,7 @@ export interface AttentionParts {
   readonly value: Tensor;
 }
 
-/** How attention looks, all said. */
+/** Options of attention, all given. */
 export interface FusedAttentionOptions {
   readonly mask: Tensor | null;
   readonly isCausal: boolean;
@@ -54,12 +53,12 @@ const MIN_QUERIES = 4;
 export const MAX_WHOLE_SCORES = 2 ** 20;
 
 /** The element type that it is computed in. */
-function computedType({ query, key, value }: AttentionParts): DType {
+export function computedType({ query, key, value }: AttentionParts): DType {
   const own = promote(promote(query.dtype, key.dtype), value.dtype);
   return own === "float64" ? own : presentHalfType() ?? own;
 }
 
-/** How it is computed: in tiles, or by products of whole matrices; null for the operations as written. */
+/** Way to compute it: in tiles, or by whole matrices' products; null: operations as written. */
 function wayFor(
   parts: AttentionParts,
   { mask }: FusedAttentionOptions,
@@ -111,13 +110,15 @@ export function fusedAttention(
   if (!isLearned) return result("attention", inputs, passes.output, null);
   const again = (): Tensor =>
     draw === null ? composed(whole) : repeatRandomKeys([draw], () => composed(whole));
-  return result("attention", inputs, passes.output, (g, output) => {
-    if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
-    return passes.gradients(g, output);
-  });
+  const output = result("attention", inputs, passes.output, passes.gradients),
+    state = stateOf(output);
+  // Second derivatives are those of the operations.
+  const run = (): Tensor[] | null => isGradEnabled() ? [again()] : null;
+  state.record({ ...state.gradFn!, repetition: { run, kept: null, hasHooks: false } });
+  return output;
 }
 
-/** How attention is computed, forward and backward. */
+/** Passes of attention, forward and backward. */
 interface AttentionPasses {
   /** (..., L, V). */
   readonly output: Node | Tensor;
@@ -146,22 +147,33 @@ function tilePasses(
       ? "bool" as const
       : "added" as const,
     dropout: draw && { probability: dropout, ...draw },
+    filled: null,
   };
   const masks = mask === null ? [] : [alignedMask(mask, lead.length + 2)];
   const operands = [...inputs, ...masks], { dtype } = query;
+  // Where one key has nearly all the weight, gradients are what is left of the output's beyond a half's digits.
+  const isRounded = isLearned && isHalf(dtype);
   const call: AttentionCall = {
     pass: "forward",
     ...settings,
     outputs: [
-      { shape: inMemory([...rows, value.shape.at(-1)!], isInterleaved), dtype },
+      {
+        shape: inMemory([...rows, value.shape.at(-1)!], isInterleaved),
+        dtype: isRounded ? "float32" : dtype,
+      },
       { shape: rows, dtype: "float32" },
     ],
   };
   const sums = isLearned ? result("attention", inputs, outputNode(call, 1, operands), null) : null;
+  const output = matrixNode(call, 0, operands);
+  const whole = isRounded ? result("attention", inputs, output, null) : null;
+  const rounded = whole?.cast(dtype);
+  const rest = whole && whole.sub(rounded!.cast("float32")).cast(dtype);
   return {
-    output: matrixNode(call, 0, operands),
+    output: rounded ?? output,
     gradients: (g, output) => {
-      const products = g.cast("float32").mul(output.cast("float32")).sum(-1);
+      const exact = rest ? output.cast("float32").add(rest.cast("float32")) : output;
+      const products = g.cast("float32").mul(exact.cast("float32")).sum(-1);
       const outputs = inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype }));
       const backward: AttentionCall = { pass: "backward", ...settings, outputs };
       const read = [...inputs, g, sums!, products, ...masks];

@@ -1,6 +1,6 @@
-import { type DeviceHandle, type DType, formatShape } from "../../../backend/internal.ts";
+import type { DeviceHandle, DType } from "../../../backend/internal.ts";
 import { sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import {
   checkOptions,
   deviceChoice,
@@ -10,11 +10,10 @@ import {
 } from "../../core/rules/options.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { exposed } from "../../core/internals.ts";
 
-/** How {@linkcode KeyValueCache} is made. */
+/** Options of a {@linkcode KeyValueCache}. */
 export interface KeyValueCacheOptions {
   /** N, how many sequences; default 1. */
   batch?: number;
@@ -26,7 +25,7 @@ export interface KeyValueCacheOptions {
   features: number;
   /** The type of the elements; default float32. */
   dtype?: DType;
-  /** Where it is; default the active device. */
+  /** Its device; default the active device. */
   device?: string | DeviceHandle;
 }
 
@@ -39,7 +38,7 @@ const rules: Rules<KeyValueCacheOptions> = {
   device: deviceChoice,
 };
 
-/** What there is to look at after an `append`. */
+/** Keys and values to look at after an `append`. */
 export interface CachedKeys {
   /** (N, heads, capacity, features); zeros where nothing was appended yet. */
   readonly keys: Tensor;
@@ -90,19 +89,22 @@ export class KeyValueCache implements Disposable {
     const where = device === undefined ? {} : { device };
     const shape = [batch, heads, capacity, features];
     this.capacity = capacity;
-    this.#keys = zeros(shape, { dtype, ...where }).realize();
-    this.#values = zeros(shape, { dtype, ...where }).realize();
-    this.#position = zeros([1], { dtype: "int32", ...where }).realize();
+    this.#keys = Tensor.zeros(shape, { dtype, ...where }).realize();
+    this.#values = Tensor.zeros(shape, { dtype, ...where }).realize();
+    this.#position = Tensor.zeros([1], { dtype: "int32", ...where }).realize();
   }
 
-  /** How many positions it holds. */
+  /** Number of positions it holds. */
   get length(): number {
     return this.#length;
   }
 
-  /** The position that comes next, int32 of shape [1], on the device: for {@linkcode RotaryEmbedding}. */
+  /**
+   * The position that comes next, int32 of shape [1], on the device: for {@linkcode RotaryEmbedding}. It
+   * stays what it is when more are appended.
+   */
   get position(): Tensor {
-    return this.#position;
+    return this.#position.detach();
   }
 
   /**
@@ -151,11 +153,9 @@ export class KeyValueCache implements Disposable {
     const due = [batch, heads, key.shape[2] ?? 0, features];
     for (const { shape } of [key, value]) {
       if (`${shape}` === `${due}` && shape[2]! > 0) continue;
-      throw new ShapeError(
-        `Cannot append keys of shape ${formatShape(key.shape)} and values of ${
-          formatShape(value.shape)
-        } to a cache: pass [${batch}, ${heads}, L, ${features}] for both, with L at least 1`,
-      );
+      throw shapeError("KeyValueCache")`
+        Cannot append keys of shape ${key.shape} and values of ${value.shape} to a cache: pass
+        [${batch}, ${heads}, L, ${features}] for both, with L at least 1`;
     }
     if (this.#length + due[2]! <= this.capacity) return;
     throw new RangeError(

@@ -2,13 +2,13 @@
  * Attention with several heads. This folder (`attention/`) has attention and the layers of
  * transformers; it imports `layers/`, `module/`, `ops/`, `autograd/` and `core/`.
  */
-import { backendOf, formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
-import { zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { backendOf } from "../../../backend/internal.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { xavierUniform } from "../module/init.ts";
 import { Linear } from "../layers/linear.ts";
+import { nameFrom, type StateNames } from "../module/members.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { attentionWeights, scaledDotProductAttention } from "./scaled_dot_product_attention.ts";
@@ -19,9 +19,9 @@ import { aTensor, requireTensor } from "../../core/apply.ts";
 /** Fewer rows are mapped sooner than copied (PoCL 3.1: 768 of 128 take 0.28 ms, 0.15 with the copy). */
 const MIN_JOINED_ROWS = 256;
 
-/** How {@linkcode MultiheadAttention} is made. */
+/** Options of a {@linkcode MultiheadAttention}. */
 export interface MultiheadAttentionOptions {
-  /** How likely a weight is dropped while training; default 0. */
+  /** Probability to drop a weight while training; default 0. */
   dropout?: number;
   /** False to leave out all biases. */
   bias?: boolean;
@@ -29,7 +29,7 @@ export interface MultiheadAttentionOptions {
   batchFirst?: boolean;
 }
 
-/** Who may look where in {@linkcode MultiheadAttention}. */
+/** Visible positions in {@linkcode MultiheadAttention}. */
 export interface AttentionOptions {
   /** (L, S) or (N * heads, L, S): bool, true where a query may not look; or numbers to add. */
   mask?: Tensor;
@@ -50,13 +50,19 @@ const attentionRules: Rules<AttentionOptions> = {
   isCausal: takes.bool,
 };
 
-/** What attention gives: the output, and where each query looked. */
+/** Result of attention: the output, and where each query looked. */
 export interface AttentionResult {
   /** Of the query's shape. */
   readonly output: Tensor;
   /** (N, heads, L, S), rows sum to 1. */
   readonly weights: Tensor;
 }
+
+const names: StateNames = {
+  inProjWeight: "in_proj_weight",
+  inProjBias: "in_proj_bias",
+  outProj: "out_proj",
+};
 
 /**
  * Attention with several heads (A. Vaswani et al., Attention Is All You Need, 2017): queries (L, N, E)
@@ -79,7 +85,7 @@ export class MultiheadAttention
   inProjWeight: Tensor;
   /** (3 * features), or null. */
   inProjBias: Tensor | null;
-  /** What joins the heads. */
+  /** Layer that joins the heads. */
   outProj: Linear;
   readonly #features: number;
   readonly #heads: number;
@@ -105,13 +111,18 @@ export class MultiheadAttention
     }
     const { dropout = 0, bias = true, batchFirst = false } = options;
     this.inProjWeight = parameter(xavierUniform([3 * features, features]));
-    this.inProjBias = bias ? parameter(zeros([3 * features])) : null;
+    this.inProjBias = bias ? parameter(Tensor.zeros([3 * features])) : null;
     this.outProj = new Linear(features, features, { bias });
-    if (this.outProj.bias) this.outProj.bias = parameter(zeros([features]));
+    if (this.outProj.bias) this.outProj.bias = parameter(Tensor.zeros([features]));
     this.#features = features;
     this.#heads = heads;
     this.#dropout = dropout;
     this.#batchFirst = batchFirst;
+  }
+
+  /** PyTorch's names. */
+  protected override stateName(property: string): string {
+    return nameFrom(names, property) ?? super.stateName(property);
   }
 
   /**
@@ -173,11 +184,10 @@ export class MultiheadAttention
   /** As (N, L, E). */
   #batchOf(x: Tensor, rank: number): Tensor {
     if (x.ndim !== rank || rank !== 2 && rank !== 3 || x.shape.at(-1) !== this.#features) {
-      throw new ShapeError(
-        `Cannot attend with a tensor of shape ${formatShape(x.shape)}: pass ${
-          this.#batchFirst ? "[N, L, E]" : "[L, N, E]"
-        } or [L, E] with E = ${this.#features}, all of one kind`,
-      );
+      throw shapeError("MultiheadAttention")`
+        Cannot attend with a tensor of shape ${x.shape}: pass
+        ${this.#batchFirst ? "[N, L, E]" : "[L, N, E]"} or [L, E] with E = ${this.#features}, all
+        of one kind`;
     }
     if (rank === 2) return x.unsqueeze(0);
     return this.#batchFirst ? x : x.transpose(0, 1);
@@ -186,13 +196,9 @@ export class MultiheadAttention
   #check(query: Tensor, key: Tensor, value: Tensor): void {
     const fits = query.shape[0] === key.shape[0] && `${key.shape}` === `${value.shape}`;
     if (fits) return;
-    throw new ShapeError(
-      `Cannot attend with a query of shape ${formatShape(query.shape)}, keys of ${
-        formatShape(key.shape)
-      } and values of ${
-        formatShape(value.shape)
-      }: batches must be equal, and each key have a value`,
-    );
+    throw shapeError("MultiheadAttention")`
+      Cannot attend with a query of shape ${query.shape}, keys of ${key.shape} and values of
+      ${value.shape}: batches must be equal, and each key have a value`;
   }
 
   /** The projections, divided into heads: (N, heads, L, E / heads). */
@@ -231,7 +237,7 @@ export class MultiheadAttention
   }
 }
 
-/** What {@linkcode MultiheadAttention} gives its heads. */
+/** Inputs of {@linkcode MultiheadAttention}'s heads. */
 interface Heads {
   readonly queries: Tensor;
   readonly keys: Tensor;

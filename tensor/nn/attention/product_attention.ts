@@ -6,19 +6,19 @@
 import type { Tensor } from "../../core/tensor.ts";
 import type { AttentionParts } from "./fused_attention.ts";
 
-/** Who looks where, and which weights count. */
+/** Visible positions, and weights that count. */
 export interface WeightOptions {
   /** Broadcasts to (..., L, S): bool, true where a query may look; or numbers to add to the scores. */
   readonly mask: Tensor | null;
   /** True when query i looks at the keys 0 to i only. */
   readonly isCausal: boolean;
-  /** What scores are multiplied by. */
+  /** Factor of the scores. */
   readonly scale: number;
   /** Drops weights, the same ones whenever it is called; scales up the others. */
   readonly drop: (weights: Tensor) => Tensor;
 }
 
-/** Where keys come after queries, of which the first has the position `start`: (L, S) like `scores`. */
+/** True for keys after queries, the first at position `start`: (L, S) like `scores`. */
 export function laterKeys(scores: Tensor, start = 0): Tensor {
   const [l, s] = scores.shape.slice(-2) as [number, number];
   return scores.indexLike([s]).gt(scores.indexLike([l]).add(start).unsqueeze(1));

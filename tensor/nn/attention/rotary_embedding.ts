@@ -1,14 +1,15 @@
-import { formatShape } from "../../../backend/internal.ts";
+import { type DeviceHandle, manager } from "../../../backend/internal.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, checkValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
-import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { calledByUser } from "../../core/modes/temporaries.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
 import { requireSizes } from "../module/sizes.ts";
 
-/** How {@linkcode RotaryEmbedding} is made. */
+/** Options of a {@linkcode RotaryEmbedding}. */
 export interface RotaryEmbeddingOptions {
   /** The longest wave is so many positions times 2 pi, nearly; default 10000. */
   base?: number;
@@ -17,6 +18,21 @@ export interface RotaryEmbeddingOptions {
 }
 
 const rules: Rules<RotaryEmbeddingOptions> = { base: takes.positive, interleaved: takes.bool };
+
+/**
+ * The waves of each device, for all layers alike. From doubles of the host: a device's `exp` is off in
+ * its last digits, and at position 4,000 that is 3e-4 of a turn.
+ */
+const wavesOf = new WeakMap<DeviceHandle, Map<string, Tensor>>();
+
+function wavesFor(
+  half: number,
+  base: number,
+  options: { device: DeviceHandle; dtype: "float32" | "float64" },
+): Tensor {
+  const waves = Float64Array.from({ length: half }, (_, k) => base ** (-k / half));
+  return withoutGrad(() => calledByUser(() => Tensor.fromHost(waves, options).realize()));
+}
 
 /**
  * Rotary position embedding (J. Su et al., RoFormer, 2021): pairs of features are rotated by angles that
@@ -59,6 +75,8 @@ export class RotaryEmbedding extends Module<[x: Tensor, start?: number | Tensor]
     this.#features = features;
     this.#base = options.base ?? 10_000;
     this.#interleaved = options.interleaved ?? false;
+    // Now, and not within a step that is recorded.
+    if (features > 0) this.#wavesOn(manager.active, "float32");
   }
 
   /**
@@ -76,18 +94,18 @@ export class RotaryEmbedding extends Module<[x: Tensor, start?: number | Tensor]
   forward(x: Tensor, start: number | Tensor = 0): Tensor {
     requireTensor("run RotaryEmbedding", x);
     if (x.ndim < 2 || x.shape.at(-1) !== this.#features) {
-      throw new ShapeError(
-        `Cannot run RotaryEmbedding on a tensor of shape ${
-          formatShape(x.shape)
-        }: pass (..., L, ${this.#features})`,
-      );
+      throw shapeError("RotaryEmbedding")`
+        Cannot run RotaryEmbedding on a tensor of shape ${x.shape}: pass
+        (..., L, ${this.#features})`;
     }
     const angles = this.#angles(x, this.#positions(x, start));
     const [cos, sin] = [angles.cos(), angles.sin()];
     const wide = x.cast(x.dtype === "float64" ? "float64" : "float32");
     const [a, b] = this.#pairs(wide);
     const turned = [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))];
-    const joined = this.#interleaved ? stack(turned, -1).reshape(x.shape) : concat(turned, -1);
+    const joined = this.#interleaved
+      ? Tensor.stack(turned, -1).reshape(x.shape)
+      : Tensor.concat(turned, -1);
     return joined.cast(x.dtype);
   }
 
@@ -102,19 +120,24 @@ export class RotaryEmbedding extends Module<[x: Tensor, start?: number | Tensor]
     requireInteger("run RotaryEmbedding", "positions", start.dtype);
     if (start.size === 1 && start.ndim <= 1) return x.indexLike([length]).add(start.reshape([1]));
     if (start.ndim === 1 && start.size === length) return start;
-    throw new ShapeError(
-      `Cannot run RotaryEmbedding with positions of shape ${
-        formatShape(start.shape)
-      }: pass one, or ${length}`,
-    );
+    throw shapeError("RotaryEmbedding")`
+      Cannot run RotaryEmbedding with positions of shape ${start.shape}: pass one, or ${length}`;
   }
 
   /** (L, E / 2). */
   #angles(x: Tensor, positions: Tensor): Tensor {
     const dtype = x.dtype === "float64" ? "float64" : "float32";
-    const half = this.#features / 2;
-    const waves = x.indexLike([half]).cast(dtype).mul(-Math.log(this.#base) / half).exp();
-    return positions.cast(dtype).unsqueeze(1).mul(waves);
+    return positions.cast(dtype).unsqueeze(1).mul(this.#wavesOn(x.device, dtype));
+  }
+
+  /** Rotation of each pair from one position to the next, (E / 2). */
+  #wavesOn(device: DeviceHandle, dtype: "float32" | "float64"): Tensor {
+    const key = `${this.#features} ${this.#base} ${dtype}`;
+    const known = wavesOf.get(device) ?? new Map<string, Tensor>();
+    wavesOf.set(device, known);
+    const waves = known.get(key) ?? wavesFor(this.#features / 2, this.#base, { device, dtype });
+    known.set(key, waves);
+    return waves;
   }
 
   /** The first and the second of each pair, (..., L, E / 2). */

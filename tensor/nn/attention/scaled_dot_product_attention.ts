@@ -1,27 +1,26 @@
 /** Attention of queries to keys, as one function: what {@linkcode MultiheadAttention} computes for its heads. */
 import { compute } from "../../core/operations.ts";
-import { broadcastShapes, formatShape, isFloat } from "../../../backend/internal.ts";
+import { broadcastShapes, isFloat } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
-import { atLeastSingle, presentHalfType, withoutAutocast } from "../../core/autocast.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { isHalf, withoutAutocast } from "../../core/autocast.ts";
+import { dtypeError, type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { SliceRange } from "../../core/arguments.ts";
-import { concat } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
-import { fusedAttention, MAX_WHOLE_SCORES } from "./fused_attention.ts";
+import { computedType, fusedAttention, MAX_WHOLE_SCORES } from "./fused_attention.ts";
 import { laterKeys } from "./product_attention.ts";
 
-/** How {@linkcode scaledDotProductAttention} looks. */
+/** Options of {@linkcode scaledDotProductAttention}. */
 export interface ScaledDotProductAttentionOptions {
   /** Broadcasts to (..., L, S): bool, true where a query may look; or numbers to add to the scores. */
   mask?: Tensor;
   /** True when query i may look at the keys 0 to i only. */
   isCausal?: boolean;
-  /** How likely a weight is dropped; default 0. It drops whenever it is given. */
+  /** Probability to drop a weight; default 0. It drops whenever it is given. */
   dropout?: number;
-  /** What scores are multiplied by; default `1 / sqrt(E)`. */
+  /** Factor of the scores; default `1 / sqrt(E)`. */
   scale?: number;
 }
 
@@ -95,7 +94,7 @@ function composedAttention(parts: Parts, options: ScaledDotProductAttentionOptio
   if (l * s <= MAX_WHOLE_SCORES) return attend(parts, options, 0);
   const rows = Math.max(1, Math.floor(SCORES_PER_TURN / s));
   const turns = Array.from({ length: Math.ceil(l / rows) }, (_, turn) => turn * rows);
-  return concat(
+  return Tensor.concat(
     turns.map((start) => {
       const { mask } = options;
       const queries = rowsOf(query, start, Math.min(l, start + rows));
@@ -128,33 +127,39 @@ interface Parts {
 
 /** Attention of queries of which the first has the position `start`. */
 function attend(
-  { query, key, value }: Parts,
+  parts: Parts,
   options: ScaledDotProductAttentionOptions,
   start: number,
 ): Tensor {
-  const weights = attentionWeights(query, key, options, start);
-  const used = options.dropout ? dropout(weights, options.dropout) : weights;
-  return used.matmul(value);
+  return inSingle(parts, (query, key, value) => {
+    const weights = attentionWeights(query, key, options, start);
+    const used = options.dropout ? dropout(weights, options.dropout) : weights;
+    return used.matmul(value);
+  });
 }
 
-/** Where queries look, (..., L, S): rows sum to 1, or are 0 where a query may look nowhere. */
+/** Computes with the numbers of a half type in float32, as tiles do: a row's gradients are small differences. */
+function inSingle(
+  parts: Parts,
+  fn: (query: Tensor, key: Tensor, value: Tensor) => Tensor,
+): Tensor {
+  const { query, key, value } = parts, dtype = computedType(parts);
+  if (!isHalf(dtype)) return fn(query, key, value);
+  const single = (x: Tensor): Tensor => x.cast(dtype).cast("float32");
+  return withoutAutocast(() => fn(single(query), single(key), single(value))).cast(dtype);
+}
+
+/** Weights of queries, (..., L, S): rows sum to 1, or are 0 where a query may look nowhere. */
 export function attentionWeights(
   query: Tensor,
   key: Tensor,
   { mask, isCausal, scale = 1 / Math.sqrt(query.shape.at(-1)!) }: ScaledDotProductAttentionOptions,
   start = 0,
 ): Tensor {
-  const scores = productsOf(query, key).mul(scale);
-  const later = isCausal ? laterKeys(scores, start) : null;
-  const weights = weightsOf(scores, later, mask);
-  return query.dtype === "float16" ? weights.cast(query.dtype) : weights;
-}
-
-/** Those of float16 are computed in float32, as tiles do: before they are scaled they leave its range. */
-function productsOf(query: Tensor, key: Tensor): Tensor {
-  const isNarrow = query.dtype === "float16" || presentHalfType() === "float16";
-  if (!isNarrow) return query.matmul(key.transpose());
-  return withoutAutocast(() => atLeastSingle(query).matmul(atLeastSingle(key).transpose()));
+  return inSingle({ query, key, value: key }, (query, key) => {
+    const scores = query.matmul(key.transpose()).mul(scale);
+    return weightsOf(scores, isCausal ? laterKeys(scores, start) : null, mask);
+  });
 }
 
 function weightsOf(scores: Tensor, later: Tensor | null, mask?: Tensor): Tensor {
@@ -184,14 +189,13 @@ function check(query: Tensor, key: Tensor, value: Tensor, mask?: Tensor): void {
   sameDevice("attend", [query, key, value, ...(mask ? [mask] : [])]);
   for (const { dtype } of [query, key, value]) {
     if (isFloat(dtype)) continue;
-    throw new DTypeError(`Cannot attend with tensors of ${dtype}: cast them with .cast("float32")`);
+    throw dtypeError("scaledDotProductAttention")`
+      Cannot attend with tensors of ${dtype}: cast them with .cast("float32")`;
   }
   const fail = (why: string): ShapeError =>
-    new ShapeError(
-      `Cannot attend with a query of shape ${formatShape(query.shape)}, keys of ${
-        formatShape(key.shape)
-      } and values of ${formatShape(value.shape)}: ${why}`,
-    );
+    shapeError("scaledDotProductAttention")`
+      Cannot attend with a query of shape ${query.shape}, keys of ${key.shape} and values of
+      ${value.shape}: ${why}`;
   if ([query, key, value].some((x) => x.ndim < 2)) throw fail("pass (..., length, features)");
   if (query.shape.at(-1) !== key.shape.at(-1)) throw fail("queries and keys are of other lengths");
   if (key.shape.at(-2) !== value.shape.at(-2)) throw fail("each key must have a value");
@@ -205,16 +209,12 @@ function check(query: Tensor, key: Tensor, value: Tensor, mask?: Tensor): void {
 
 function checkMask(mask: Tensor, scores: readonly number[]): void {
   if (mask.dtype !== "bool" && !isFloat(mask.dtype)) {
-    throw new DTypeError(
-      `Cannot attend with a mask of ${mask.dtype}: pass bool, true where a query may look, or ` +
-        `floating point numbers to add`,
-    );
+    throw dtypeError("scaledDotProductAttention")`
+      Cannot attend with a mask of ${mask.dtype}: pass bool, true where a query may look, or
+      floating point numbers to add`;
   }
   const shape = broadcastShapes(mask.shape, scores);
   if (shape && `${shape}` === `${scores}`) return;
-  throw new ShapeError(
-    `Cannot attend with a mask of shape ${formatShape(mask.shape)}: it must broadcast to ${
-      formatShape(scores)
-    }`,
-  );
+  throw shapeError("scaledDotProductAttention")`
+    Cannot attend with a mask of shape ${mask.shape}: it must broadcast to ${scores}`;
 }

@@ -4,18 +4,19 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { Dropout } from "../layers/dropout.ts";
 import { Linear } from "../layers/linear.ts";
+import { nameFrom, type StateNames } from "../module/members.ts";
 import { Module } from "../module/module.ts";
 import { type AttentionOptions, MultiheadAttention } from "./multihead_attention.ts";
-import { LayerNorm } from "../layers/normalization.ts";
+import { LayerNorm } from "../layers/layer_norm.ts";
 import { requireSizes } from "../module/sizes.ts";
 
-/** How transformer layers are made. */
+/** Options of transformer layers. */
 export interface TransformerLayerOptions {
   /** Features between the two linear layers; default 2048. */
   dimFeedforward?: number;
-  /** How likely an element is dropped while training; default 0.1. */
+  /** Probability to drop an element while training; default 0.1. */
   dropout?: number;
-  /** What is between the two linear layers; default "relu". */
+  /** Activation between the two linear layers; default "relu". */
   activation?: "relu" | "gelu";
   /** Added to variances; default 1e-5. */
   layerNormEps?: number;
@@ -37,7 +38,7 @@ const rules: Rules<TransformerLayerOptions> = {
   bias: takes.bool,
 };
 
-/** Who may look where in a {@linkcode TransformerDecoderLayer}. */
+/** Visible positions in a {@linkcode TransformerDecoderLayer}. */
 export interface DecoderOptions extends AttentionOptions {
   /** (L, S) or (N * heads, L, S): bool, true where a target may not look in the memory; or numbers. */
   memoryMask?: Tensor;
@@ -53,7 +54,12 @@ const decoderRules: Rules<DecoderOptions> = {
   memoryKeyPaddingMask: aTensor(),
 };
 
-/** What both layers have: self-attention, a feed-forward part, and normalization around. */
+const names: StateNames = {
+  selfAttn: "self_attn",
+  multiheadAttn: "multihead_attn",
+};
+
+/** Base of both layers: self-attention, a feed-forward part, and normalization around. */
 export abstract class TransformerLayer<Inputs extends unknown[]> extends Module<Inputs> {
   /** Positions look at each other. */
   selfAttn: MultiheadAttention;
@@ -71,7 +77,7 @@ export abstract class TransformerLayer<Inputs extends unknown[]> extends Module<
   dropout1: Dropout;
   /** Behind the second. */
   dropout2: Dropout;
-  /** Whether parts get normalized inputs. */
+  /** True when parts get normalized inputs. */
   protected readonly normFirst: boolean;
   readonly #activation: "relu" | "gelu";
 
@@ -92,6 +98,11 @@ export abstract class TransformerLayer<Inputs extends unknown[]> extends Module<
     this.dropout2 = new Dropout(dropout);
     this.normFirst = normFirst;
     this.#activation = activation;
+  }
+
+  /** PyTorch's names. */
+  protected override stateName(property: string): string {
+    return nameFrom(names, property) ?? super.stateName(property);
   }
 
   /** `x` and what a part makes of it, normalized before or after. */

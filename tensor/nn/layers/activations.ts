@@ -1,6 +1,5 @@
 /** Activations as modules, for use in `Sequential`. */
-import { full } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
@@ -125,7 +124,7 @@ export class PReLU extends Module {
     super();
     requireValue("make a PReLU", "count", count, takes.count);
     requireValue("make a PReLU", "init", init, takes.finite);
-    this.weight = parameter(full([count], init));
+    this.weight = parameter(Tensor.full([count], init));
   }
 
   /**
@@ -180,7 +179,25 @@ export class Softmax extends Module {
   }
 }
 
-/** What goes in comes out. */
+/** `x - log(sum(exp(x)))` along an axis: the logarithm of {@linkcode Softmax}. */
+export class LogSoftmax extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param axis The axis whose exponentials sum to 1.
+   */
+  constructor(readonly axis: number = -1) {
+    super();
+    requireValue("make a LogSoftmax", "axis", axis, takes.integer);
+  }
+
+  /** Applies it along the axis. */
+  forward(x: Tensor): Tensor {
+    return x.logSoftmax(this.axis);
+  }
+}
+
+/** Returns its input. */
 export class Identity extends Module {
   /** The same tensor. */
   forward(x: Tensor): Tensor {

@@ -35,7 +35,7 @@ export type Conv2dLayerOptions = ConvLayerOptions;
 
 /** Options of the transposed convolutions: one number, or one for each axis. */
 export interface ConvTransposeLayerOptions extends ConvLayerOptions {
-  /** How much longer the output is at its end: less than the stride or the dilation. */
+  /** Extra length of the output at its end: less than the stride or the dilation. */
   outputPadding?: Axes;
 }
 
@@ -48,7 +48,7 @@ export type ConvolutionOperation =
   | "convTranspose2d"
   | "convTranspose3d";
 
-/** What they do to the channels of the weight. */
+/** Their effect on the channels of the weight. */
 const operations: Readonly<
   Record<ConvolutionOperation, { readonly dims: number; readonly isTransposed: boolean }>
 > = {
@@ -73,7 +73,7 @@ function rulesOf(operation: ConvolutionOperation): Rules<ConvTransposeLayerOptio
   return all as Rules<ConvTransposeLayerOptions>;
 }
 
-/** What convolutions are for every number of axes; see {@linkcode Conv2d}. */
+/** Convolution over any number of axes; see {@linkcode Conv2d}. */
 export abstract class Convolution extends Module {
   /**
    * (outChannels, inChannels / groups, kernel...); of transposed ones (inChannels,
@@ -195,7 +195,7 @@ export class Conv3d extends Convolution {
   }
 }
 
-/** What transposed convolutions are for every number of axes; see {@linkcode ConvTranspose2d}. */
+/** Transposed convolution over any number of axes; see {@linkcode ConvTranspose2d}. */
 export abstract class TransposedConvolution extends Convolution {
   /**
    * Makes the layer.

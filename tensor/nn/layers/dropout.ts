@@ -1,8 +1,7 @@
-import { formatShape, type Shape } from "../../../backend/internal.ts";
+import type { Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
-import { rand } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
 import { checkValue, takes } from "../../core/rules/options.ts";
 
@@ -32,13 +31,13 @@ export class Dropout extends Module {
 export function dropout(x: Tensor, p: number, shape: Shape = x.shape): Tensor {
   if (p === 0) return x;
   if (p === 1) return x.mul(0);
-  const kept = rand(shape, { device: x.device }).ge(p);
+  const kept = Tensor.rand(shape, { device: x.device }).ge(p);
   return kept.where(x.mul(1 / (1 - p)), 0);
 }
 
-/** What dropout of whole channels is for every number of axes; see {@linkcode Dropout2d}. */
+/** Dropout of whole channels for any number of axes; see {@linkcode Dropout2d}. */
 export abstract class ChannelDropout extends Dropout {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected abstract readonly rank: number;
 
   /**
@@ -49,11 +48,9 @@ export abstract class ChannelDropout extends Dropout {
   override forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
     if (x.ndim !== this.rank) {
-      throw new ShapeError(
-        `Cannot run ${this.constructor.name} on a tensor of shape ${
-          formatShape(x.shape)
-        }: it must have ${this.rank} axes, (N, C, ...)`,
-      );
+      throw shapeError(this.constructor.name)`
+        Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
+        ${this.rank} axes, (N, C, ...)`;
     }
     if (!this.training || this.p === 0) return x.reshape(x.shape);
     const channels = x.shape.map((n, axis) => axis < 2 ? n : 1);
@@ -63,7 +60,7 @@ export abstract class ChannelDropout extends Dropout {
 
 /** {@linkcode Dropout2d} for sequences (N, C, L). */
 export class Dropout1d extends ChannelDropout {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 3;
 }
 
@@ -81,12 +78,12 @@ export class Dropout1d extends ChannelDropout {
  * ```
  */
 export class Dropout2d extends ChannelDropout {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 4;
 }
 
 /** {@linkcode Dropout2d} for volumes (N, C, D, H, W). */
 export class Dropout3d extends ChannelDropout {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 5;
 }

@@ -1,7 +1,7 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { compute } from "../../core/operations.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { indexSelect, scatterAdd } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -13,15 +13,15 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode EmbeddingBag}. */
 export interface EmbeddingBagOptions {
-  /** How the vectors of a bag become one; default "mean". */
+  /** Join of a bag's vectors; default "mean". */
   mode?: "sum" | "mean" | "max";
 }
 
-/** What may be said of the ids of {@linkcode EmbeddingBag}. */
+/** Options for the ids of {@linkcode EmbeddingBag}. */
 export interface BagOptions {
-  /** Where each bag begins in ids (N): integers (B), ascending, the first of them 0. */
+  /** Start of each bag in ids (N): integers (B), ascending, the first of them 0. */
   offsets?: Tensor;
-  /** What each vector is multiplied by before the sum, of the ids' shape; for mode "sum". */
+  /** Factor of each vector before the sum, of the ids' shape; for mode "sum". */
   perSampleWeights?: Tensor;
 }
 
@@ -82,11 +82,9 @@ export class EmbeddingBag extends Module<[ids: Tensor, options?: BagOptions]> {
     requireInteger("run EmbeddingBag", "ids", ids.dtype);
     const ranks = offsets ? ids.ndim === 1 && offsets.ndim === 1 : ids.ndim === 2;
     if (!ranks) {
-      throw new ShapeError(
-        `Cannot run EmbeddingBag on ids of shape ${formatShape(ids.shape)} with ${
-          offsets ? `offsets of shape ${formatShape(offsets.shape)}` : "no offsets"
-        }: pass [B, N], or [N] and offsets [B]`,
-      );
+      throw shapeError("EmbeddingBag")`
+        Cannot run EmbeddingBag on ids of shape ${ids.shape} with offsets of shape
+        ${offsets?.shape ?? "none"}: pass [B, N], or [N] and offsets [B]`;
     }
     if (offsets) {
       sameDevice("run EmbeddingBag on", [ids, offsets]);
@@ -94,16 +92,13 @@ export class EmbeddingBag extends Module<[ids: Tensor, options?: BagOptions]> {
     }
     if (!perSampleWeights) return;
     if (this.#mode !== "sum") {
-      throw new DTypeError(
-        `Cannot run EmbeddingBag with perSampleWeights by "${this.#mode}": make it with mode "sum"`,
-      );
+      throw dtypeError("EmbeddingBag")`
+        Cannot run EmbeddingBag with perSampleWeights by "${this.#mode}": make it with mode "sum"`;
     }
     if (formatShape(perSampleWeights.shape) !== formatShape(ids.shape)) {
-      throw new ShapeError(
-        `Cannot run EmbeddingBag on ids of shape ${
-          formatShape(ids.shape)
-        } with perSampleWeights of ${formatShape(perSampleWeights.shape)}: they must be equal`,
-      );
+      throw shapeError("EmbeddingBag")`
+        Cannot run EmbeddingBag on ids of shape ${ids.shape} with perSampleWeights of
+        ${perSampleWeights.shape}: they must be equal`;
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { Tensor } from "../../core/tensor.ts";
+import { normalizeAxis } from "../../ops/shaping/axes.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 
@@ -19,5 +20,30 @@ export class Flatten extends Module {
   /** A view in the new shape. */
   forward(x: Tensor): Tensor {
     return x.flatten(this.start, this.end);
+  }
+}
+
+/** One axis as several: what {@linkcode Flatten} joined. */
+export class Unflatten extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param axis The axis that is divided.
+   * @param sizes Those of the new axes; one may be -1, which is what is left.
+   */
+  constructor(readonly axis: number, readonly sizes: readonly number[]) {
+    super();
+    requireValue("make an Unflatten", "axis", axis, takes.integer);
+    requireValue("make an Unflatten", "sizes", sizes, takes.list);
+  }
+
+  /**
+   * A view in the new shape.
+   *
+   * @throws {ShapeError} When there is no such axis, or the sizes do not fill it.
+   */
+  forward(x: Tensor): Tensor {
+    const at = normalizeAxis("unflatten", this.axis, x.shape);
+    return x.reshape(x.shape.toSpliced(at, 1, ...this.sizes));
   }
 }

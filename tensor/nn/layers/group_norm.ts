@@ -1,10 +1,9 @@
 /** Normalization of groups of channels of each sample. */
-import { formatShape } from "../../../backend/internal.ts";
+import {} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
-import { ones, zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
 import { standardize } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";
@@ -15,7 +14,7 @@ import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/
 export interface GroupNormOptions {
   /** Added to the variance; default 1e-5. */
   eps?: number;
-  /** Whether there are weight and bias: as a rule in GroupNorm, not in InstanceNorm. */
+  /** True when there are weight and bias: as a rule in GroupNorm, not in InstanceNorm. */
   affine?: boolean;
 }
 
@@ -35,9 +34,9 @@ const rules: Rules<GroupNormOptions> = { eps: takes.nonNegative, affine: takes.b
  * ```
  */
 export class GroupNorm extends Module {
-  /** What the normalized channels are multiplied by, or null. */
+  /** Factor of the normalized channels, or null. */
   weight: Tensor | null;
-  /** What is added then, or null. */
+  /** Term added then, or null. */
   bias: Tensor | null;
   readonly #groups: number;
   readonly #channels: number;
@@ -63,8 +62,8 @@ export class GroupNorm extends Module {
       );
     }
     const { eps = 1e-5, affine = true } = options;
-    this.weight = affine ? parameter(ones([channels])) : null;
-    this.bias = affine ? parameter(zeros([channels])) : null;
+    this.weight = affine ? parameter(Tensor.ones([channels])) : null;
+    this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
     this.#groups = groups;
     this.#channels = channels;
     this.#eps = eps;
@@ -78,11 +77,9 @@ export class GroupNorm extends Module {
   forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
     if (x.ndim < 2 || x.shape[1] !== this.#channels) {
-      throw new ShapeError(
-        `Cannot run ${this.constructor.name} on a tensor of shape ${
-          formatShape(x.shape)
-        }: it must have ${this.#channels} channels on axis 1`,
-      );
+      throw shapeError(this.constructor.name)`
+        Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
+        ${this.#channels} channels on axis 1`;
     }
     const [samples, channels, ...spatial] = x.shape as [number, number, ...number[]];
     const grouped = atLeastSingle(x)
@@ -102,7 +99,7 @@ function instanceOptions(layer: string, options: GroupNormOptions): GroupNormOpt
   return { affine: false, ...options };
 }
 
-/** What instance normalization is for every number of axes; see {@linkcode InstanceNorm2d}. */
+/** Instance normalization for any number of axes; see {@linkcode InstanceNorm2d}. */
 export abstract class InstanceNorm extends GroupNorm {
   /**
    * Makes the layer.
@@ -114,7 +111,7 @@ export abstract class InstanceNorm extends GroupNorm {
     super(Math.max(1, channels), channels, instanceOptions(new.target.name, options));
   }
 
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected abstract readonly rank: number;
 
   /**
@@ -126,17 +123,15 @@ export abstract class InstanceNorm extends GroupNorm {
     requireTensor(`run ${this.constructor.name}`, x);
     const elements = x.shape.slice(2).reduce((product, n) => product * n, 1);
     if (x.ndim === this.rank && (elements !== 1 || !this.training)) return super.forward(x);
-    throw new ShapeError(
-      `Cannot run ${this.constructor.name} on a tensor of shape ${
-        formatShape(x.shape)
-      }: it must have ${this.rank} axes, and more than one element in a channel`,
-    );
+    throw shapeError(this.constructor.name)`
+      Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
+      ${this.rank} axes, and more than one element in a channel`;
   }
 }
 
 /** {@linkcode InstanceNorm2d} for sequences (N, C, L). */
 export class InstanceNorm1d extends InstanceNorm {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 3;
 }
 
@@ -154,12 +149,12 @@ export class InstanceNorm1d extends InstanceNorm {
  * ```
  */
 export class InstanceNorm2d extends InstanceNorm {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 4;
 }
 
 /** {@linkcode InstanceNorm2d} for volumes (N, C, D, H, W). */
 export class InstanceNorm3d extends InstanceNorm {
-  /** How many axes an input has. */
+  /** Number of an input's axes. */
   protected override readonly rank = 5;
 }

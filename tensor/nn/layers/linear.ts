@@ -3,9 +3,9 @@
  * a kind; it imports `module/`, `ops/`, `autograd/` and `core/`. Tensors come in and go out by
  * `forward`.
  */
-import { formatShape } from "../../../backend/internal.ts";
+import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";
@@ -60,11 +60,9 @@ export class Linear extends Module {
     requireTensor("run Linear", x);
     const features = this.weight.shape[1]!;
     if (x.shape.at(-1) !== features) {
-      throw new ShapeError(
-        `Cannot run Linear on a tensor of shape ${
-          formatShape(x.shape)
-        }: its last axis must have ${features} elements`,
-      );
+      throw shapeError("Linear")`
+        Cannot run Linear on a tensor of shape ${x.shape}: its last axis must have ${features}
+        elements`;
     }
     const product = x.matmul(this.weight.transpose());
     return this.bias ? product.add(this.bias.cast(product.dtype)) : product;

@@ -1,27 +1,26 @@
-/** Normalization: mean 0 and variance 1, over the batch or over the features. */
-import { formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
+/** Normalization: mean 0 and variance 1, over the batch. */
+import {} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
-import { isRecomputing } from "../../autograd/checkpoint.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { isRecomputing } from "../../autograd/recomputing.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { spread } from "../../ops/spread.ts";
 import { internally, withTemporaries } from "../../core/modes/temporaries.ts";
-import { ones, zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
+import { nameFrom, type StateNames } from "../module/members.ts";
 import { Module } from "../module/module.ts";
 import { buffer, parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
-import type { Rule } from "../../../ffi/host/option_rules.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { nodeOf, stateOf } from "../../core/internals.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 export interface Moments {
   /** The mean as a float. */
   readonly mean: Tensor;
-  /** What the exact mean is above it. */
+  /** Rounding residual of the mean. */
   readonly rest: Tensor;
   /** Divided by the count. */
   readonly variance: Tensor;
@@ -36,7 +35,7 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
   return variance.add(eps).rsqrt();
 }
 
-/** What normalized values are multiplied by, and what is added then; both broadcast to their shape. */
+/** Factor of normalized values, and term added then; both broadcast to their shape. */
 export type Affine = readonly [weight: Tensor, bias: Tensor];
 
 /**
@@ -111,9 +110,9 @@ function centred(x: Tensor, { mean, rest }: Moments, scale: Tensor): Tensor {
 export interface NormalizedBatch {
   /** Mean 0 and variance 1 in each channel; with weight and bias where `isScaled`. */
   readonly value: Tensor;
-  /** Whether weight and bias are in the value; default false. */
+  /** True when weight and bias are in the value; default false. */
   readonly isScaled?: boolean;
-  /** What it was normalized by. */
+  /** Moments by which it was normalized. */
   readonly moments: Moments;
   /** The values of a channel that these are of. */
   readonly count: number;
@@ -138,17 +137,23 @@ const batchRules: Rules<BatchNormOptions> = {
   trackRunningStats: takes.bool,
 };
 
-/** What batch normalization is for every number of axes: (N, C, ...), over all but C. */
+const batchNames: StateNames = {
+  runningMean: "running_mean",
+  runningVar: "running_var",
+  numBatchesTracked: "num_batches_tracked",
+};
+
+/** Batch normalization for any number of axes: (N, C, ...), over all but C. */
 export abstract class BatchNorm extends Module {
-  /** What the normalized channels are multiplied by, or null. */
+  /** Factor of the normalized channels, or null. */
   weight: Tensor | null;
-  /** What is added then, or null. */
+  /** Term added then, or null. */
   bias: Tensor | null;
   /** The mean of each channel over former batches, or null. */
   runningMean: Tensor | null;
   /** The variance of each channel over former batches, or null. */
   runningVar: Tensor | null;
-  /** How many batches there were, int64, or null. */
+  /** Number of batches so far, int64, or null. */
   numBatchesTracked: Tensor | null;
   readonly #eps: number;
   readonly #momentum: number | null;
@@ -164,28 +169,34 @@ export abstract class BatchNorm extends Module {
     requireSizes(new.target.name, { channels });
     checkOptions(`make a ${new.target.name}`, options, batchRules);
     const { eps = 1e-5, momentum = 0.1, affine = true, trackRunningStats = true } = options;
-    this.weight = affine ? parameter(ones([channels])) : null;
-    this.bias = affine ? parameter(zeros([channels])) : null;
-    this.runningMean = trackRunningStats ? buffer(zeros([channels])) : null;
-    this.runningVar = trackRunningStats ? buffer(ones([channels])) : null;
-    this.numBatchesTracked = trackRunningStats ? buffer(zeros([], { dtype: "int64" })) : null;
+    this.weight = affine ? parameter(Tensor.ones([channels])) : null;
+    this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
+    this.runningMean = trackRunningStats ? buffer(Tensor.zeros([channels])) : null;
+    this.runningVar = trackRunningStats ? buffer(Tensor.ones([channels])) : null;
+    this.numBatchesTracked = trackRunningStats
+      ? buffer(Tensor.zeros([], { dtype: "int64" }))
+      : null;
     this.#channels = channels;
     this.#eps = eps;
     this.#momentum = momentum;
   }
 
+  /** PyTorch's names. */
+  protected override stateName(property: string): string {
+    return nameFrom(batchNames, property) ?? super.stateName(property);
+  }
+
   readonly #channels: number;
 
-  /** How many axes an input may have. */
+  /** Allowed numbers of an input's axes. */
   protected abstract readonly ranks: readonly number[];
 
   #check(x: Tensor): void {
     requireTensor(`run ${this.constructor.name}`, x);
     if (this.ranks.includes(x.ndim) && x.shape[1] === this.#channels) return;
-    throw new ShapeError(
-      `Cannot run ${this.constructor.name} on a tensor of shape ${formatShape(x.shape)}: it must ` +
-        `have ${this.ranks.join(" or ")} axes, and ${this.#channels} channels on axis 1`,
-    );
+    throw shapeError(this.constructor.name)`
+      Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
+      ${this.ranks.join(" or ")} axes, and ${this.#channels} channels on axis 1`;
   }
 
   /**
@@ -199,20 +210,15 @@ export abstract class BatchNorm extends Module {
   }
 
   #normalize(x: Tensor): Tensor {
+    const { runningMean, runningVar } = this;
+    if (!this.training && runningMean && runningVar) {
+      const affine = [this.weight, this.bias] as const;
+      return compute(normalizedByStatistics, x, [runningMean, runningVar], this.#eps, affine);
+    }
     const perChannel = x.shape.map((n, axis) => axis === 1 ? n : 1);
     const weight = this.weight?.reshape(perChannel), bias = this.bias?.reshape(perChannel);
-    const { runningMean, runningVar } = this;
-    let out: Tensor;
-    if (this.training || !runningMean || !runningVar) {
-      const batch = this.#byBatch(x, weight && bias ? [weight, bias] : undefined);
-      if (batch.isScaled) return batch.value;
-      out = batch.value;
-    } else {
-      const scale = runningVar.add(this.#eps).rsqrt();
-      out = x.sub(runningMean.reshape(perChannel)).mul(scale.reshape(perChannel));
-    }
-    if (weight) out = out.mul(weight);
-    return bias ? out.add(bias) : out;
+    const batch = this.#byBatch(x, weight && bias ? [weight, bias] : undefined);
+    return batch.isScaled ? batch.value : scaled(batch.value, weight ?? null, bias ?? null);
   }
 
   #byBatch(x: Tensor, affine: Affine | undefined): NormalizedBatch {
@@ -231,10 +237,9 @@ export abstract class BatchNorm extends Module {
     const axes = x.shape.map((_, axis) => axis).filter((axis) => axis !== 1);
     const count = x.size / this.#channels;
     if (this.training && count <= 1) {
-      throw new ShapeError(
-        `Cannot train ${this.constructor.name} on a tensor of shape ${formatShape(x.shape)}: the ` +
-          `variance of one value a channel is 0`,
-      );
+      throw shapeError(this.constructor.name)`
+        Cannot train ${this.constructor.name} on a tensor of shape ${x.shape}: the variance of one
+        value a channel is 0`;
     }
     // What is promoted by its weights is multiplied by them as any other tensor.
     const isScaled = affine?.every(({ dtype }) => dtype === x.dtype) ?? false;
@@ -255,6 +260,23 @@ export abstract class BatchNorm extends Module {
       change(numBatchesTracked, batches);
     });
   }
+}
+
+function scaled(x: Tensor, weight: Tensor | null, bias: Tensor | null): Tensor {
+  const out = weight ? x.mul(weight) : x;
+  return bias ? out.add(bias) : out;
+}
+
+/** Mean 0 and variance 1 by numbers of each channel that are known, then weight and bias. */
+function normalizedByStatistics(
+  x: Tensor,
+  [mean, variance]: readonly [Tensor, Tensor],
+  eps: number,
+  [weight, bias]: readonly [Tensor | null, Tensor | null],
+): Tensor {
+  const each = (t: Tensor) => t.reshape([-1, ...new Array<number>(x.ndim - 2).fill(1)]);
+  const standard = x.sub(each(mean)).mul(each(variance.add(eps).rsqrt()));
+  return scaled(standard, weight && each(weight), bias && each(bias));
 }
 
 function toward(from: Tensor, to: Tensor, share: Tensor | number): Tensor {
@@ -280,114 +302,18 @@ function change(tensor: Tensor, value: Tensor): void {
  * ```
  */
 export class BatchNorm2d extends BatchNorm {
-  /** How many axes an input may have. */
+  /** Allowed numbers of an input's axes. */
   protected override readonly ranks: readonly number[] = [4];
+}
+
+/** {@linkcode BatchNorm2d} for volumes (N, C, D, H, W). */
+export class BatchNorm3d extends BatchNorm {
+  /** Allowed numbers of an input's axes. */
+  protected override readonly ranks: readonly number[] = [5];
 }
 
 /** {@linkcode BatchNorm2d} for features (N, C) and sequences (N, C, L). */
 export class BatchNorm1d extends BatchNorm {
-  /** How many axes an input may have. */
+  /** Allowed numbers of an input's axes. */
   protected override readonly ranks: readonly number[] = [2, 3];
-}
-
-/** Options of {@linkcode LayerNorm}. */
-export interface LayerNormOptions {
-  /** Added to the variance; default 1e-5. */
-  eps?: number;
-  /** False to leave out weight and bias. */
-  affine?: boolean;
-  /** False to leave out the bias only. */
-  bias?: boolean;
-}
-
-/** What the shape of a layer that normalizes last axes may be. */
-const layerShape: Rule = {
-  takes: "the length of the last axis, or an array with those of several",
-  accepts: (value) => {
-    const lengths = [value].flat();
-    return lengths.length > 0 && lengths.every(takes.whole.accepts);
-  },
-};
-
-/**
- * The lengths of the last axes, which a layer is made for.
- *
- * @throws {TypeError} When they are no lengths.
- */
-export function lastLengths(layer: string, shape: number | Shape): Shape {
-  requireValue(`make a ${layer}`, "shape", shape, layerShape);
-  return typeof shape === "number" ? [shape] : [...shape];
-}
-
-/**
- * The last axes of a tensor, which have the lengths that a layer is made for.
- *
- * @throws {ShapeError} When they have others.
- */
-export function lastAxes(layer: string, x: Tensor, lengths: Shape): number[] {
-  requireTensor(`run ${layer}`, x);
-  const first = x.ndim - lengths.length;
-  if (first >= 0 && sameShape(x.shape.slice(first), lengths)) {
-    return lengths.map((_, k) => first + k);
-  }
-  throw new ShapeError(
-    `Cannot run ${layer} on a tensor of shape ${formatShape(x.shape)}: its last axes must be ${
-      formatShape(lengths)
-    }`,
-  );
-}
-
-const layerRules: Rules<LayerNormOptions> = {
-  eps: takes.nonNegative,
-  affine: takes.bool,
-  bias: takes.bool,
-};
-
-/**
- * Normalizes the last axes of each sample (J. Ba et al., Layer Normalization, 2016).
- *
- * @example
- * ```ts
- * import { nn, Tensor } from "@netcl/netcl";
- * import { assertAlmostEquals } from "@std/assert";
- *
- * const y = new nn.LayerNorm(4).forward(Tensor.fromHost([[1, 2, 3, 4]]));
- * assertAlmostEquals(await y.square().mean().item(), 1, 1e-4);
- * ```
- */
-export class LayerNorm extends Module {
-  /** What the normalized elements are multiplied by, or null. */
-  weight: Tensor | null;
-  /** What is added then, or null. */
-  bias: Tensor | null;
-  readonly #shape: Shape;
-  readonly #eps: number;
-
-  /**
-   * Makes the layer.
-   *
-   * @param shape The lengths of the axes that are normalized over, the last ones.
-   * @param options Epsilon, what to leave out.
-   */
-  constructor(shape: number | Shape, options: LayerNormOptions = {}) {
-    super();
-    this.#shape = lastLengths("LayerNorm", shape);
-    checkOptions("make a LayerNorm", options, layerRules);
-    const { eps = 1e-5, affine = true, bias = true } = options;
-    this.weight = affine ? parameter(ones(this.#shape)) : null;
-    this.bias = affine && bias ? parameter(zeros(this.#shape)) : null;
-    this.#eps = eps;
-  }
-
-  /**
-   * Normalizes each sample.
-   *
-   * @throws {ShapeError} When the last axes have other lengths.
-   */
-  forward(x: Tensor): Tensor {
-    const axes = lastAxes("LayerNorm", x, this.#shape);
-    const { value } = standardize(atLeastSingle(x), axes, this.#eps);
-    const scaled = this.weight ? value.mul(this.weight) : value;
-    return (this.bias ? scaled.add(this.bias) : scaled).cast(x.dtype);
-  }
 }

@@ -1,7 +1,7 @@
 /** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
-import { formatShape } from "../../../backend/internal.ts";
+import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import type { Axes } from "../../core/arguments.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
@@ -10,7 +10,7 @@ import { requireValue, takes, tupleFrom } from "../../core/rules/options.ts";
 /** Elements before and behind each axis, the first axis first. */
 export type Widths = [before: number, behind: number][];
 
-/** What padding is for every number of axes and every filling. */
+/** Padding for any number of axes and any filling. */
 export abstract class Padding extends Module {
   /** [before, after] for each of the last axes. */
   readonly #widths: Widths;
@@ -19,13 +19,13 @@ export abstract class Padding extends Module {
    * Makes the layer.
    *
    * @param padding One number for all sides, or in PyTorch's order, from the last axis: [left, right,
-   * top, bottom, front, back].
+   * top, bottom, front, back]. Negative ones cut off.
    * @throws {TypeError} When it is neither.
    */
   constructor(padding: Axes) {
     super();
     const sides = 2 * this.dims();
-    requireValue(`make a ${new.target.name}`, "padding", padding, tupleFrom(0, sides));
+    requireValue(`make a ${new.target.name}`, "padding", padding, tupleFrom(-Infinity, sides));
     const list = typeof padding === "number" ? new Array<number>(sides).fill(padding) : padding;
     this.#widths = Array.from({ length: this.dims() }, (_, axis): [number, number] => {
       const at = 2 * (this.dims() - 1 - axis);
@@ -33,7 +33,7 @@ export abstract class Padding extends Module {
     });
   }
 
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected abstract dims(): number;
 
   /** The padded tensor. */
@@ -47,13 +47,14 @@ export abstract class Padding extends Module {
   forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
     if (x.ndim === this.dims() + 1 || x.ndim === this.dims() + 2) {
-      return this.padded(x, this.#widths);
+      const wider = this.padded(x, this.#widths.map(([a, b]) => [Math.max(0, a), Math.max(0, b)]));
+      if (this.#widths.every(([a, b]) => a >= 0 && b >= 0)) return wider;
+      const cut = this.#widths.map(([a, b]): [number, number] => [Math.min(0, a), Math.min(0, b)]);
+      return constant(wider, cut, 0);
     }
-    throw new ShapeError(
-      `Cannot run ${this.constructor.name} on a tensor of shape ${
-        formatShape(x.shape)
-      }: it must have ${this.dims() + 2} axes, or ${this.dims() + 1} without a batch`,
-    );
+    throw shapeError(this.constructor.name)`
+      Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
+      ${this.dims() + 2} axes, or ${this.dims() + 1} without a batch`;
   }
 }
 
@@ -108,7 +109,7 @@ export abstract class ReplicationPadding extends Padding {
 
 /** Zeros around sequences (N, C, L). */
 export class ZeroPad1d extends ZeroPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 1;
   }
@@ -116,7 +117,7 @@ export class ZeroPad1d extends ZeroPadding {
 
 /** A number around sequences (N, C, L). */
 export class ConstantPad1d extends ConstantPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 1;
   }
@@ -124,7 +125,7 @@ export class ConstantPad1d extends ConstantPadding {
 
 /** Sequences (N, C, L), mirrored at their edges, which are not repeated. */
 export class ReflectionPad1d extends ReflectionPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 1;
   }
@@ -132,7 +133,7 @@ export class ReflectionPad1d extends ReflectionPadding {
 
 /** Sequences (N, C, L), with their edges repeated. */
 export class ReplicationPad1d extends ReplicationPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 1;
   }
@@ -153,7 +154,7 @@ export class ReplicationPad1d extends ReplicationPadding {
  * ```
  */
 export class ZeroPad2d extends ZeroPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 2;
   }
@@ -174,7 +175,7 @@ export class ZeroPad2d extends ZeroPadding {
  * ```
  */
 export class ConstantPad2d extends ConstantPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 2;
   }
@@ -195,7 +196,7 @@ export class ConstantPad2d extends ConstantPadding {
  * ```
  */
 export class ReflectionPad2d extends ReflectionPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 2;
   }
@@ -216,7 +217,7 @@ export class ReflectionPad2d extends ReflectionPadding {
  * ```
  */
 export class ReplicationPad2d extends ReplicationPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 2;
   }
@@ -224,7 +225,7 @@ export class ReplicationPad2d extends ReplicationPadding {
 
 /** Zeros around volumes (N, C, D, H, W). */
 export class ZeroPad3d extends ZeroPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 3;
   }
@@ -232,7 +233,7 @@ export class ZeroPad3d extends ZeroPadding {
 
 /** A number around volumes (N, C, D, H, W). */
 export class ConstantPad3d extends ConstantPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 3;
   }
@@ -240,7 +241,7 @@ export class ConstantPad3d extends ConstantPadding {
 
 /** Volumes (N, C, D, H, W), mirrored at their edges, which are not repeated. */
 export class ReflectionPad3d extends ReflectionPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 3;
   }
@@ -248,7 +249,7 @@ export class ReflectionPad3d extends ReflectionPadding {
 
 /** Volumes (N, C, D, H, W), with their edges repeated. */
 export class ReplicationPad3d extends ReplicationPadding {
-  /** How many of the last axes are padded. */
+  /** Number of padded axes, the last ones. */
   protected override dims(): number {
     return 3;
   }

@@ -2,13 +2,12 @@ import { isFloat, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
-import { DTypeError } from "../../core/rules/errors.ts";
+import { dtypeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
-import { ones } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
-import { lastAxes, lastLengths } from "./normalization.ts";
+import { lastAxes, lastLengths } from "./layer_norm.ts";
 import { parameter } from "../module/parameter.ts";
 
 /** Options of {@linkcode RMSNorm}. */
@@ -48,7 +47,7 @@ function scaleToUnit(x: Tensor, axes: readonly number[], eps: number): Tensor {
  * ```
  */
 export class RMSNorm extends Module {
-  /** What the scaled elements are multiplied by, or null. */
+  /** Factor of the scaled elements, or null. */
   weight: Tensor | null;
   readonly #shape: Shape;
   readonly #eps: number;
@@ -64,7 +63,7 @@ export class RMSNorm extends Module {
     this.#shape = lastLengths("RMSNorm", shape);
     checkOptions("make a RMSNorm", options, rules);
     const { eps = 2 ** -23, affine = true } = options;
-    this.weight = affine ? parameter(ones(this.#shape)) : null;
+    this.weight = affine ? parameter(Tensor.ones(this.#shape)) : null;
     this.#eps = eps;
   }
 
@@ -84,5 +83,5 @@ export class RMSNorm extends Module {
 
 function requireFloat({ dtype }: Tensor): void {
   if (isFloat(dtype)) return;
-  throw new DTypeError(`Cannot run RMSNorm on ${dtype}: cast it with .cast("float32")`);
+  throw dtypeError("RMSNorm")`Cannot run RMSNorm on ${dtype}: cast it with .cast("float32")`;
 }

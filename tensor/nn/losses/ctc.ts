@@ -1,14 +1,13 @@
 /** The loss of sequences that are not aligned with their labels. */
-import { formatShape } from "../../../backend/internal.ts";
+import {} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { gather } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
-import { fromHost, stack } from "../../ops/functional.ts";
 import { isTensor } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { type LossOptions, lossRules } from "./losses.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
 
@@ -16,7 +15,7 @@ import { checkOptions, type Rules, shown, takes } from "../../core/rules/options
 export interface CTCOptions extends LossOptions {
   /** The class that stands for no label; default 0. */
   blank?: number;
-  /** Whether labels that do not fit into their input cost nothing; they are infinite otherwise. */
+  /** True when labels that do not fit their input cost nothing; they are infinite otherwise. */
   zeroInfinity?: boolean;
 }
 
@@ -65,11 +64,9 @@ export function ctc(
   requireInteger("compute ctc", "targets", targets.dtype);
   const [, count, classes] = logProbabilities.shape;
   if (logProbabilities.ndim !== 3 || targets.ndim !== 2 || targets.shape[0] !== count) {
-    throw new ShapeError(
-      `Cannot compute ctc of shape ${formatShape(logProbabilities.shape)} with targets of ${
-        formatShape(targets.shape)
-      }: pass [T, N, C] and [N, S]`,
-    );
+    throw shapeError("ctc")`
+      Cannot compute ctc of shape ${logProbabilities.shape} with targets of ${targets.shape}: pass
+      [T, N, C] and [N, S]`;
   }
   const { blank = 0 } = options;
   if (blank >= classes!) {
@@ -94,14 +91,12 @@ function lengthsOf(name: string, given: Lengths, like: Tensor, count: number): T
   }
   const lengths = isTensor(given)
     ? given
-    : fromHost(Int32Array.from(given as readonly number[]), { device: like.device });
+    : Tensor.fromHost(Int32Array.from(given as readonly number[]), { device: like.device });
   requireInteger("compute ctc", name, lengths.dtype);
   if (lengths.ndim === 1 && lengths.size === count) return lengths.cast("int32");
-  throw new ShapeError(
-    `Cannot compute ctc with ${name} of shape ${
-      formatShape(lengths.shape)
-    }: pass one number for each of ${count} samples`,
-  );
+  throw shapeError("ctc")`
+    Cannot compute ctc with ${name} of shape ${lengths.shape}: pass one number for each of
+    ${count} samples`;
 }
 
 function ctcOf(
@@ -128,7 +123,7 @@ function statesOf(targets: Tensor, lengths: Tensor, blank: number): Tensor {
   const [count, longest] = targets.shape as [number, number];
   const isLabel = targets.indexLike([longest]).lt(lengths.unsqueeze(1));
   const labels = isLabel.where(targets, blank);
-  const pairs = stack([labels.fullLike(blank), labels], 2);
+  const pairs = Tensor.stack([labels.fullLike(blank), labels], 2);
   return pairs.reshape([count, 2 * longest]).pad([[0, 0], [0, 1]], blank);
 }
 

@@ -4,9 +4,9 @@
  * This folder (`losses/`) imports `module/`, `ops/` and `core/`. Outputs and targets come in; what
  * goes out is a tensor, by default a scalar.
  */
-import { formatShape, isFloat, sameShape } from "../../../backend/internal.ts";
+import { isFloat, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import type { CrossEntropyOptions } from "../../core/arguments.ts";
 import { crossEntropyRules } from "../../ops/losses.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -19,7 +19,7 @@ import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { unbroadcast } from "../../ops/elementwise/elementwise.ts";
 import { promote } from "../../core/rules/promotion.ts";
 
-/** How the losses of elements become one number. */
+/** Reduction of the elements' losses to one number. */
 export interface LossOptions {
   /** Their mean (default), their sum, or each one. */
   reduction?: "mean" | "sum" | "none";
@@ -27,17 +27,17 @@ export interface LossOptions {
 
 /** Options of {@linkcode bceWithLogits}. */
 export interface BCEOptions extends LossOptions {
-  /** How much more a positive counts; broadcast over the classes. */
+  /** Weight of a positive; broadcast over the classes. */
   positiveWeight?: Tensor;
 }
 
 /** Options of {@linkcode huber}. */
 export interface HuberOptions extends LossOptions {
-  /** Where the square becomes a line; default 1. */
+  /** Start of the linear part; default 1. */
   delta?: number;
 }
 
-/** What {@linkcode LossOptions} may hold. */
+/** Rules for {@linkcode LossOptions}. */
 export const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
 const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
 const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
@@ -51,16 +51,13 @@ export function operands(
   requireTensor(`compute ${name}`, input);
   requireTensor(`compute ${name}`, target);
   if (!sameShape(input.shape, target.shape)) {
-    throw new ShapeError(
-      `Cannot compute ${name} of an input of shape ${formatShape(input.shape)} and a target of ${
-        formatShape(target.shape)
-      }: they must be equal`,
-    );
+    throw shapeError(name)`
+      Cannot compute ${name} of an input of shape ${input.shape} and a target of ${target.shape}:
+      they must be equal`;
   }
   if (!isFloat(input.dtype)) {
-    throw new DTypeError(
-      `Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`,
-    );
+    throw dtypeError(name)`
+      Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`;
   }
   return [widened(input), widened(target)];
 }
@@ -176,7 +173,7 @@ function slope(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
 
 /** A loss as a module; see {@linkcode crossEntropy}. */
 export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
-  /** What moves with the module: the weights of the classes, or null. */
+  /** Weights of the classes, or null; they move with the module. */
   weight: Tensor | null;
   readonly #options: CrossEntropyOptions;
 
@@ -256,7 +253,7 @@ export class HuberLoss extends Module<[input: Tensor, target: Tensor]> {
 
 /** A loss as a module; see {@linkcode bceWithLogits}. */
 export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> {
-  /** What moves with the module: the weight of positives, or null. */
+  /** Weight of positives, or null; it moves with the module. */
   positiveWeight: Tensor | null;
   readonly #options: LossOptions;
 

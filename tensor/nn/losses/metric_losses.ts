@@ -2,9 +2,8 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
-import { concat } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { type LossOptions, lossRules, reduced } from "./losses.ts";
 import { requireVectors } from "./probability_losses.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
@@ -31,13 +30,13 @@ export interface TripletOptions extends LossOptions {
   p?: number;
   /** Added to each difference; default 1e-6. */
   eps?: number;
-  /** Whether the nearer of anchor and positive counts for the negative. */
+  /** True when the nearer of anchor and positive counts for the negative. */
   swap?: boolean;
 }
 
 /** Options of {@linkcode infoNCE}. */
 export interface InfoNCEOptions extends LossOptions {
-  /** What the cosines are divided by; default 0.1. */
+  /** Divisor of the cosines; default 0.1. */
   temperature?: number;
   /** Vectors (M, D) that are like no query; by default the keys of the other queries are. */
   negatives?: Tensor;
@@ -118,11 +117,9 @@ export function cosineEmbedding(
   requireTensor("compute cosineEmbedding", target, " for the target");
   checkOptions("compute cosineEmbedding", options, embeddingRules);
   if (a.ndim < 1 || a.ndim > 2 || formatShape(target.shape) !== formatShape(a.shape.slice(0, -1))) {
-    throw new ShapeError(
-      `Cannot compute cosineEmbedding of shape ${formatShape(a.shape)} with a target of ${
-        formatShape(target.shape)
-      }: pass [N, D] and [N], or [D] and []`,
-    );
+    throw shapeError("cosineEmbedding")`
+      Cannot compute cosineEmbedding of shape ${a.shape} with a target of ${target.shape}: pass
+      [N, D] and [N], or [D] and []`;
   }
   const [x, y] = [atLeastSingle(a), atLeastSingle(b)];
   const squares = (v: Tensor): Tensor => v.square().sum(-1).add(1e-12);
@@ -190,11 +187,9 @@ export function infoNCE(queries: Tensor, keys: Tensor, options: InfoNCEOptions =
   const { temperature = 0.1, negatives, reduction = "mean" } = options;
   const others = negatives?.shape ?? queries.shape;
   if (queries.ndim !== 2 || others.length !== 2 || others[1] !== queries.shape[1]) {
-    throw new ShapeError(
-      `Cannot compute infoNCE of shape ${formatShape(queries.shape)}${
-        negatives ? ` with negatives of ${formatShape(others)}` : ""
-      }: pass [N, D]${negatives ? " and [M, D]" : ""}`,
-    );
+    throw shapeError("infoNCE")`
+      Cannot compute infoNCE of shape ${queries.shape} with negatives of
+      ${negatives?.shape ?? "none"}: pass [N, D] and [M, D], or no negatives`;
   }
   const unit = (x: Tensor): Tensor =>
     x.mul(atLeastSingle(x).square().sum(1, { keepDims: true }).clamp(1e-24).rsqrt().cast(x.dtype));
@@ -205,7 +200,7 @@ export function infoNCE(queries: Tensor, keys: Tensor, options: InfoNCEOptions =
     return query.matmul(key.transpose()).div(temperature).crossEntropy(labels, { reduction });
   }
   const own = query.mul(key).sum(1, { keepDims: true });
-  const logits = concat([own, query.matmul(unit(negatives).transpose())], 1);
+  const logits = Tensor.concat([own, query.matmul(unit(negatives).transpose())], 1);
   const first = queries.indexLike([count]).mul(0);
   return logits.div(temperature).crossEntropy(first, { reduction });
 }

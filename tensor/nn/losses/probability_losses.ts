@@ -1,6 +1,6 @@
 /** Losses of probabilities, and of their logarithms. */
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
-import { formatShape, isFloat, sameShape } from "../../../backend/internal.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
+import { isFloat, sameShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -12,7 +12,7 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode nll}. */
 export interface NLLOptions extends LossOptions {
-  /** How much each class counts, (C); the mean is weighted by them. It does not learn. */
+  /** Weight of each class, (C); the mean is weighted by them. It does not learn. */
   weight?: Tensor;
   /** Samples with this label count for nothing. */
   ignoreIndex?: number;
@@ -20,7 +20,7 @@ export interface NLLOptions extends LossOptions {
 
 /** Options of {@linkcode bce}. */
 export interface BCEProbabilityOptions extends LossOptions {
-  /** What each loss is multiplied by; broadcast. */
+  /** Factor of each loss; broadcast. */
   weight?: Tensor;
 }
 
@@ -28,13 +28,13 @@ export interface BCEProbabilityOptions extends LossOptions {
 export interface KLDivOptions {
   /** The mean over elements (default), the sum, the sum divided by the batch, or each one. */
   reduction?: "mean" | "sum" | "batchMean" | "none";
-  /** Whether the target is given as logarithms, too. */
+  /** True when the target is given as logarithms, too. */
   logTarget?: boolean;
 }
 
 /** Options of {@linkcode smoothL1}. */
 export interface SmoothL1Options extends LossOptions {
-  /** Where the square becomes a line; default 1. */
+  /** Start of the linear part; default 1. */
   beta?: number;
 }
 
@@ -73,9 +73,8 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: NLLOption
   requireTensor("compute nll", logProbabilities);
   checkOptions("compute nll", options, nllRules);
   if (!isFloat(logProbabilities.dtype)) {
-    throw new DTypeError(
-      `Cannot compute nll of ${logProbabilities.dtype}: cast the input with .cast("float32")`,
-    );
+    throw dtypeError("nll")`
+      Cannot compute nll of ${logProbabilities.dtype}: cast the input with .cast("float32")`;
   }
   return compute(likelihoods, logProbabilities, labels, options);
 }
@@ -169,9 +168,8 @@ export function klDiv(
     : isNone.where(isNone.where(y, 0).mul(x).neg(), y.mul(isNone.where(1, y).log().sub(x)));
   if (reduction !== "batchMean") return reduced(losses, { reduction });
   if (x.ndim === 0) {
-    throw new ShapeError(
-      `Cannot compute klDiv of shape ${formatShape(x.shape)} by "batchMean": pass a batch`,
-    );
+    throw shapeError("klDiv")`
+      Cannot compute klDiv of shape ${x.shape} by "batchMean": pass a batch`;
   }
   return losses.sum().div(x.shape[0]!);
 }
@@ -198,20 +196,17 @@ export function smoothL1(input: Tensor, target: Tensor, options: SmoothL1Options
   return huber(input, target, { ...others, delta: beta }).div(beta);
 }
 
-/** What losses of vectors have in common: tensors of one device and shape, of floating point. */
+/** Checks losses of vectors: tensors of one device and shape, of floating point. */
 export function requireVectors(name: string, vectors: readonly Tensor[]): void {
   for (const x of vectors) requireTensor(`compute ${name}`, x);
   sameDevice(`compute ${name} of`, vectors);
   const [first] = vectors as [Tensor];
   for (const x of vectors) {
     if (!isFloat(x.dtype)) {
-      throw new DTypeError(`Cannot compute ${name} of ${x.dtype}: cast it with .cast("float32")`);
+      throw dtypeError(name)`Cannot compute ${name} of ${x.dtype}: cast it with .cast("float32")`;
     }
     if (sameShape(x.shape, first.shape)) continue;
-    throw new ShapeError(
-      `Cannot compute ${name} of shapes ${formatShape(first.shape)} and ${
-        formatShape(x.shape)
-      }: they must be equal`,
-    );
+    throw shapeError(name)`
+      Cannot compute ${name} of shapes ${first.shape} and ${x.shape}: they must be equal`;
   }
 }

@@ -7,7 +7,7 @@ function requireModule(what: string, value: unknown): void {
   throw new TypeError(`Cannot make ${what} with ${shown(value)}: pass modules`);
 }
 
-/** What containers do when they are run. */
+/** Throws when a container is run. */
 function refuse(container: string, remedy: string): never {
   throw new TypeError(`Cannot run a ${container}: it only holds modules; ${remedy}`);
 }
@@ -30,7 +30,7 @@ function refuse(container: string, remedy: string): never {
  */
 export class ModuleList<M extends AnyModule = Module> extends Module<never[], never>
   implements Iterable<M> {
-  readonly #list: M[] = [];
+  private readonly list: M[] = [];
 
   /**
    * Makes the list.
@@ -44,9 +44,9 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
     for (const module of modules) this.append(module);
   }
 
-  /** How many modules there are. */
+  /** Number of modules. */
   get length(): number {
-    return this.#list.length;
+    return this.list.length;
   }
 
   /**
@@ -55,7 +55,7 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
    * @throws {RangeError} When there is none.
    */
   at(position: number): M {
-    const module = this.#list.at(position);
+    const module = this.list.at(position);
     if (module && Number.isInteger(position)) return module;
     throw new RangeError(
       `Cannot take module ${shown(position)} of a ModuleList: it has ${this.length}`,
@@ -69,18 +69,18 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
    */
   append(module: M): this {
     requireModule("a ModuleList", module);
-    this.#list.push(module);
+    this.list.push(module);
     return this;
   }
 
   /** The modules in order. */
   [Symbol.iterator](): IterableIterator<M> {
-    return this.#list.values();
+    return this.list.values();
   }
 
-  /** The modules, named by their positions. */
-  protected override members(): Record<string, unknown> {
-    return this.#list as unknown as Record<string, unknown>;
+  /** The modules are named by their positions. */
+  protected override stateName(property: string): string {
+    return property === "list" ? "" : super.stateName(property);
   }
 
   /**
@@ -110,7 +110,7 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
  */
 export class ModuleDict<M extends AnyModule = Module> extends Module<never[], never>
   implements Iterable<[string, M]> {
-  readonly #modules: Map<string, M> = new Map();
+  private readonly byName: Map<string, M> = new Map();
 
   /**
    * Makes the dictionary.
@@ -125,14 +125,14 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
     for (const [name, module] of entries) this.set(name, module);
   }
 
-  /** How many modules there are. */
+  /** Number of modules. */
   get size(): number {
-    return this.#modules.size;
+    return this.byName.size;
   }
 
-  /** Whether there is a module of that name. */
+  /** True when there is a module of that name. */
   has(name: string): boolean {
-    return this.#modules.has(name);
+    return this.byName.has(name);
   }
 
   /**
@@ -141,11 +141,11 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
    * @throws {RangeError} When there is none.
    */
   get(name: string): M {
-    const module = this.#modules.get(name);
+    const module = this.byName.get(name);
     if (module) return module;
     throw new RangeError(
       `Cannot take module ${shown(name)} of a ModuleDict: it has ${
-        [...this.#modules.keys()].join(", ")
+        [...this.byName.keys()].join(", ")
       }`,
     );
   }
@@ -162,18 +162,18 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
         `Cannot hold a module under the name ${shown(name)}: dots join the names of a state`,
       );
     }
-    this.#modules.set(name, module);
+    this.byName.set(name, module);
     return this;
   }
 
   /** The names and modules, in the order in which they were added. */
   [Symbol.iterator](): IterableIterator<[string, M]> {
-    return this.#modules.entries();
+    return this.byName.entries();
   }
 
-  /** The modules under their names. */
-  protected override members(): Map<unknown, unknown> {
-    return this.#modules as Map<unknown, unknown>;
+  /** The modules stand under their own names. */
+  protected override stateName(property: string): string {
+    return property === "byName" ? "" : super.stateName(property);
   }
 
   /**

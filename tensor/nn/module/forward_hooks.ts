@@ -1,4 +1,4 @@
-/** What users have done with the outputs of modules: see `Module.registerForwardHook`. */
+/** Hooks of users on the outputs of modules: see `Module.registerForwardHook`. */
 
 // deno-lint-ignore no-explicit-any -- a module takes and gives whatever its own `forward` does
 type Forward = (...inputs: any[]) => unknown;
@@ -24,6 +24,11 @@ export function addForwardHook(module: Hooked, run: ForwardHook): Disposable {
       if (entries.delete(entry) && entries.size === 0) delete (module as Partial<Hooked>).forward;
     },
   };
+}
+
+/** True when somebody sees the outputs of a module. */
+export function hasForwardHooks(module: object): boolean {
+  return (hooks.get(module)?.size ?? 0) > 0;
 }
 
 /** Puts a method in front of the class's; it is no property that lists of members show. */

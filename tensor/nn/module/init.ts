@@ -1,15 +1,14 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
-import { formatShape, type Shape } from "../../../backend/internal.ts";
+import type { Shape } from "../../../backend/internal.ts";
 import { checkedShape, tensorRules } from "../../ops/creation/tensor_options.ts";
 import type { TensorOptions } from "../../core/arguments.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
-import { rand, randn } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 
-/** What is computed from the spread of a layer's inputs or outputs. */
+/** Options computed from the spread of a layer's inputs or outputs. */
 export interface KaimingOptions extends TensorOptions {
-  /** Whose variance is kept: that of the inputs ("fanIn", the default) or of the gradients. */
+  /** Variance that is kept: that of the inputs ("fanIn", the default) or of the gradients. */
   mode?: "fanIn" | "fanOut";
   /** The activation that follows; default "leakyRelu". */
   nonlinearity?: Nonlinearity;
@@ -48,16 +47,15 @@ export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
 }
 
 /**
- * How many inputs an output has, and how many outputs an input: of weights (out, in, kernel...).
+ * Number of an output's inputs, and of an input's outputs: of weights (out, in, kernel...).
  *
  * @throws {ShapeError} When there are fewer than two axes.
  */
 export function fans(shape: Shape): { fanIn: number; fanOut: number } {
   checkedShape("compute the fans of", shape);
   if (shape.length < 2) {
-    throw new ShapeError(
-      `Cannot compute the fans of a weight of shape ${formatShape(shape)}: it needs two axes`,
-    );
+    throw shapeError("fans")`
+      Cannot compute the fans of a weight of shape ${shape}: it needs two axes`;
   }
   const field = shape.slice(2).reduce((a, b) => a * b, 1);
   return { fanIn: shape[1]! * field, fanOut: shape[0]! * field };
@@ -65,12 +63,12 @@ export function fans(shape: Shape): { fanIn: number; fanOut: number } {
 
 /** Uniform in [low, high). */
 export function uniform(shape: Shape, low = 0, high = 1, options?: TensorOptions): Tensor {
-  return rand(shape, options).mul(high - low).add(low);
+  return Tensor.rand(shape, options).mul(high - low).add(low);
 }
 
 /** Normal with the given mean and standard deviation. */
 export function normal(shape: Shape, mean = 0, deviation = 1, options?: TensorOptions): Tensor {
-  return randn(shape, options).mul(deviation).add(mean);
+  return Tensor.randn(shape, options).mul(deviation).add(mean);
 }
 
 /** The standard deviation, and what is left of the options for the tensor. */

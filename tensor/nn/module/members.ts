@@ -1,56 +1,93 @@
-/** What modules hold: their properties, and the arrays, Maps and plain objects in them. */
+/** Members of modules: properties, and the arrays, Maps, Sets and plain objects in them. */
 import type { Tensor } from "../../core/tensor.ts";
 
-/** Where a module holds a tensor or another module: its name in `stateDict`, and how to replace it. */
+/** Place of a tensor or module in a module: its name in `stateDict`, and how to replace it. */
 export interface NamedMember<T> {
   readonly name: string;
   readonly value: T;
   readonly replace: (value: Tensor) => void;
 }
 
-/** The values of one kind in an object's properties, and in the arrays, Maps and plain objects in them. */
-export function* namedMembers<T>(
-  holder: Collection,
+/**
+ * The values of one kind in an object's properties, and in the arrays, Maps, Sets and plain objects
+ * in them.
+ *
+ * @param holder Whose properties.
+ * @param is Whether a value is of the kind.
+ * @param nameOf The name of a property of `holder`; "" for a collection whose entries stand by
+ * themselves. Names within collections are those of their keys.
+ */
+export function namedMembers<T>(
+  holder: object,
+  is: (value: unknown) => value is T,
+  nameOf: (property: string) => string,
+): NamedMember<T>[] {
+  return Object.keys(holder).flatMap((property) => {
+    const name = nameOf(property), entry = propertyOf(holder, property);
+    return membersOf({ ...entry, name }, name === "" ? "" : `${name}.`, is, []);
+  });
+}
+
+/** An entry itself, or those of the collection that it is; a collection within itself ends there. */
+function membersOf<T>(
+  { name, value, replace }: NamedMember<unknown>,
   prefix: string,
   is: (value: unknown) => value is T,
-): Generator<NamedMember<T>> {
-  for (const { key, value, replace } of entriesOf(holder)) {
-    const name = prefix + key;
-    if (is(value)) yield { name, value, replace };
-    else if (isCollection(value)) yield* namedMembers(value, `${name}.`, is);
-  }
+  outer: readonly unknown[],
+): NamedMember<T>[] {
+  if (is(value)) return [{ name, value, replace }];
+  const entries = outer.includes(value) ? null : entriesOf(value);
+  return entries?.flatMap((entry) => {
+    const name = prefix + entry.name;
+    return membersOf({ ...entry, name }, `${name}.`, is, [...outer, value]);
+  }) ?? [];
 }
 
-type Collection = Record<string, unknown> | Map<unknown, unknown>;
-
-interface Member {
-  readonly key: string;
-  readonly value: unknown;
-  readonly replace: (value: Tensor) => void;
-}
-
-/** What a collection holds; the keys of Maps are names of the user's own, and stay as they are. */
-function entriesOf(holder: Collection): Member[] {
-  if (holder instanceof Map) {
-    return [...holder].map(([key, value]) => ({
-      key: String(key),
-      value,
-      replace: (other) => void holder.set(key, other),
+/** Members of a collection; null for other values. */
+function entriesOf(value: unknown): NamedMember<unknown>[] | null {
+  if (value instanceof Map) {
+    return [...value].map(([key, held]) => ({
+      name: String(key),
+      value: held,
+      replace: (other) => void value.set(key, other),
     }));
   }
-  return Object.entries(holder).map(([key, value]) => ({
-    key: snakeCase(key),
-    value,
-    replace: (other) => void (holder[key] = other),
-  }));
+  if (value instanceof Set) {
+    return [...value].map((held, position) => ({
+      name: String(position),
+      value: held,
+      replace: (other) => replaceInSet(value, held, other),
+    }));
+  }
+  if (!Array.isArray(value) && !isPlain(value)) return null;
+  return Object.keys(value).map((key) => propertyOf(value, key));
 }
 
-function isCollection(value: unknown): value is Collection {
-  return Array.isArray(value) || value instanceof Map ||
-    typeof value === "object" && value !== null &&
-      Object.getPrototypeOf(value) === Object.prototype;
+function propertyOf(holder: object, name: string): NamedMember<unknown> {
+  const properties = holder as Record<string, unknown>;
+  return {
+    name,
+    value: properties[name],
+    replace: (other) => void (properties[name] = other),
+  };
 }
 
-function snakeCase(name: string): string {
-  return name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+/** Others keep their places, and so their names. */
+function replaceInSet(set: Set<unknown>, before: unknown, after: unknown): void {
+  const held = [...set].map((value) => value === before ? after : value);
+  set.clear();
+  for (const value of held) set.add(value);
+}
+
+function isPlain(value: unknown): value is object {
+  return typeof value === "object" && value !== null &&
+    Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** The names that properties have in `stateDict`. */
+export type StateNames = Readonly<Record<string, string>>;
+
+/** The name of a property that a table has. */
+export function nameFrom(names: StateNames, property: string): string | undefined {
+  return Object.hasOwn(names, property) ? names[property] : undefined;
 }

@@ -4,51 +4,42 @@
  * This folder (`module/`) knows what a module is: members, names, states, initial values. It
  * imports `ops/`, `execution/` and `core/`, and no layer: those import it.
  */
-import { type DeviceHandle, type DType, formatShape, isFloat } from "../../../backend/internal.ts";
-import { realizeAll } from "../../execution/realization.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { type DeviceHandle, type DType, dtypes, isFloat } from "../../../backend/internal.ts";
+import { dtypeError, isDType } from "../../core/rules/errors.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import {
-  forgetConstruction,
-  madeBy,
-  noteConstruction,
-  rememberMade,
-  successorOf,
-} from "./construction.ts";
 import { type NamedMember, namedMembers } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
-import { roleOf, withRole } from "./parameter.ts";
+import { type Role, roleOf, withRole } from "./parameter.ts";
+import { type LoadReport, loadState, stateEntries, type StateEntry } from "./state.ts";
 import { describeModule } from "./summary.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
-import { requireState } from "../../core/apply.ts";
-import { disposeForGood, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { disposeForGood, isTensor, replaceGradient } from "../../core/internals.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
 export type AnyModule = Module<any[], unknown>;
 
-/** What did not fit when a state was loaded with `strict: false`. */
-export interface LoadReport {
-  /** Names that the module has and the state has not. */
-  readonly missing: readonly string[];
-  /** Names that the state has and the module has not. */
-  readonly unexpected: readonly string[];
-}
-
 /** The tensors of a module and all below it, where they are held. */
 export let tensorMembers: (module: AnyModule) => NamedMember<Tensor>[];
+/** Saved and loaded tensors of a module, each once. */
+export let stateOfModule: (module: AnyModule) => StateEntry[];
 
 const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
 
 /**
  * A part of a model: parameters, and how they are used in `forward`.
  *
- * Whatever a module holds in its public properties belongs to it: tensors that require a gradient (or
- * were made by {@linkcode parameter}) are parameters, those made by {@linkcode buffer} are buffers,
- * modules are its children; arrays, Maps and plain objects of these count too. Names are those of PyTorch:
- * the path of properties, camelCase written as snake_case (`runningMean` is `running_mean`,
- * `blocks[0].weight` is `blocks.0.weight`).
+ * Whatever a module holds in its properties belongs to it: tensors that require a gradient (or were
+ * made by {@linkcode parameter}) are parameters, those made by {@linkcode buffer} are buffers, modules
+ * are its children; arrays, Maps, Sets and plain objects of these count too. A `#private` field is no
+ * property, and hides what it holds: use TypeScript's `private` for what should learn.
+ *
+ * Names are the paths of properties as they are written (`blocks[0].lora_A` is `blocks.0.lora_A`), so
+ * that a model of PyTorch's names loads its files. The layers here have PyTorch's names, too, whatever
+ * their properties are called (`runningMean` is `running_mean`): see {@linkcode Module.stateName}. A
+ * tensor that is held at several places, such as a tied weight, is one parameter, under the first of
+ * its names.
  *
  * @typeParam Inputs What `forward` takes.
  * @typeParam Output What it gives.
@@ -74,49 +65,52 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   /** True while it learns: dropout drops, batch normalization uses the batch. See `train`. */
   training = true;
 
-  /** Makes a module; a class that extends it holds its parts in public properties. */
-  constructor() {
-    noteConstruction(this, Module.prototype);
-  }
-
   /** Computes the output. */
   abstract forward(...inputs: Inputs): Output;
 
-  /** What the module holds under which names: its public properties. */
-  protected members(): Record<string, unknown> | Map<unknown, unknown> {
-    return this as unknown as Record<string, unknown>;
+  /**
+   * The name that a property has in `stateDict`: as it is written. Classes whose files have other names
+   * override this.
+   *
+   * @param property One of this module's own.
+   * @returns Its name; "" for a collection whose entries stand by themselves.
+   *
+   * @example
+   * ```ts
+   * import { nn, Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * class Attention extends nn.Module {
+   *   queries = new nn.Linear(4, 4, { bias: false });
+   *   protected override stateName(property: string): string {
+   *     return property === "queries" ? "q_proj" : super.stateName(property);
+   *   }
+   *   forward(x: Tensor): Tensor {
+   *     return this.queries.forward(x);
+   *   }
+   * }
+   * assertEquals(Object.keys(new Attention().stateDict()), ["q_proj.weight"]);
+   * ```
+   */
+  protected stateName(property: string): string {
+    return property;
   }
 
   /** The modules that this one holds, by name. */
   children(): [string, AnyModule][] {
-    return [...namedMembers(this.members(), "", isModule)].map(({ name, value }) => [name, value]);
+    return this.#members(isModule).map(({ name, value }) => [name, value]);
   }
 
-  /** This module and all below it. */
+  /** This module and all below it, each once. */
   modules(): AnyModule[] {
-    this.#requireAll();
-    return [this, ...this.children().flatMap(([, child]) => child.modules())];
-  }
-
-  /** @throws {TypeError} When its constructor has made a module that nobody can list. */
-  #requireAll(): void {
-    const suspects = madeBy(this) as AnyModule[];
-    if (suspects.length === 0) return;
-    forgetConstruction(this);
-    const listed = new Set(this.modules());
-    // What the next module of the same place was made with came before it.
-    for (const module of (successorOf(this) as AnyModule | null)?.modules() ?? []) {
-      listed.add(module);
-    }
-    const missing = suspects.filter((module) => !listed.has(module));
-    if (missing.length === 0) return;
-    rememberMade(this, missing);
-    const names = [...new Set(missing.map((module) => module.constructor.name))].join(", ");
-    throw new TypeError(
-      `Cannot list the modules of ${this.constructor.name}: its constructor made ${names}, which ` +
-        `no property holds that can be seen; use TypeScript's private in place of #private, and ` +
-        `properties, arrays, Maps, ModuleList or ModuleDict to hold modules`,
-    );
+    const found = new Set<AnyModule>();
+    const visit = (module: AnyModule): void => {
+      if (found.has(module)) return;
+      found.add(module);
+      for (const [, child] of module.children()) visit(child);
+    };
+    visit(this);
+    return [...found];
   }
 
   /**
@@ -138,7 +132,14 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * ```
    */
   apply(fn: (module: AnyModule) => void): this {
-    for (const module of new Set(this.modules().reverse())) fn(module);
+    const visited = new Set<AnyModule>();
+    const visit = (module: AnyModule): void => {
+      if (visited.has(module)) return;
+      visited.add(module);
+      for (const [, child] of module.children()) visit(child);
+      fn(module);
+    };
+    visit(this);
     return this;
   }
 
@@ -172,35 +173,43 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   static {
-    tensorMembers = (module) => module.modules().flatMap((each) => each.#ownTensors());
+    tensorMembers = (module) => module.modules().flatMap((each) => each.#members(isTensor));
+    stateOfModule = (module) => module.#state();
   }
 
-  /** The tensors that this module holds itself. */
-  #ownTensors(): NamedMember<Tensor>[] {
-    return [...namedMembers(this.members(), "", isTensor)];
+  /** Members of this module itself. */
+  #members<T>(is: (value: unknown) => value is T): NamedMember<T>[] {
+    return namedMembers<T>(this, is, (property) => this.stateName(property));
   }
 
   /** The tensors of this module and all below it, its own before its children's. */
-  *#tensors(prefix = ""): Generator<[string, Tensor]> {
-    this.#requireAll();
-    for (const { name, value } of this.#ownTensors()) yield [prefix + name, value];
-    for (const [name, child] of this.children()) yield* child.#tensors(`${prefix}${name}.`);
+  *#tensors(prefix = "", outer: readonly AnyModule[] = []): Generator<[string, Tensor]> {
+    if (outer.includes(this)) return;
+    for (const { name, value } of this.#members(isTensor)) yield [prefix + name, value];
+    for (const [name, child] of this.children()) {
+      yield* child.#tensors(`${prefix}${name}.`, [...outer, this]);
+    }
   }
 
-  #named(role: "parameter" | "buffer"): [string, Tensor][] {
-    const seen = new Set<Tensor>();
-    return [...this.#tensors()].filter(([, tensor]) => {
-      if (roleOf(tensor) !== role || seen.has(tensor)) return false;
-      return seen.add(tensor);
+  /** Tensors of some roles, each once with all its names. */
+  #entries(...roles: readonly Role[]): StateEntry[] {
+    const named = [...this.#tensors()].filter(([, tensor]) => {
+      const role = roleOf(tensor);
+      return role !== null && roles.includes(role);
     });
+    return stateEntries(named);
   }
 
-  /** What is learned, each tensor once. */
+  #named(role: Role): [string, Tensor][] {
+    return this.#entries(role).map(({ names, tensor }) => [names[0]!, tensor]);
+  }
+
+  /** Learned tensors, each once. */
   parameters(): Tensor[] {
     return this.namedParameters().map(([, tensor]) => tensor);
   }
 
-  /** What is learned, with names as in `stateDict`. */
+  /** Learned tensors, with names as in `stateDict`. */
   namedParameters(): [string, Tensor][] {
     return this.#named("parameter");
   }
@@ -210,31 +219,29 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     return this.#named("buffer");
   }
 
-  /** The parameters and buffers that are saved, under PyTorch's names. */
-  #state(): Map<string, Tensor> {
-    const saved = [...this.#tensors()].filter(([, tensor]) => {
-      const role = roleOf(tensor);
-      return role === "parameter" || role === "buffer";
-    });
-    return new Map(saved);
+  #state(): StateEntry[] {
+    return this.#entries("parameter", "buffer");
   }
 
   /**
-   * The values of all parameters and buffers under PyTorch's names and in its layouts. What is
-   * returned keeps these values while the module goes on learning, however often it is loaded.
+   * The values of all parameters and buffers, each once, under PyTorch's names and in its layouts. What
+   * is returned keeps these values while the module goes on learning, however often it is loaded.
+   *
+   * @throws {TypeError} When two tensors have the same name.
    */
   stateDict(): Record<string, Tensor> {
     return Object.fromEntries(
-      [...this.#state()].map(([name, tensor]) => [name, tensor.realize().detach()]),
+      this.#state().map(({ names, tensor }) => [names[0]!, tensor.realize().detach()]),
     );
   }
 
   /**
-   * Gives the parameters and buffers the values of a state, converted to their types and devices.
+   * Gives the parameters and buffers the values of a state, converted to their types and devices. A
+   * tied weight takes its value under any of its names.
    *
    * @param state Values by name, as `stateDict` or `loadSafetensors` returns them.
    * @param options `strict: false` leaves alone what is missing, and ignores what is not known.
-   * @returns The names that did not fit; nothing with `strict`, which is the default.
+   * @returns The names that did not fit; none with `strict`, which is the default.
    * @throws {RangeError} When names are missing or not known; nothing is changed then.
    * @throws {ShapeError} When a shape differs; nothing is changed then.
    */
@@ -242,24 +249,9 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     state: Readonly<Record<string, Tensor>>,
     options: { strict?: boolean } = {},
   ): LoadReport {
-    requireState(`load the state of ${this.constructor.name}`, state);
     checkOptions("load a state", options, loadRules);
-    const own = this.#state();
-    const missing = [...own.keys()].filter((name) => !Object.hasOwn(state, name));
-    const unexpected = Object.keys(state).filter((name) => !own.has(name));
-    if (options.strict !== false && missing.length + unexpected.length > 0) {
-      throw new RangeError(misfit(this.constructor.name, missing, unexpected));
-    }
-    const pairs = [...own].filter(([name]) => Object.hasOwn(state, name))
-      .map(([name, tensor]) => ({ name, tensor, value: state[name]! }));
-    const wrong = pairs.filter(({ tensor, value }) => `${tensor.shape}` !== `${value.shape}`);
-    if (wrong.length > 0) throw new ShapeError(mismatch(this.constructor.name, wrong));
-    noGrad(() => {
-      for (const { tensor, value } of pairs) tensor.assign(value.to(tensor.device));
-    });
-    realizeAll(pairs.map(({ tensor }) => tensor));
-    for (const { tensor } of pairs) stateOf(tensor).dropFormer();
-    return { missing, unexpected };
+    const { strict = true } = options, remedy = "Pass { strict: false } to load what fits";
+    return loadState(this.constructor.name, this.#state(), state, strict ? remedy : null);
   }
 
   /**
@@ -299,14 +291,20 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   /**
-   * Moves all parameters and buffers to a device. They become other tensors: make the optimizer
-   * afterwards.
+   * Moves all parameters and buffers to a device, or casts those of floating point. They become other
+   * tensors: make the optimizer afterwards.
    *
-   * @param target A selection string or handle.
+   * @param target A selection string or handle, or an element type, as {@linkcode Module.cast} takes it.
    * @returns This module.
    */
   to(target: string | DeviceHandle): this {
+    if (isDType(target)) return this.cast(target);
     return this.#replaceAll((tensor) => tensor.to(target));
+  }
+
+  /** Casts all parameters and buffers of floating point to float16; see {@linkcode Module.cast}. */
+  half(): this {
+    return this.cast("float16");
   }
 
   /**
@@ -315,8 +313,14 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    *
    * @param dtype "float16", "bfloat16", "float32" or "float64".
    * @returns This module.
+   * @throws {DTypeError} When it is no type of floating point.
    */
   cast(dtype: DType): this {
+    if (!Object.hasOwn(dtypes, dtype) || !isFloat(dtype)) {
+      throw dtypeError("to")`
+        Cannot cast ${this.constructor.name} to ${shown(dtype)}: pass "float16", "bfloat16",
+        "float32" or "float64"`;
+    }
     return this.#replaceAll((tensor) => isFloat(tensor.dtype) ? tensor.cast(dtype) : tensor);
   }
 
@@ -333,7 +337,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
       return withRole(other, roleOf(tensor)!);
     };
     for (const module of this.modules()) {
-      for (const { value, replace } of module.#ownTensors()) {
+      for (const { value, replace } of module.#members(isTensor)) {
         if (roleOf(value)) replace(replaced(value));
       }
     }
@@ -361,7 +365,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     return describeModule(this);
   }
 
-  /** What `console.log` prints. */
+  /** Text for `console.log`. */
   [Symbol.for("Deno.customInspect")](): string {
     return describeModule(this);
   }
@@ -369,23 +373,4 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
 function isModule(value: unknown): value is AnyModule {
   return value instanceof Module;
-}
-
-function misfit(module: string, missing: string[], unexpected: string[]): string {
-  const parts = [
-    missing.length > 0 ? `missing are ${missing.join(", ")}` : "",
-    unexpected.length > 0 ? `not known are ${unexpected.join(", ")}` : "",
-  ].filter((part) => part !== "");
-  return `Cannot load the state of ${module}: ${parts.join("; ")}. ` +
-    `Pass { strict: false } to load what fits`;
-}
-
-function mismatch(
-  module: string,
-  wrong: readonly { name: string; tensor: Tensor; value: Tensor }[],
-): string {
-  const list = wrong.map(({ name, tensor, value }) =>
-    `${name} is ${formatShape(tensor.shape)} and got ${formatShape(value.shape)}`
-  );
-  return `Cannot load the state of ${module}: ${list.join("; ")}`;
 }

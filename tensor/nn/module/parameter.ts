@@ -1,4 +1,4 @@
-/** What a tensor is to the module that holds it. */
+/** Roles of a tensor in the module that holds it. */
 import type { Tensor } from "../../core/tensor.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { requireTensor } from "../../core/apply.ts";

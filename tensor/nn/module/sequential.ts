@@ -41,9 +41,9 @@ export class Sequential extends Module {
     this.layers = layers;
   }
 
-  /** The layers, named by their positions. */
-  protected override members(): Record<string, unknown> {
-    return this.layers as unknown as Record<string, unknown>;
+  /** The layers are named by their positions. */
+  protected override stateName(property: string): string {
+    return property === "layers" ? "" : super.stateName(property);
   }
 
   /**
@@ -64,10 +64,12 @@ export class Sequential extends Module {
 
 /** The error with the layer's name in front, where it is one of what the layer was given. */
 function located(error: unknown, position: number, layer: Module): unknown {
-  const kind = [ShapeError, DTypeError].find((type) => error instanceof type);
-  if (!kind) return error;
-  const { message } = error as Error;
-  const located = new kind(`Layer ${position} (${layer.constructor.name}): ${message}`);
-  located.cause = error;
-  return located;
+  const text = `Layer ${position} (${layer.constructor.name}): ${(error as Error).message}`;
+  const located = error instanceof ShapeError
+    ? new ShapeError(text, error)
+    : error instanceof DTypeError
+    ? new DTypeError(text, error)
+    : null;
+  if (located) located.cause = error;
+  return located ?? error;
 }

@@ -3,18 +3,19 @@ import { formatShape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { AnyModule } from "./module.ts";
 
-/** What PyTorch's `print(model)` shows, and the number of parameters. */
+/** Text like PyTorch's `print(model)`, and the number of parameters. */
 export function describeModule(module: AnyModule): string {
   const count = module.parameters().reduce((sum, { size }) => sum + size, 0);
   return `${linesOf(module).join("\n")}\n${count.toLocaleString("en")} parameters`;
 }
 
-function linesOf(module: AnyModule): string[] {
+function linesOf(module: AnyModule, outer: readonly AnyModule[] = []): string[] {
+  if (outer.includes(module)) return [`${module.constructor.name}(...)`];
   const children = module.children(), own = ownTensors(module, children.map(([name]) => name));
   const head = module.constructor.name;
   if (children.length === 0) return [`${head}(${own.join(", ")})`];
   const parts = children.flatMap(([name, child]) => {
-    const [first, ...rest] = linesOf(child);
+    const [first, ...rest] = linesOf(child, [...outer, module]);
     return [`(${name}): ${first}`, ...rest];
   });
   return [`${head}(`, ...[...own, ...parts].map((line) => `  ${line}`), ")"];

@@ -12,8 +12,7 @@ import {
 import { result } from "../../core/apply.ts";
 import { nodeOf } from "../../core/internals.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import { stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { blocks } from "./gates.ts";
 import type { RecurrenceInputs } from "./recurrence.ts";
 
@@ -23,7 +22,7 @@ const LANES = 16;
 /** The types that it takes. */
 const types: ReadonlySet<DType> = new Set<DType>(["float32", "float16", "bfloat16"]);
 
-/** What is found by going back through time. */
+/** Gradients found by going back through time. */
 export interface Flows {
   /** The blocks of all steps' gradients, (T, N, blocks * H). */
   readonly found: Tensor;
@@ -44,7 +43,7 @@ export interface FusedRecurrence {
   throughTime(g: Tensor, isWanted: boolean): Flows;
 }
 
-/** Whether its steps are one kernel. */
+/** True when its steps are one kernel. */
 function isFused({ input, weight, kind }: RecurrenceInputs): boolean {
   const [rows, features] = weight.shape as [number, number];
   const { maxRecurrentBytes } = backendOf(input.device).capabilities;
@@ -70,7 +69,7 @@ export function fusedRecurrence(
   const op = { kind: "recurrence", gates: kind, isReverse: reverse } as const;
   const single = (x: Tensor): Tensor => x.cast("float32");
   const planes = withoutGrad(() => {
-    const read = [single(input), turned(inputs), single(stack([...inputs.state]))];
+    const read = [single(input), turned(inputs), single(Tensor.stack([...inputs.state]))];
     const shape = [states + (isLearned ? kept : 0), steps + 1, batch, features];
     return node({ ...op, pass: "forward" }, bias ? [...read, single(bias)] : read, shape);
   });

@@ -8,7 +8,7 @@ import type { Tensor } from "../../core/tensor.ts";
  */
 export type StateOf = (k: number) => Tensor;
 
-/** What a step has at hand: the products (N, gates * H), H, and the state before it. */
+/** Inputs of a step: the products (N, gates * H), H, and the state before it. */
 export interface GateInputs {
   readonly input: Tensor;
   readonly hidden: Tensor;
@@ -17,11 +17,11 @@ export interface GateInputs {
 }
 
 /**
- * How a recurrent layer goes from one state to the next. The gradients of a step are blocks (N, H) side
+ * Step of a recurrent layer to the next state. The gradients of a step are blocks (N, H) side
  * by side, so that one kernel computes them; those of the product with h are neighbours.
  */
 export interface Gates {
-  /** How many rows of the weights there are for a feature of h. */
+  /** Number of rows of the weights for a feature of h. */
   readonly count: number;
   /** Of how many tensors the state is: h, or h and c. */
   readonly states: number;
@@ -37,12 +37,12 @@ export interface Gates {
     gradients: readonly Tensor[],
     elsewhere: readonly Tensor[],
   ) => Tensor[];
-  /** Which blocks are the gradient of the product with h: from one to before another. */
+  /** Range of blocks with the gradient of the product with h: from one to before another. */
   readonly hidden: readonly [number, number];
   /** Those of the product with the input, range behind range. */
   readonly input: readonly (readonly [number, number])[];
   /**
-   * What flows to the state before beside the product: to h without what it gets elsewhere, null for
+   * Gradient to the state before beside the product: to h without its other gradients, null for
    * nothing; to c all.
    */
   readonly direct: (

@@ -6,12 +6,11 @@
 import { result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { type Flows, type FusedRecurrence, fusedRecurrence } from "./fused_recurrence.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
 
-/** What a recurrence is computed from; G is how many gates its kind has. */
+/** Inputs of a recurrence; G is how many gates its kind has. */
 export interface RecurrenceInputs {
   readonly kind: GateKind;
   /** True to go from the last step to the first. */
@@ -62,29 +61,29 @@ function statesOf(inputs: RecurrenceInputs): Tensor {
   let state: StateOf = (k) => inputs.state[k]!;
   for (const step of stepsOf(inputs)) {
     const hidden = productWith(state(0), inputs);
-    const packed = stack(next({ input: inputs.input.slice(step), hidden, features, state }))
+    const packed = Tensor.stack(next({ input: inputs.input.slice(step), hidden, features, state }))
       // Stored, not computed again by everything that reads it.
       .contiguous();
     state = (k) => packed.slice(k);
     after[step] = packed;
   }
-  return stack(after, 1);
+  return Tensor.stack(after, 1);
 }
 
 /** All states that steps began with, (states, T, N, H). */
 function statesBefore({ state, reverse, input }: RecurrenceInputs, after: Tensor): Tensor {
-  const first = stack([...state]).unsqueeze(1), steps = input.shape[0]!;
+  const first = Tensor.stack([...state]).unsqueeze(1), steps = input.shape[0]!;
   return reverse
-    ? concat([after.slice(null, [1, steps]), first], 1)
-    : concat([first, after.slice(null, [0, steps - 1])], 1);
+    ? Tensor.concat([after.slice(null, [1, steps]), first], 1)
+    : Tensor.concat([first, after.slice(null, [0, steps - 1])], 1);
 }
 
-/** What was found by going back through time, and h before each step, (T, N, H). */
+/** Gradients found by going back through time, and h before each step, (T, N, H). */
 interface Found extends Flows {
   readonly before: Tensor;
 }
 
-/** Whether the first state gets a gradient. */
+/** True when the first state gets a gradient. */
 function wantsFirst({ state }: RecurrenceInputs): boolean {
   return state.some(({ requiresGrad }) => requiresGrad);
 }
@@ -116,7 +115,7 @@ function gradientsOf(
     : null;
   return [
     inputs.input.requiresGrad
-      ? concat(gates.input.map((range) => blocks(found, range, features)), -1)
+      ? Tensor.concat(gates.input.map((range) => blocks(found, range, features)), -1)
       : null,
     weight.requiresGrad ? flat(inner!).transpose().matmul(flat(before)) : null,
     ...flowing,
@@ -130,7 +129,7 @@ function once(make: () => Tensor): () => Tensor {
   return () => made ??= make();
 }
 
-/** What is known of all steps before going backward. */
+/** Facts about all steps before going backward. */
 interface Known {
   readonly g: Tensor;
   readonly after: Tensor;
@@ -168,7 +167,7 @@ function throughTime(
     const next = steps[position + 1];
     const elsewhere = next === undefined ? [] : at(stored, next);
     const parts = gradient(known, stateAt(after, step), arriving, elsewhere);
-    const packed = concat(parts, -1).contiguous();
+    const packed = Tensor.concat(parts, -1).contiguous();
     found[step] = packed;
     if (next === undefined && !isWanted) return;
     const through = blocks(packed, hidden, features).matmul(weight);
@@ -177,5 +176,5 @@ function throughTime(
     const sum = elsewhere[0] ? flowing.add(elsewhere[0]) : flowing;
     arriving = [sum.contiguous(), ...others as Tensor[]];
   });
-  return { found: stack(found), flowing: isWanted ? arriving : arriving.map(() => null) };
+  return { found: Tensor.stack(found), flowing: isWanted ? arriving : arriving.map(() => null) };
 }

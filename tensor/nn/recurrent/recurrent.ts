@@ -4,15 +4,14 @@
  * This folder (`recurrent/`) imports `layers/`, `module/`, `ops/` and `core/`. Sequences and states
  * come in and go out.
  */
-import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { compute } from "../../core/operations.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { enableGrad, isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
-import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";
@@ -21,7 +20,7 @@ import { parameter } from "../module/parameter.ts";
 import { recurrence } from "./recurrence.ts";
 import { requireSizes } from "../module/sizes.ts";
 
-/** How {@linkcode LSTM} and {@linkcode GRU} are made. */
+/** Options of {@linkcode LSTM} and {@linkcode GRU}. */
 export interface RecurrentOptions {
   /** Layers, each on the output of the one before; default 1. */
   numLayers?: number;
@@ -29,19 +28,19 @@ export interface RecurrentOptions {
   bias?: boolean;
   /** True for inputs (N, T, features) instead of (T, N, features); default false, as in PyTorch. */
   batchFirst?: boolean;
-  /** How likely an element between two layers is dropped while training; default 0. */
+  /** Probability to drop an element between two layers while training; default 0. */
   dropout?: number;
   /** True to go through the sequence in both directions and give both outputs side by side. */
   bidirectional?: boolean;
 }
 
-/** How {@linkcode RNN} is made. */
+/** Options of an {@linkcode RNN}. */
 export interface RNNOptions extends RecurrentOptions {
   /** The activation; default "tanh". */
   nonlinearity?: "tanh" | "relu";
 }
 
-/** What a recurrent layer gives. */
+/** Result of a recurrent layer. */
 export interface RecurrentResult {
   /** h of the last layer after each step: (T, N, directions * H), or with N first. */
   readonly output: Tensor;
@@ -67,7 +66,43 @@ const rnnRules: Rules<RNNOptions> = {
 /** The names of the weights of one direction of one layer. */
 export type WeightName = `${"weight" | "bias"}${"Ih" | "Hh"}L${string}`;
 
-/** What all recurrent layers are; the gates of their steps differ. */
+const WEIGHT = /^(weight|bias)(Ih|Hh)L(\d+)(Reverse)?$/;
+
+/** Inputs of one direction of one layer; weights and biases as PyTorch has them. */
+export interface DirectionInputs {
+  readonly kind: GateKind;
+  /** True to go from the last step to the first. */
+  readonly reverse: boolean;
+  /** (T, N, features). */
+  readonly x: Tensor;
+  readonly weightIh: Tensor;
+  readonly weightHh: Tensor;
+  /** Null where the layer has no biases. */
+  readonly biasIh: Tensor | null;
+  readonly biasHh: Tensor | null;
+  /** The first state, each (N, H). */
+  readonly state: readonly Tensor[];
+}
+
+function directionStates(inputs: DirectionInputs): Tensor {
+  const { kind, reverse, x, weightIh, weightHh, biasIh, biasHh, state } = inputs;
+  const dtype = promote(x.dtype, weightIh.dtype);
+  const outer = biasIh?.cast(dtype) ?? null, inner = biasHh?.cast(dtype) ?? null;
+  const product = x.cast(dtype).matmul(weightIh.cast(dtype).transpose());
+  // A GRU multiplies its second bias by a gate; the others just add both.
+  const isApart = kind === "gru";
+  const added = outer && inner && !isApart ? outer.add(inner) : outer;
+  return recurrence({
+    kind,
+    reverse,
+    input: added ? product.add(added) : product,
+    weight: weightHh.cast(dtype),
+    bias: isApart ? inner : null,
+    state: state.map((s) => s.cast(dtype)),
+  });
+}
+
+/** Base of all recurrent layers; the gates of their steps differ. */
 export abstract class Recurrent
   extends Module<[x: Tensor, state?: readonly Tensor[]], RecurrentResult> {
   /** (gates * H, inputSize): what the first layer makes of the input. */
@@ -124,6 +159,13 @@ export abstract class Recurrent
     this[`biasHhL${layer}${suffix}`] = make(rows);
   }
 
+  /** PyTorch's names: `weightIhL1Reverse` is `weight_ih_l1_reverse`. */
+  protected override stateName(property: string): string {
+    const [, kind, of, layer, reverse] = property.match(WEIGHT) ?? [];
+    if (kind === undefined) return super.stateName(property);
+    return `${kind}_${of!.toLowerCase()}_l${layer}${reverse ? "_reverse" : ""}`;
+  }
+
   /**
    * Goes through sequences.
    *
@@ -153,7 +195,7 @@ export abstract class Recurrent
         ends.push({ states, at: suffix === "" ? -1 : 0 });
         return states.slice(0);
       });
-      input = outputs.length === 1 ? outputs[0]! : concat(outputs, -1);
+      input = outputs.length === 1 ? outputs[0]! : Tensor.concat(outputs, -1);
       const isInner = layer + 1 < this.#layers;
       if (isInner && this.training) input = dropout(input, this.#options.dropout ?? 0);
     }
@@ -161,22 +203,17 @@ export abstract class Recurrent
   }
 
   /** One direction of one layer: its states after each step, (states, T, N, H). */
-  #direction(layer: number, suffix: "" | "Reverse", x: Tensor, first: Tensor[]): Tensor {
-    const [input, weight] = narrowed(x, this[`weightIhL${layer}${suffix}`]!);
-    const dtype = promote(input.dtype, weight.dtype);
-    const outer = this[`biasIhL${layer}${suffix}`]?.cast(dtype) ?? null;
-    const inner = this[`biasHhL${layer}${suffix}`]?.cast(dtype) ?? null;
-    const product = input.cast(dtype).matmul(weight.cast(dtype).transpose());
-    // A GRU multiplies its second bias by a gate; the others just add both.
-    const isApart = this.#kind === "gru";
-    const added = outer && inner && !isApart ? outer.add(inner) : outer;
-    return recurrence({
+  #direction(layer: number, suffix: "" | "Reverse", x: Tensor, state: Tensor[]): Tensor {
+    const [input, weightIh] = narrowed(x, this[`weightIhL${layer}${suffix}`]!);
+    return compute(directionStates, {
       kind: this.#kind,
       reverse: suffix !== "",
-      input: added ? product.add(added) : product,
-      weight: this[`weightHhL${layer}${suffix}`]!.cast(dtype),
-      bias: isApart ? inner : null,
-      state: first.map((s) => s.cast(dtype)),
+      x: input,
+      weightIh,
+      weightHh: this[`weightHhL${layer}${suffix}`]!,
+      biasIh: this[`biasIhL${layer}${suffix}`] ?? null,
+      biasHh: this[`biasHhL${layer}${suffix}`] ?? null,
+      state,
     });
   }
 
@@ -187,10 +224,9 @@ export abstract class Recurrent
     const steps = x.shape[x.ndim === 3 && this.#options.batchFirst ? 1 : 0]!;
     if (isKnown && steps > 0) return;
     const order = this.#options.batchFirst ? "[N, T, features]" : "[T, N, features]";
-    throw new ShapeError(
-      `Cannot run ${name} on a tensor of shape ${formatShape(x.shape)}: pass ${order}, or ` +
-        `[T, features], with at least one step and ${this.#inputSize} features`,
-    );
+    throw shapeError(name)`
+      Cannot run ${name} on a tensor of shape ${x.shape}: pass ${order}, or [T, features], with at
+      least one step and ${this.#inputSize} features`;
   }
 
   #firstState(x: Tensor, isBatch: boolean, state?: readonly Tensor[]): readonly Tensor[] {
@@ -210,11 +246,8 @@ export abstract class Recurrent
     for (const s of state) {
       requireTensor(`run ${name} with a state`, s);
       if (`${s.shape}` === `${due}`) continue;
-      throw new ShapeError(
-        `Cannot run ${name} with a state of shape ${formatShape(s.shape)}: it must be ${
-          formatShape(due)
-        }`,
-      );
+      throw shapeError(name)`
+        Cannot run ${name} with a state of shape ${s.shape}: it must be ${due}`;
     }
     return isBatch ? state : state.map((s: Tensor) => s.unsqueeze(1));
   }
@@ -229,7 +262,7 @@ interface End {
 /** The state after the last step, each (layers * directions, N, H). */
 function lastStates(ends: readonly End[], isBatch: boolean): Tensor[] {
   return Array.from({ length: ends[0]!.states.shape[0]! }, (_, k) => {
-    const state = stack(ends.map(({ states, at }) => states.slice(k, at)));
+    const state = Tensor.stack(ends.map(({ states, at }) => states.slice(k, at)));
     return isBatch ? state : state.squeeze(1);
   });
 }

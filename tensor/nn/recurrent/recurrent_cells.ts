@@ -1,18 +1,19 @@
 /** One step of recurrent layers, for loops of one's own. */
-import { formatShape } from "../../../backend/internal.ts";
+import {} from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";
+import { nameFrom, type StateNames } from "../module/members.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
 
-/** How {@linkcode RNNCell} is made. */
+/** Options of an {@linkcode RNNCell}. */
 export interface RNNCellOptions {
   /** False to leave out both biases. */
   bias?: boolean;
@@ -26,7 +27,14 @@ const rnnCellRules: Rules<RNNCellOptions> = {
   nonlinearity: takes.oneOf("tanh", "relu"),
 };
 
-/** What all cells are: their weights, and a step. */
+const names: StateNames = {
+  weightIh: "weight_ih",
+  weightHh: "weight_hh",
+  biasIh: "bias_ih",
+  biasHh: "bias_hh",
+};
+
+/** Base of all cells: their weights, and a step. */
 export abstract class RecurrentCell<State, Output>
   extends Module<[x: Tensor, state?: State], Output> {
   /** (gates * H, inputSize). */
@@ -53,16 +61,19 @@ export abstract class RecurrentCell<State, Output>
     this.#kind = kind;
   }
 
+  /** PyTorch's names. */
+  protected override stateName(property: string): string {
+    return nameFrom(names, property) ?? super.stateName(property);
+  }
+
   /** The next state, from (N, inputSize) or (inputSize), and tensors (N, H) or (H). */
   protected step(x: Tensor, state?: readonly Tensor[]): Tensor[] {
     const name = this.constructor.name;
     requireTensor(`run ${name}`, x);
     const [features, hidden] = [this.weightIh.shape[1]!, this.weightHh.shape[1]!];
     if ((x.ndim !== 1 && x.ndim !== 2) || x.shape.at(-1) !== features) {
-      throw new ShapeError(
-        `Cannot run ${name} on a tensor of shape ${formatShape(x.shape)}: pass [N, ${features}] ` +
-          `or [${features}]`,
-      );
+      throw shapeError(name)`
+        Cannot run ${name} on a tensor of shape ${x.shape}: pass [N, ${features}] or [${features}]`;
     }
     const shape = [...x.shape.slice(0, -1), hidden];
     const { states, step } = gatesOf[this.#kind];
@@ -86,11 +97,8 @@ export abstract class RecurrentCell<State, Output>
     for (const s of state) {
       requireTensor(`run ${name} with a state`, s);
       if (`${s.shape}` === `${shape}`) continue;
-      throw new ShapeError(
-        `Cannot run ${name} with a state of shape ${formatShape(s.shape)}: it must be ${
-          formatShape(shape)
-        }`,
-      );
+      throw shapeError(name)`
+        Cannot run ${name} with a state of shape ${s.shape}: it must be ${shape}`;
     }
   }
 }

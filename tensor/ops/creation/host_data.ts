@@ -5,7 +5,6 @@ import {
   type DeviceHandle,
   type DType,
   dtypes,
-  formatShape,
   isFloat,
   MAX_HOST_DATA_BYTES,
   Node,
@@ -16,7 +15,7 @@ import {
 } from "../../../backend/internal.ts";
 import type { Buffer } from "../../../ffi/mod.ts";
 import { Storage } from "../../../memory/mod.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, deviceChoice, type Rules, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
@@ -24,7 +23,7 @@ import { checkedShape, deviceOf, made, tensorRules } from "./tensor_options.ts";
 import type { HostData, NestedArray, TensorOptions } from "../../core/arguments.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
-/** What `Tensor.fromBuffer` may be told. */
+/** Options of `Tensor.fromBuffer`. */
 const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHandle }> = {
   shape: takes.wholeNumbers,
   dtype: takes.text,
@@ -62,7 +61,7 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   }
   const backend = backendOf(device);
   const block = backend.upload(bytes, { pinMemory, persistent });
-  const node = Node.stored(new Storage(backend.memory, block), shape, dtype);
+  const node = Node.uploaded(new Storage(backend.memory, block), shape, dtype, persistent);
   return made(node, { ...options, device, persistent: false });
 }
 
@@ -79,11 +78,8 @@ function flatten(
   if (wanted === undefined) return { values, shape };
   const checked = checkedShape("make", wanted);
   if (sizeOf(checked) === values.length) return { values, shape: checked };
-  throw new ShapeError(
-    `Cannot make a tensor of shape ${
-      formatShape(checked)
-    }: ${values.length} elements do not fill it`,
-  );
+  throw shapeError("fromHost")`
+    Cannot make a tensor of shape ${checked}: ${values.length} elements do not fill it`;
 }
 
 /** The arrays that have an element type of their own. */
@@ -100,10 +96,9 @@ function checkView(data: TypedArray, isTyped: boolean): TypedArray {
   const { name } = data.constructor;
   const hasType = natural.some((type) => data instanceof type);
   if ((data as ArrayBufferView) instanceof DataView || !hasType && !isTyped) {
-    throw new DTypeError(
-      `Cannot make a tensor of a ${name}: no element type is its own; name one that holds its ` +
-        `numbers in { dtype }, or pass a ${natural.map((type) => type.name).join(", ")}`,
-    );
+    throw dtypeError("fromHost")`
+      Cannot make a tensor of a ${name}: no element type is its own; name one that holds its
+      numbers in { dtype }, or pass a ${natural.map((type) => type.name).join(", ")}`;
   }
   if (data.buffer.detached) {
     throw new TypeError("Cannot make a tensor of a detached array: its memory was transferred");
@@ -130,11 +125,11 @@ function flattenNested(data: NestedArray): { values: Values; shape: number[] } {
   const visit = (item: NestedArray, axis: number): void => {
     const isArray = Array.isArray(item);
     if (isArray !== axis < shape.length || isArray && item.length !== shape[axis]) {
-      throw new ShapeError(
-        `Cannot make a tensor of ragged arrays: axis ${axis} has ${
-          isArray ? `${item.length} elements` : "a number"
-        } where the first had ${axis < shape.length ? `${shape[axis]} elements` : "a number"}`,
-      );
+      throw shapeError("fromHost", axis)`
+        Cannot make a tensor of ragged arrays: axis ${axis} has ${
+        isArray ? `${item.length} elements` : "a number"
+      } where the first had
+        ${axis < shape.length ? `${shape[axis]} elements` : "a number"}`;
     }
     if (isArray) { for (const part of item) visit(part, axis + 1); }
     else if (typeof item === "number" || typeof item === "boolean") values.push(item);
@@ -191,11 +186,9 @@ export function fromBuffer(
     throw new TypeError(`Cannot wrap an OpenCL buffer on ${device}: name an OpenCL device`);
   }
   if (buffer.nbytes < nbytes) {
-    throw new ShapeError(
-      `Cannot wrap a buffer of ${buffer.nbytes} bytes as ${dtype} of shape ${
-        formatShape(shape)
-      }: that takes ${nbytes}`,
-    );
+    throw shapeError("fromBuffer")`
+      Cannot wrap a buffer of ${buffer.nbytes} bytes as ${dtype} of shape ${shape}: that takes
+      ${nbytes}`;
   }
   const backend = backendOf(device);
   // The user's buffer as a block: no pool has it, and releasing it does nothing.

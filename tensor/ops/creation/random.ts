@@ -3,14 +3,13 @@ import {
   broadcastShapes,
   type DType,
   dtypes,
-  formatShape,
   isFloat,
   Node,
   sameShape,
   type Shape,
 } from "../../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
@@ -18,7 +17,7 @@ import { nextRandom } from "../../core/random_state.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { checkedShape, made, required, tensorRules } from "./tensor_options.ts";
 import type { MultinomialOptions, TensorOptions } from "../../core/arguments.ts";
-import { indexSelect } from "../indexing/indexing.ts";
+import { checkedIndices, indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
@@ -40,9 +39,10 @@ export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
   return (steps ? single.mul(steps).floor().div(steps) : single).cast(dtype);
 }
 
-function requireFloatType(op: string, { dtype = "float32" }: TensorOptions): void {
+/** @throws {DTypeError} Unless options name a type of floating point, or none. */
+export function requireFloatType(op: string, { dtype = "float32" }: TensorOptions): void {
   if (dtypes[dtype]?.kind === "float") return;
-  throw new DTypeError(`Cannot ${op} in ${dtype}: pass a floating point type, or use randint`);
+  throw dtypeError(op)`Cannot ${op} in ${dtype}: pass a floating point type, or use randint`;
 }
 
 /** Normal, by the transform of G. Box and M. Muller, 1958. */
@@ -111,7 +111,7 @@ const drawRules: Rules<MultinomialOptions> = { replacement: takes.bool };
 
 function requireFloat(op: string, what: string, { dtype }: Tensor): void {
   if (isFloat(dtype)) return;
-  throw new DTypeError(`Cannot ${op}: ${what} are ${dtype}; cast them with .cast("float32")`);
+  throw dtypeError(op)`Cannot ${op}: ${what} are ${dtype}; cast them with .cast("float32")`;
 }
 
 /** 1 with the probability that each element is, else 0. */
@@ -130,11 +130,9 @@ export function multinomial(x: Tensor, count: number, options: MultinomialOption
   requireValue(op, "count", count, takes.count);
   const classes = x.shape[x.ndim - 1] ?? 0;
   if ((x.ndim !== 1 && x.ndim !== 2) || classes === 0) {
-    throw new ShapeError(
-      `Cannot draw from weights of shape ${
-        formatShape(x.shape)
-      }: pass [classes] or [rows, classes], of one class at least`,
-    );
+    throw shapeError("multinomial")`
+      Cannot draw from weights of shape ${x.shape}: pass [classes] or [rows, classes], of one
+      class at least`;
   }
   const isRepeated = options.replacement ?? false;
   if (!isRepeated && count > classes) {
@@ -150,7 +148,7 @@ export function multinomial(x: Tensor, count: number, options: MultinomialOption
     // A row without a distribution draws a class that there is not: an error at the next read.
     const isRight = isDistribution(p, isRepeated ? 1 : count);
     const checked = isRight.where(drawn, classes);
-    return indexSelect(x.indexLike([classes]), 0, checked, op);
+    return checkedIndices(op, checked, classes);
   });
 }
 
@@ -201,11 +199,9 @@ export function normal(
   const common = commonShape("normal", [...tensors]);
   const full = broadcastShapes(wanted, common);
   if (!full || shape !== undefined && !sameShape(full, wanted)) {
-    throw new ShapeError(
-      `Cannot draw a tensor of shape ${formatShape(wanted)} with means and deviations of shape ${
-        formatShape(common)
-      }: they do not broadcast to it`,
-    );
+    throw shapeError("normal")`
+      Cannot draw a tensor of shape ${wanted} with means and deviations of shape ${common}: they
+      do not broadcast to it`;
   }
   const dtype = tensors.map((t): DType => t.dtype).reduce(promote, tensors[0]?.dtype ?? "float32");
   const drawn = standardNormal(full, { dtype, ...(like && { device: like.device }), ...options });

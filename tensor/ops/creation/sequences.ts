@@ -1,12 +1,18 @@
 /** Tensors that are computed from numbers alone: full of one, counting, at equal distances. */
 import { type DType, Node, type Shape, sizeOf } from "../../../backend/internal.ts";
-import { checkOptions, checkValue, requireValue, shown, takes } from "../../core/rules/options.ts";
+import {
+  checkOptions,
+  checkValue,
+  requireValue,
+  type Rules,
+  takes,
+} from "../../core/rules/options.ts";
 import { positionType } from "../../core/rules/promotion.ts";
 import { supportsType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { fromHost } from "./host_data.ts";
 import { checkedShape, deviceOf, made, required, tensorRules } from "./tensor_options.ts";
-import type { TensorOptions } from "../../core/arguments.ts";
+import type { ArangeOptions, TensorOptions } from "../../core/arguments.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
 /** A tensor full of one number. */
@@ -31,6 +37,16 @@ function filled(op: string, shape: Shape, value: number, options: TensorOptions 
 export function fullLike(x: Tensor, value: number, shape: Shape = x.shape): Tensor {
   const { device, dtype } = x;
   return filled("fill", checkedShape("fill", shape), value, { device, dtype });
+}
+
+/** Zeros like another tensor. */
+export function zerosLike(x: Tensor, shape?: Shape): Tensor {
+  return fullLike(x, 0, shape);
+}
+
+/** Ones like another tensor. */
+export function onesLike(x: Tensor, shape?: Shape): Tensor {
+  return fullLike(x, 1, shape);
 }
 
 /** 0, 1, 2, ... on the device of another tensor, as int32, or int64 where that is too small. */
@@ -63,33 +79,52 @@ export function sequence(
   return values.cast(options.dtype ?? "float32");
 }
 
-/** `start, start + step, ...` before `stop`; with one number, 0 to before it. */
-export function arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
+/** int32 where it holds both ends of a range of whole numbers, else int64. */
+function wholeType(...ends: readonly number[]): DType {
+  return ends.every((end) => Math.abs(end) < 2 ** 31) ? "int32" : "int64";
+}
+
+const arangeRules: Rules<ArangeOptions> = { ...tensorRules, step: takes.number };
+
+/** `start, start + step, ...` before `stop`; with one number, 0 to before it. Options follow the numbers. */
+export function arange(
+  start: number,
+  stop?: number | ArangeOptions,
+  step?: number | ArangeOptions,
+  options?: TensorOptions,
+): Tensor {
+  if (isObject(stop)) return counted([start], stop);
+  if (isObject(step)) return counted([start, stop], step);
+  return counted([start, stop, step], options);
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+function counted(
+  [start, stop, placed]: readonly (number | undefined)[],
+  given: ArangeOptions = {},
+): Tensor {
   requireValue("arange", "start", start, takes.number);
-  checkValue("arange", "step", step, takes.number);
-  if (typeof stop === "object") {
-    throw new TypeError(
-      `Cannot arange to ${shown(stop)}: options come last, after start, stop and step`,
-    );
-  }
   checkValue("arange", "stop", stop, takes.number);
-  checkOptions("arange", options, tensorRules);
-  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  checkValue("arange", "step", placed, takes.number);
+  checkOptions("arange", given, arangeRules);
+  const { step = placed ?? 1, ...options } = given;
+  const [from, to] = stop === undefined ? [0, start!] : [start!, stop];
   if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
     throw new RangeError(
       `Cannot arange from ${from} to ${to} by ${step}: the step must lead there`,
     );
   }
   const count = Math.max(0, Math.ceil((to - from) / step));
-  const dtype = options?.dtype ?? "float32";
   const isWhole = Number.isInteger(step) && Number.isInteger(from);
+  const dtype = options.dtype ?? (isWhole ? wholeType(from, from + step * count) : "float32");
   const onDevice = (index: Tensor): Tensor => {
     const scaled = step === 1 ? index : index.mul(step);
     return from === 0 ? scaled : scaled.add(from);
   };
   const values = isWhole
     ? onDevice(iota([count], dtype, { ...options, requiresGrad: false }))
-    : sequence(count, { onDevice, onHost: (k) => k * step + from }, options);
+    : sequence(count, { onDevice, onHost: (k) => k * step + from }, { ...options, dtype });
   return required(values, options);
 }
 

@@ -1,5 +1,5 @@
 /**
- * What may be said about a new tensor: its shape, its type, where it is.
+ * Options of a new tensor: its shape, its type, where it is.
  *
  * This folder (`creation/`) makes tensors without inputs: of host data, numbers, chance. It imports
  * `elementwise/`, `shaping/`, `indexing/` and `core/`.
@@ -14,14 +14,14 @@ import {
   type Shape,
 } from "../../../backend/internal.ts";
 import { Storage } from "../../../memory/mod.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { TensorOptions } from "../../core/arguments.ts";
 
-/** What {@linkcode TensorOptions} may hold; types and shapes are checked where they are used. */
+/** Rules for {@linkcode TensorOptions}; types and shapes are checked where they are used. */
 export const tensorRules: Rules<TensorOptions> = {
   shape: takes.anything,
   dtype: takes.text,
@@ -57,7 +57,7 @@ function persisted(node: Node, device: DeviceHandle): Node {
   const block = backend.memory.allocate(nbytes, { persistent: true });
   using computed = makeTensor(node, device).realize();
   backend.copy(nodeOf(computed).storage!.handle, block, nbytes);
-  return Node.stored(new Storage(backend.memory, block), node.shape, node.dtype);
+  return Node.uploaded(new Storage(backend.memory, block), node.shape, node.dtype, true);
 }
 
 /** A shape that was checked to be one. */
@@ -65,9 +65,8 @@ export function checkedShape(op: string, shape: Shape): Shape {
   if (Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
     return [...shape];
   }
-  throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${shown(shape)}: pass an array of whole numbers of at least 0`,
-  );
+  throw shapeError(op)`
+    Cannot ${op} a tensor of shape ${shown(shape)}: pass an array of whole numbers of at least 0`;
 }
 
 /** The tensor, with the gradient that the options ask for. */

@@ -1,11 +1,11 @@
 /** Gradients of the user's own, for functions of tensors. */
-import { formatShape, isEager, isFloat, Node, sameShape } from "../../../backend/internal.ts";
+import { isEager, isFloat, Node, sameShape } from "../../../backend/internal.ts";
 import { newGradFn, requireTensor } from "../../core/apply.ts";
 import { observed } from "../../core/operations.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
-import { internally } from "../../core/modes/temporaries.ts";
+import { calledByUser, internally } from "../../core/modes/temporaries.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 
@@ -73,15 +73,14 @@ function recorded(
   const out = makeTensor(node, value.device);
   if (isGradEnabled() && inputs.some((input) => input.requiresGrad)) {
     if (!isFloat(value.dtype)) {
-      throw new DTypeError(
-        `Cannot give ${name} a gradient: it returns ${value.dtype}, and only floating point has ` +
-          `one; cast() what it returns`,
-      );
+      throw dtypeError(name)`
+        Cannot give ${name} a gradient: it returns ${value.dtype}, and only floating point has
+        one; cast() what it returns`;
     }
     const gradFn = newGradFn(
       name,
       inputs,
-      (g, output) => checkedGradients(name, gradient(g, [...inputs], output), inputs),
+      (g, output) => gradientsOfUser(name, [g], () => gradient(g, [...inputs], output), inputs),
     );
     const state = stateOf(out);
     state.record({ ...gradFn, outputs: [state.order] });
@@ -90,16 +89,20 @@ function recorded(
 }
 
 /**
- * The gradients that a function of the user gave, each in the type of its input.
+ * The gradients that a function of the user gives, each in the type of its input.
  *
+ * @param given What it is given, which it may keep.
  * @throws {TypeError} When they are not one for each input, or no tensors.
  * @throws {ShapeError} When one has another shape than its input.
  */
-export function checkedGradients(
+export function gradientsOfUser(
   name: string,
-  found: readonly (Tensor | null)[],
+  given: readonly Tensor[],
+  gradient: () => readonly (Tensor | null)[],
   inputs: readonly Tensor[],
 ): (Tensor | null)[] {
+  for (const tensor of given) stateOf(tensor).isShared = true;
+  const found = calledByUser(gradient);
   if (!Array.isArray(found) || found.length !== inputs.length) {
     const given = Array.isArray(found) ? `${found.length} gradients` : shown(found);
     throw new TypeError(
@@ -119,10 +122,8 @@ export function checkedGradients(
       );
     }
     if (sameShape(gradient.shape, input.shape)) return gradient.cast(input.dtype);
-    throw new ShapeError(
-      `Cannot go backward through ${name}: its gradient gave shape ${
-        formatShape(gradient.shape)
-      } for input ${k} of shape ${formatShape(input.shape)}; sum() what was broadcast`,
-    );
+    throw shapeError(name)`
+      Cannot go backward through ${name}: its gradient gave shape ${gradient.shape} for input ${k}
+      of shape ${input.shape}; sum() what was broadcast`;
   });
 }

@@ -8,7 +8,7 @@ import {
   type Shape,
   sizeOf,
 } from "../../../backend/internal.ts";
-import { DTypeError } from "../../core/rules/errors.ts";
+import { dtypeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
 
 interface Typed {
@@ -79,15 +79,14 @@ function checkType(kernel: string, what: string, dtype: DType, parameter: Kernel
   // A type of the source's own, such as a struct, is the caller's business.
   if (type === null || declaredTypes[dtype].includes(type)) return;
   const [wanted] = Object.entries(declaredTypes).find(([, types]) => types.includes(type)) ?? [];
-  throw new DTypeError(
-    `Cannot call the kernel ${kernel} with ${what} of ${dtype}: it declares "${text}"` +
-      `${wanted ? `, which is ${wanted}` : ""}; cast() the tensor, or declare ${
-        declaredTypes[dtype][0]
-      }`,
-  );
+  throw dtypeError(kernel)`
+    Cannot call the kernel ${kernel} with ${what} of ${dtype}: it declares "${text}"${
+    wanted ? `, which is ${wanted}` : ""
+  }; cast() the tensor, or declare
+    ${declaredTypes[dtype][0]}`;
 }
 
-/** What the whole numbers of OpenCL C hold. */
+/** Ranges of OpenCL C's whole numbers. */
 const ranges: Readonly<Record<string, readonly [least: number, most: number]>> = {
   char: [-128, 127],
   uchar: [0, 255],

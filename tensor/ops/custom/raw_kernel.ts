@@ -22,7 +22,7 @@ import { newGradFn, sameDevice } from "../../core/apply.ts";
 import type { Operation } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { checkedShape } from "../creation/tensor_options.ts";
-import { checkedGradients } from "./custom_gradient.ts";
+import { gradientsOfUser } from "./custom_gradient.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
@@ -41,14 +41,14 @@ export interface RawOutput {
 
 /** Elements that a `cpu` function writes: numbers, or bigints where they are int64. */
 export interface RawElements {
-  /** How many there are. */
+  /** Number of elements. */
   readonly length: number;
   /** The element at an index. */
   // deno-lint-ignore no-explicit-any -- numbers, or bigints: the output's type says which
   [index: number]: any;
 }
 
-/** What {@linkcode rawKernel} is told. */
+/** Options of {@linkcode rawKernel}. */
 export interface RawKernelOptions<Output = RawOutput> {
   /**
    * OpenCL C with `kernel void name(...)`. Its parameters are the inputs and then the outputs, global
@@ -56,9 +56,9 @@ export interface RawKernelOptions<Output = RawOutput> {
    * `ushort`, bool is `uchar`.
    */
   source: string;
-  /** What the compiler is told, such as "-DT=float". */
+  /** Options for the compiler, such as "-DT=float". */
   buildOptions?: string;
-  /** What it gives for inputs like these: one result, or an array of several. */
+  /** Result for inputs like these: one, or an array of several. */
   output: (...inputs: Tensor[]) => Output;
   /** Work-items in up to three dimensions; default: one for each element of the first output. */
   global?: (inputs: Tensor[], outputs: RawOutput[], numbers: number[]) => number[];
@@ -155,6 +155,19 @@ export function rawKernel(
   name: string,
   options: RawKernelOptions<RawOutput> | RawKernelOptions<readonly RawOutput[]>,
 ): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
+  return kernelOperation(name, options, null);
+}
+
+/**
+ * See {@linkcode rawKernel}; kernels of the library, which say what they do with leading axes.
+ *
+ * @param batched The inputs that have leading axes: see {@linkcode CustomKernel}.
+ */
+export function kernelOperation(
+  name: string,
+  options: RawKernelOptions<RawOutput> | RawKernelOptions<readonly RawOutput[]>,
+  batched: CustomKernel["batched"],
+): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
   requireValue("make a kernel", "name", name, {
     takes: "an identifier of C",
     accepts: (value) => typeof value === "string" && /^[A-Za-z_]\w*$/.test(value),
@@ -168,6 +181,7 @@ export function rawKernel(
   const { source, buildOptions = "", cpu = null } = options;
   const declaration = source.trim() === "" ? null : declarationOf(name, source, buildOptions);
   const kernel: CustomKernel = {
+    batched,
     name,
     id: made++,
     source,
@@ -258,12 +272,13 @@ function resultsOf(
     isGradEnabled() && differentiable.length > 0 && inputs.some((input) => input.requiresGrad)
   ) {
     const gradFn = newGradFn(kernel.name, inputs, (_g, _y, gradients) => {
-      if (!options.gradient) throw noGradient(kernel.name);
+      const { gradient } = options;
+      if (!gradient) throw noGradient(kernel.name);
       const given = results.map((result) =>
         gradients[differentiable.indexOf(result)] ?? result.zerosLike()
       );
-      const found = options.gradient(given, [...inputs], [...results], [...call.numbers]);
-      return checkedGradients(kernel.name, found, inputs);
+      const ask = () => gradient(given, [...inputs], [...results], [...call.numbers]);
+      return gradientsOfUser(kernel.name, given, ask, inputs);
     });
     const shared = { ...gradFn, outputs: differentiable.map((result) => stateOf(result).order) };
     for (const result of differentiable) stateOf(result).gradFn = shared;

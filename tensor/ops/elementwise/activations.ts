@@ -1,16 +1,25 @@
 /** Activations: what networks put between their layers. */
-import { formatShape, isFloat } from "../../../backend/internal.ts";
+import { isFloat } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import { binary } from "./elementwise.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
 const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);
 
+/** Beyond it gelu's tanh is 1 in every type; cubes of much larger numbers leave their range. */
+const GELU_END = 8;
+
 /** Integers and truth values as float32. */
 function asFloat(x: Tensor): Tensor {
   return isFloat(x.dtype) ? x : x.cast("float32");
+}
+
+/** `x` where positive, else 0. */
+export function relu(x: Tensor): Tensor {
+  return binary("relu", x, 0);
 }
 
 /** `x` where positive, else `slope * x`. */
@@ -24,7 +33,8 @@ export function gelu(x: Tensor, approximate: "none" | "tanh" = "none"): Tensor {
   if (approximate !== "tanh") {
     throw new TypeError(`Cannot gelu by "${approximate}": write "none" or "tanh"`);
   }
-  const inner = x.mul(x.mul(x).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);
+  const near = x.clamp(-GELU_END, GELU_END);
+  const inner = near.mul(near.mul(near).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);
   return x.mul(0.5).mul(inner.tanh().add(1));
 }
 
@@ -67,11 +77,9 @@ export function prelu(x: Tensor, weight: Tensor): Tensor {
   sameDevice("prelu", [x, weight]);
   const channels = x.ndim < 2 ? 1 : x.shape[1]!;
   if (weight.ndim > 1 || weight.size !== 1 && weight.size !== channels) {
-    throw new ShapeError(
-      `Cannot prelu a tensor of shape ${formatShape(x.shape)} with a weight of shape ${
-        formatShape(weight.shape)
-      }: pass one number, or one for each of the ${channels} channels of axis 1`,
-    );
+    throw shapeError("prelu")`
+      Cannot prelu a tensor of shape ${x.shape} with a weight of shape ${weight.shape}: pass one
+      number, or one for each of the ${channels} channels of axis 1`;
   }
   const slope = weight.size === 1
     ? weight.reshape([])

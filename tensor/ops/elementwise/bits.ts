@@ -1,6 +1,6 @@
 /** The bits of integers, two's complement, and of truth values. */
 import { dtypes } from "../../../backend/internal.ts";
-import { DTypeError } from "../../core/rules/errors.ts";
+import { dtypeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { binary, logicalNot, select } from "./elementwise.ts";
 import type { TensorLike } from "../../core/arguments.ts";
@@ -35,9 +35,8 @@ function shifted(
   const meant = isNumber ? a.dtype : binary("bitwiseOr", a, b).dtype;
   if (dtypes[meant].kind !== "int" || isNumber && !Number.isInteger(b)) {
     const by = isNumber ? b : b.dtype;
-    throw new DTypeError(
-      `Cannot shift the bits of ${a.dtype} by ${by}: both are integers; cast with .cast("int32")`,
-    );
+    throw dtypeError(name)`
+      Cannot shift the bits of ${a.dtype} by ${by}: both are integers; cast with .cast("int32")`;
   }
   const x = a.cast(meant), most = mostPlaces[meant as keyof typeof mostPlaces];
   if (isNumber) {

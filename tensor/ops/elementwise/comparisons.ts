@@ -1,4 +1,4 @@
-/** Which elements of two tensors are as good as equal. */
+/** Test for almost equal elements of two tensors. */
 import { isFloat } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";

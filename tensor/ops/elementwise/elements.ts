@@ -1,7 +1,7 @@
 /** Numbers of JavaScript as elements of a type: what fits, and how it is rounded. */
 import { type DType, fromBfloat16Bits, toBfloat16Bits } from "../../../backend/internal.ts";
 
-/** What integer types hold. */
+/** Ranges of integer types. */
 const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: number]>>> = {
   int32: [-(2 ** 31), 2 ** 31 - 1],
   // The double before 2 ** 63.

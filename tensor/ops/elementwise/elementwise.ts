@@ -1,6 +1,6 @@
 /**
- * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
- * `binaries`), a method in `tensor/core/tensor.ts`, a row in the tests.
+ * Elementwise operations, each with its gradient beside it. To add one: a row in `unaryTable` (or
+ * `binaryTable`), a method in `tensor/class/tensor.ts`, a row in the tests.
  *
  * This folder (`elementwise/`) imports, of `tensor/`, `core/` alone. The file is long because it is
  * two tables, a row an operation with its gradient, and what applies them.
@@ -9,7 +9,6 @@ import {
   broadcastShapes,
   type DType,
   dtypes,
-  formatShape,
   isFloat,
   Node,
   type PrimitiveName,
@@ -20,10 +19,11 @@ import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts"
 import { widened, widenedType } from "../../core/autocast.ts";
 import type { GradientFn } from "../../core/grad_fn.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
 import { nodeOf } from "../../core/internals.ts";
 import { elementOf, holds, nearestIn } from "./elements.ts";
+import { variant } from "../../core/operations.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 
@@ -56,9 +56,18 @@ function primitiveOf(name: string, { primitive }: Unary | Binary): PrimitiveName
   return primitive ?? name as PrimitiveName;
 }
 
+/** A value for the name of each row of a table. */
+function mapped<Name extends string, T>(
+  rows: Readonly<Record<Name, unknown>>,
+  of: (name: Name) => T,
+): Readonly<Record<Name, T>> {
+  const names = Object.keys(rows) as Name[];
+  return Object.fromEntries(names.map((name) => [name, of(name)])) as Record<Name, T>;
+}
+
 const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
 
-const unaryRows = named<Unary>()({
+const unaryTable = named<Unary>()({
   neg: { integers: true, gradient: (g) => g.neg() },
   abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
   sign: { integers: true, gradient: (g) => g.zerosLike() },
@@ -96,18 +105,16 @@ const unaryRows = named<Unary>()({
 });
 
 /** The name of a function of one element. */
-export type UnaryName = keyof typeof unaryRows;
+export type UnaryName = keyof typeof unaryTable;
 
-/** Functions of one element, by name. */
-export const unaries: Readonly<Record<UnaryName, Unary>> = unaryRows;
+const unaryRows: Readonly<Record<UnaryName, Unary>> = unaryTable;
 
 /** Applies a function of the table. */
 export function unary(name: UnaryName, x: Tensor): Tensor {
-  const entry = unaries[name];
+  const entry = unaryRows[name];
   if (x.dtype === "bool" && entry.integers && !entry.bool) {
-    throw new DTypeError(
-      `Cannot take ${name} of bool: cast it with .cast("int32"), or use logicalNot`,
-    );
+    throw dtypeError(name)`
+      Cannot take ${name} of ${x.dtype}: cast it with .cast("int32"), or use logicalNot`;
   }
   const number = entry.integers || isFloat(x.dtype) ? x : x.cast("float32");
   const input = entry.wide ? widened(number) : number;
@@ -123,6 +130,12 @@ export function unary(name: UnaryName, x: Tensor): Tensor {
     gradient ? (g, y) => [gradient(g, input, y)] : null,
   );
 }
+
+/** Operations, by name: a method calls the one of its name. */
+export const unaries: Readonly<Record<UnaryName, (x: Tensor) => Tensor>> = mapped(
+  unaryRows,
+  (name) => variant(name, unary, name),
+);
 
 /** A function of two elements; operands are broadcast and promoted to one type. */
 interface Binary {
@@ -155,7 +168,7 @@ function shareOf(
   return select(loses(x, b), 0, select(x.eq(b), g.mul(0.5), g));
 }
 
-const binaryRows = named<Binary>()({
+const binaryTable = named<Binary>()({
   add: { bools: true, gradient: (g) => [() => g, () => g] },
   sub: { gradient: (g) => [() => g, () => g.neg()] },
   mul: { bools: true, gradient: (g, a, b) => [() => g.mul(b), () => g.mul(a)] },
@@ -242,10 +255,9 @@ const binaryRows = named<Binary>()({
 });
 
 /** The name of a function of two elements. */
-export type BinaryName = keyof typeof binaryRows;
+export type BinaryName = keyof typeof binaryTable;
 
-/** Functions of two elements, by name. */
-export const binaries: Readonly<Record<BinaryName, Binary>> = binaryRows;
+const binaryRows: Readonly<Record<BinaryName, Binary>> = binaryTable;
 
 function power(a: TensorLike, b: TensorLike, like: Tensor): Tensor {
   return (isTensor(a) ? a : like.fullLike(a)).pow(b);
@@ -305,16 +317,12 @@ function broadcast(name: string, a: TensorLike, b: TensorLike): Shape {
   const p = isTensor(a) ? a.shape : scalar, q = isTensor(b) ? b.shape : scalar;
   const shape = broadcastShapes(p, q);
   if (shape) return shape;
-  throw new ShapeError(
-    `Cannot ${name} tensors of shapes ${formatShape(p)} and ${
-      formatShape(q)
-    }: they do not broadcast`,
-  );
+  throw shapeError(name)`Cannot ${name} tensors of shapes ${p} and ${q}: they do not broadcast`;
 }
 
 /** Applies a function of the table; one of the operands, at least, is a tensor. */
 export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
-  const entry = binaries[name];
+  const entry = binaryRows[name];
   let common = promoteOperands(operandOf(name, a), operandOf(name, b));
   const given = operandsOf(a, b);
   if (given.length === 0) requireTensor(name, a);
@@ -327,10 +335,10 @@ export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
   if (entry.floats && !isFloat(common)) common = "float32";
   if (entry.wide) common = widenedType(common);
   if (entry.bits && isFloat(common)) {
-    throw new DTypeError(`Cannot ${name} ${common}: it takes integers; cast with .cast("int32")`);
+    throw dtypeError(name)`Cannot ${name} ${common}: it takes integers; cast with .cast("int32")`;
   }
   if (common === "bool" && !entry.bools) {
-    throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
+    throw dtypeError(name)`Cannot ${name} ${common} and ${common}: cast one with .cast("int32")`;
   }
   const primitive = primitiveOf(name, entry);
   const isTest = entry.bool === true;
@@ -344,6 +352,10 @@ export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
   const backward = gradient && isGradEnabled() ? backwardOf(gradient, left, right) : null;
   return result(name, operandsOf(left, right), node, backward);
 }
+
+/** Operations of two operands, by name; one of them, at least, is a tensor. */
+export const binaries: Readonly<Record<BinaryName, (a: TensorLike, b: TensorLike) => Tensor>> =
+  mapped(binaryRows, (name) => variant(name, binary, name));
 
 /** Apart from where it is made, so that an operation that is not recorded makes no closure. */
 function backwardOf(
@@ -382,9 +394,8 @@ function boolean(fn: PrimitiveName, dtype: DType): PrimitiveName {
 export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
   requireTensor("select by a condition", condition);
   if (condition.dtype !== "bool") {
-    throw new DTypeError(
-      `Cannot select by a condition of ${condition.dtype}: make it bool with .ne(0)`,
-    );
+    throw dtypeError("where")`
+      Cannot select by a condition of ${condition.dtype}: make it bool with .ne(0)`;
   }
   const dtype = promoteOperands(operandOf("select", a), operandOf("select", b));
   sameDevice("select from", [condition, ...operandsOf(a, b)]);
@@ -393,11 +404,9 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
   const inner = broadcast("select from", a, b);
   const shape = broadcastShapes(inner, condition.shape);
   if (!shape) {
-    throw new ShapeError(
-      `Cannot select from tensors of shape ${formatShape(inner)} by a condition of shape ${
-        formatShape(condition.shape)
-      }: they do not broadcast`,
-    );
+    throw shapeError("where")`
+      Cannot select from tensors of shape ${inner} by a condition of shape ${condition.shape}:
+      they do not broadcast`;
   }
   const node = new Node(
     { kind: "elementwise", fn: "where" },
@@ -422,13 +431,17 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
   });
 }
 
+/** `value` where the mask holds, else `x`. */
+export function maskedFill(x: Tensor, mask: Tensor, value: TensorLike): Tensor {
+  return select(mask, value, x);
+}
+
 /** The elements in another type. */
 export function cast(x: Tensor, dtype: DType): Tensor {
   if (x.dtype === dtype) return x;
   if (!(dtype in dtypes)) {
-    throw new DTypeError(
-      `Cannot cast to "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`,
-    );
+    throw dtypeError("cast")`
+      Cannot cast to "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`;
   }
   const from = x.dtype;
   const differentiable = isFloat(dtype) && isFloat(from);
@@ -443,9 +456,12 @@ export function cast(x: Tensor, dtype: DType): Tensor {
 /** A value in memory that is read in another order is cast as it lies, so that whole lines are stored. */
 function castNode(node: Node, dtype: DType): Node {
   const { op, shape, inputs } = node, [source] = inputs;
-  return op.kind === "permute" && source!.isLeaf
-    ? new Node(op, [new Node({ kind: "cast" }, [source!], source!.shape, dtype)], shape, dtype)
-    : new Node({ kind: "cast" }, [node], shape, dtype);
+  if (op.kind !== "permute" || !source!.isLeaf) {
+    return new Node({ kind: "cast" }, [node], shape, dtype);
+  }
+  // Nothing else may ask for the view.
+  node.subside();
+  return new Node(op, [new Node({ kind: "cast" }, [source!], source!.shape, dtype)], shape, dtype);
 }
 
 /** A tensor of truth values, inverted. */

@@ -35,7 +35,7 @@ interface PhaseClass {
 
 /** One axis of an adjoint. */
 interface Axis {
-  /** How many phases there are: from one element of a phase to the next. */
+  /** Number of phases: from one element of a phase to the next. */
   readonly step: number;
   /** Elements of what came out are spread by so much first: 1 unless both stride and dilation are more. */
   readonly spread: number;
@@ -48,7 +48,7 @@ interface Axis {
 }
 
 /**
- * What came out of a convolution, (N, O, positions...), brought back to the image: (N, C, lengths...).
+ * Adjoint of a convolution: its result, (N, O, positions...), to the image, (N, C, lengths...).
  *
  * @param weight (O, C / groups, kernel...).
  * @param lengths Of the image's axes.

@@ -7,8 +7,9 @@
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import { promote } from "../../core/rules/promotion.ts";
+import { variant } from "../../core/operations.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { tuple } from "../shaping/axes.ts";
 import { contract } from "../contractions.ts";
@@ -46,13 +47,13 @@ function geometryOf(
   };
 }
 
-/** How far the taps of a kernel reach along an axis. */
+/** Reach of a kernel's taps along an axis. */
 function spanOf(weight: Tensor, { dilation }: Geometry, axis: number): number {
   return (weight.shape[2 + axis]! - 1) * dilation[axis]! + 1;
 }
 
 /** Convolution of (N, C, spatial...) with (O, C / groups, kernel...), along `dims` axes. */
-export function conv(dims: number, x: Tensor, weight: Tensor, options: ConvOptions = {}): Tensor {
+function conv(dims: number, x: Tensor, weight: Tensor, options: ConvOptions = {}): Tensor {
   const name = `conv${dims}d`;
   checkOptions(name, options, convolutionRules);
   const geometry = geometryOf(name, dims, options);
@@ -63,11 +64,15 @@ export function conv(dims: number, x: Tensor, weight: Tensor, options: ConvOptio
   return withBias(name, out, options.bias, weight.shape[0]!);
 }
 
+export const conv1d = variant("conv1d", conv, 1);
+export const conv2d = variant("conv2d", conv, 2);
+export const conv3d = variant("conv3d", conv, 3);
+
 /**
  * The adjoint of {@linkcode conv}: (N, C, spatial...) with (C, O / groups, kernel...), each element
  * spread over the places that the kernel would have read it from.
  */
-export function convTranspose(
+function convTranspose(
   dims: number,
   x: Tensor,
   weight: Tensor,
@@ -89,28 +94,28 @@ export function convTranspose(
   return withBias(name, out, options.bias, weight.shape[1]! * geometry.groups);
 }
 
+export const convTranspose1d = variant("convTranspose1d", convTranspose, 1);
+export const convTranspose2d = variant("convTranspose2d", convTranspose, 2);
+export const convTranspose3d = variant("convTranspose3d", convTranspose, 3);
+
 function withBias(name: string, out: Tensor, bias: Tensor | undefined, count: number): Tensor {
   if (!bias) return out;
   sameDevice(name, [out, bias]);
   if (bias.ndim !== 1 || bias.size !== count) {
-    throw new ShapeError(
-      `Cannot ${name} with a bias of shape ${formatShape(bias.shape)}: pass one number for each ` +
-        `of the ${count} outputs`,
-    );
+    throw shapeError(name)`
+      Cannot ${name} with a bias of shape ${bias.shape}: pass one number for each of the ${count}
+      outputs`;
   }
   return out.add(bias.cast(out.dtype).reshape([1, count, ...out.shape.slice(2).map(() => 1)]));
 }
 
-/** What is said of an image, or a weight, that does not fit. */
+/** Error for an image, or a weight, that does not fit. */
 function misfit({ name }: Geometry, x: Tensor, weight: Tensor, why: string): ShapeError {
-  return new ShapeError(
-    `Cannot ${name} a tensor of shape ${formatShape(x.shape)} with a weight of shape ${
-      formatShape(weight.shape)
-    }: ${why}`,
-  );
+  return shapeError(name)`
+    Cannot ${name} a tensor of shape ${x.shape} with a weight of shape ${weight.shape}: ${why}`;
 }
 
-/** What both directions ask of their operands; `layout` says what a weight is. */
+/** Checks operands for both directions; `layout` says what a weight is. */
 function checkOperands(x: Tensor, weight: Tensor, geometry: Geometry, layout: string): void {
   const { name, stride, dilation, padding, groups } = geometry;
   const dims = stride.length;

@@ -1,6 +1,6 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
-import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import {} from "../../../backend/internal.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { concat } from "../shaping/joining.ts";
@@ -30,7 +30,7 @@ export function padReplicate(x: Tensor, widths: Widths): Tensor {
 
 type Part = (axis: number, range: [number, number]) => Tensor;
 
-/** What stands beside an axis of length n. */
+/** Values beside an axis of length n. */
 interface Edges {
   /** The largest width. */
   readonly most: (n: number) => number;
@@ -63,10 +63,7 @@ function checkWidths(op: string, x: Tensor, widths: Widths, { most }: Edges): nu
       pair.every((w: number) => Number.isInteger(w) && w >= 0 && w <= most(x.shape[first + k]!))
     );
   if (fits) return first;
-  throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by ${shown(widths)}: pass ` +
-      `[before, after] for each of the last axes, ${
-        op === "padReflect" ? "less than their lengths" : "and no empty axis"
-      }`,
-  );
+  throw shapeError(op)`
+    Cannot ${op} a tensor of shape ${x.shape} by ${shown(widths)}: pass [before, after] for each
+    of the last axes, ${op === "padReflect" ? "less than their lengths" : "and no empty axis"}`;
 }

@@ -1,4 +1,4 @@
-/** How the kernel of a convolution goes over an image, and the product of its windows. */
+/** Geometry of a convolution's kernel over an image, and the product of its windows. */
 import type { Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { contract } from "../contractions.ts";
@@ -6,7 +6,7 @@ import { axesFrom } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";
 
-/** How a kernel goes over an image: for each axis, and the groups of channels. */
+/** Steps of a kernel over an image: for each axis, and the groups of channels. */
 export interface Geometry {
   readonly name: string;
   readonly stride: readonly number[];

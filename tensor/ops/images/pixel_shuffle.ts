@@ -1,13 +1,11 @@
 /** Channels that become pixels, and back: views, which cost nothing. */
-import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import {} from "../../../backend/internal.ts";
+import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 
 function misfit(op: string, x: Tensor, factor: number, why: string): ShapeError {
-  return new ShapeError(
-    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by ${factor}: ${why}`,
-  );
+  return shapeError(op)`Cannot ${op} a tensor of shape ${x.shape} by ${factor}: ${why}`;
 }
 
 /** (..., C r², H, W) to (..., C, H r, W r). */

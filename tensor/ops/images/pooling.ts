@@ -2,7 +2,7 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { nearestIn } from "../elementwise/elements.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { Axes } from "../../core/arguments.ts";
 import { pair } from "../shaping/axes.ts";
@@ -11,7 +11,7 @@ import { im2col } from "../shaping/im2col.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 
-/** What {@linkcode PoolOptions} may hold; steps and widths are checked with the shapes. */
+/** Rules for {@linkcode PoolOptions}; steps and widths are checked with the shapes. */
 export const poolRules: Rules<PoolOptions> = {
   stride: takes.anything,
   padding: takes.anything,
@@ -40,20 +40,14 @@ function poolWindows(
   if (
     x.ndim !== 4 || !fits(0) || !fits(1) || [...size, ...stride, ...dilation].some((n) => n < 1)
   ) {
-    throw new ShapeError(
-      `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by windows of ${
-        formatShape(size)
-      }: ` +
-        `pass [N, C, H, W], not smaller than a window`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} a tensor of shape ${x.shape} by windows of ${formatShape(size)}: pass
+      [N, C, H, W], not smaller than a window`;
   }
   if (padding.some((p, k) => p < 0 || 2 * p > size[k as 0 | 1])) {
-    throw new ShapeError(
-      `Cannot ${op} by windows of ${formatShape(size)} with padding ${
-        formatShape(padding)
-      }: pad by ` +
-        `at most half a window, so that none holds padding only`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} by windows of ${formatShape(size)} with padding ${formatShape(padding)}: pad by
+      at most half a window, so that none holds padding only`;
   }
   const image = padded(x, padding, value);
   const [n, c, h, w] = image.shape as [number, number, number, number];
@@ -106,10 +100,9 @@ export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
 function regionsOf(op: string, x: Tensor, size: Axes): { parts: [number, number]; tile: boolean } {
   const parts = pair(op, "size", size, 1);
   if (x.ndim !== 4 || parts.some((n) => n < 1)) {
-    throw new ShapeError(
-      `Cannot ${op} a tensor of shape ${formatShape(x.shape)} to ${formatShape(parts)}: ` +
-        `pass [N, C, H, W], and sizes of at least 1`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} a tensor of shape ${x.shape} to ${formatShape(parts)}: pass [N, C, H, W], and
+      sizes of at least 1`;
   }
   return { parts, tile: parts.every((n, k) => x.shape[2 + k]! > 0 && x.shape[2 + k]! % n === 0) };
 }
@@ -151,7 +144,7 @@ interface Regions {
   readonly elements: Tensor;
   /** True for places behind the end of a region, where its last element stands again. */
   readonly isLast: Tensor;
-  /** How many elements each region has. */
+  /** Number of elements in each region. */
   readonly lengths: Tensor;
 }
 

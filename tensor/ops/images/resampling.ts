@@ -1,7 +1,7 @@
 /** Images in another size. An output is a weighted sum of few inputs, and so is each gradient. */
 import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { repeatEach } from "../shaping/joining.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
@@ -18,7 +18,7 @@ const sizes: Rule = {
   accepts: (value) => [value].flat().length > 0 && [value].flat().every(takes.count.accepts),
 };
 
-/** What {@linkcode InterpolateOptions} may hold. */
+/** Rules for {@linkcode InterpolateOptions}. */
 const interpolateRules: Rules<InterpolateOptions> = {
   size: sizes,
   scaleFactor: scales,
@@ -50,16 +50,12 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
   const { mode = "nearest", alignCorners = false } = options;
   const dims = x.ndim - 2;
   if (mode === "bilinear" ? dims !== 2 : dims < 1 || dims > 3) {
-    throw new ShapeError(
-      `Cannot interpolate a tensor of shape ${
-        formatShape(x.shape)
-      } by "${mode}": pass [N, C, H, W]`,
-    );
+    throw shapeError("interpolate")`
+      Cannot interpolate a tensor of shape ${x.shape} by "${mode}": pass [N, C, H, W]`;
   }
   if (mode === "bilinear" && !isFloat(x.dtype)) {
-    throw new DTypeError(
-      `Cannot interpolate ${x.dtype} by "bilinear": cast it with .cast("float32")`,
-    );
+    throw dtypeError("interpolate")`
+      Cannot interpolate ${x.dtype} by "bilinear": cast it with .cast("float32")`;
   }
   const size = lengthsOf(x, options);
   return size.reduce((image, length, k) => {
@@ -83,33 +79,28 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
 function lengthsOf(x: Tensor, { size, scaleFactor }: InterpolateOptions): number[] {
   const given = [size ?? scaleFactor!].flat() as number[], dims = x.ndim - 2;
   if (given.length !== 1 && given.length !== dims) {
-    throw new ShapeError(
-      `Cannot interpolate a tensor of shape ${formatShape(x.shape)} to ${
-        shown(given)
-      }: pass one number, or ${dims}`,
-    );
+    throw shapeError("interpolate")`
+      Cannot interpolate a tensor of shape ${x.shape} to ${shown(given)}: pass one number, or
+      ${dims}`;
   }
   const lengths = x.shape.slice(2).map((n, k) => {
     const value = given[k] ?? given[0]!;
     return size === undefined ? Math.floor(n * value) : value;
   });
   if (lengths.every((n) => n > 0) && !x.shape.slice(2).includes(0)) return lengths;
-  throw new ShapeError(
-    `Cannot interpolate a tensor of shape ${formatShape(x.shape)} to ${
-      formatShape(lengths)
-    }: images have pixels`,
-  );
+  throw shapeError("interpolate")`
+    Cannot interpolate a tensor of shape ${x.shape} to ${formatShape(lengths)}: images have pixels`;
 }
 
-/** Where the elements of a resampled axis come from. */
+/** Source positions of a resampled axis. */
 interface Grid {
   readonly inputs: number;
   readonly outputs: number;
-  /** Where the outputs of these numbers lie, in inputs. */
+  /** Positions of the outputs of these numbers, in inputs. */
   readonly sources: (output: Tensor) => Tensor;
   /** The share of an input in an output that lies at a source. */
   readonly share: (source: Tensor, input: Tensor) => Tensor;
-  /** How many inputs an output is made of, the first of them before its source. */
+  /** Number of inputs that make an output, the first of them before its source. */
   readonly taps: number;
   /** The first output that an input may have a share in, and how many follow it at most. */
   readonly firstOutput: (input: Tensor) => Tensor;

@@ -2,64 +2,57 @@
 import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
-import { readSize, searchsorted } from "./searching.ts";
-import { hitsOf } from "./selection.ts";
+import { searchsorted } from "./searching.ts";
+import { counted } from "./selection.ts";
+import { readSize, type Sized, sizedLater, sizedNow } from "./sized.ts";
 import { concat } from "../shaping/joining.ts";
 import type { BincountOptions, HistogramOptions, Unique } from "../../core/arguments.ts";
 
 /** The distinct values in ascending order. */
-export function unique(x: Tensor): Unique {
-  const flat = x.reshape([x.size]), n = x.size;
-  const order = withoutGrad(() => {
+function uniqueOf(x: Tensor): Sized<Unique> {
+  const flat = x.reshape([x.size]), { shape, size: n } = x;
+  const { order, isFirst } = withoutGrad(() => {
     const sortable = x.dtype === "bool" ? flat.detach().cast("uint8") : flat.detach();
-    return sortable.argsort(0).realize();
-  });
-  const { firsts, inverse, counts } = withoutGrad(() => {
+    const order = sortable.argsort(0).realize();
     const sorted = indexSelect(flat.detach(), 0, order).contiguous();
     const isFirst = n === 0 ? sorted.cast("bool") : concat([
       sorted.slice([0, 1]).fullLike(1).cast("bool"),
       sorted.slice([1]).ne(sorted.slice([0, n - 1])),
     ]);
-    const { positions, counts: running } = hitsOf(
-      "unique",
-      isFirst,
-      "sort() gives the values, equal ones too",
-    );
-    const group = running.sub(1).reshape([n, 1]);
-    running.dispose();
-    const places = order.reshape([n, 1]);
-    const base = group.zerosLike();
-    return {
-      firsts: positions,
-      inverse: scatterNode("unique", "set", base, 0, places, group).reshape(x.shape),
-      counts: concat([positions.slice([1]), positions.fullLike(n, [positions.size && 1])])
-        .sub(positions),
-    };
+    return { order, isFirst };
   });
-  const values = indexSelect(flat, 0, withoutGrad(() => indexSelect(order, 0, firsts)));
-  for (const computed of [order, firsts]) computed.dispose();
-  return { values, inverse, counts };
+  const remedy = "sort() gives the values, equal ones too";
+  return counted("unique", remedy, isFirst, ({ positions: firsts, counts: running }) => ({
+    values: indexSelect(flat, 0, withoutGrad(() => indexSelect(order, 0, firsts))),
+    ...withoutGrad(() => {
+      const group = running.sub(1).reshape([n, 1]), places = order.reshape([n, 1]);
+      const ends = concat([firsts.slice([1]), firsts.fullLike(n, [firsts.size && 1])]);
+      return {
+        inverse: scatterNode("unique", "set", group.zerosLike(), 0, places, group).reshape(shape),
+        counts: ends.sub(firsts),
+      };
+    }),
+  }));
 }
+
+export const unique = sizedLater(uniqueOf), uniqueSync = sizedNow(uniqueOf);
 
 const binRules: Rules<BincountOptions> = { weights: aTensor(), minLength: takes.whole };
 
-/** How often 0, 1, 2, ... occur. */
+/** Counts of 0, 1, 2, ... in a vector. */
 export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
   checkOptions("bincount", options, binRules);
   const { weights, minLength = 0 } = options;
   requireInteger("bincount", "the elements", x.dtype);
   if (x.ndim !== 1) {
-    throw new ShapeError(
-      `Cannot bincount a tensor of shape ${
-        formatShape(x.shape)
-      }: pass a vector; flatten() makes one`,
-    );
+    throw shapeError("bincount")`
+      Cannot bincount a tensor of shape ${x.shape}: pass a vector; flatten() makes one`;
   }
   requireWeights("bincount", x, weights);
   const remedy = "add into Tensor.zeros([length]) with scatterAdd()";
@@ -75,11 +68,9 @@ function requireWeights(op: string, x: Tensor, weights?: Tensor): void {
   if (!weights) return;
   sameDevice(op, [x, weights]);
   if (formatShape(weights.shape) === formatShape(x.shape)) return;
-  throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} with weights of shape ${
-      formatShape(weights.shape)
-    }: pass one for each element`,
-  );
+  throw shapeError(op)`
+    Cannot ${op} a tensor of shape ${x.shape} with weights of shape ${weights.shape}: pass one for
+    each element`;
 }
 
 /** Zeros with the weights added at their places. */
@@ -100,7 +91,7 @@ const histogramRules: Rules<HistogramOptions> = {
   density: takes.bool,
 };
 
-/** How many elements lie between edges. */
+/** Number of elements between edges. */
 export function histogram(
   x: Tensor,
   bins: number | Tensor,
@@ -143,11 +134,8 @@ function edgesOf(x: Tensor, bins: number | Tensor, { range }: HistogramOptions):
     requireTensor("histogram", bins, " of edges, or a number of bins");
     sameDevice("histogram", [x, bins]);
     if (bins.ndim === 1 && bins.size >= 2) return bins.detach().cast(x.dtype);
-    throw new ShapeError(
-      `Cannot histogram with edges of shape ${
-        formatShape(bins.shape)
-      }: pass a vector of two or more`,
-    );
+    throw shapeError("histogram")`
+      Cannot histogram with edges of shape ${bins.shape}: pass a vector of two or more`;
   }
   requireValue("histogram", "bins", bins, takes.count);
   if (!range && x.size === 0) {

@@ -6,19 +6,21 @@
 import {
   backendOf,
   type DType,
-  formatShape,
   Node,
   type Op,
+  sameShape,
   type Shape,
 } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
 import { atLeastSingle, isHalf } from "../../core/autocast.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { requireValue, shown, takes } from "../../core/rules/options.ts";
+import { asLine } from "../shaping/views.ts";
+import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
+import type { SortOptions, TopkOptions } from "../../core/arguments.ts";
 import { nodeOf } from "../../core/internals.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
@@ -29,37 +31,36 @@ export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"):
   const fits = indices.ndim === x.ndim &&
     indices.shape.every((n, k) => k === at || n <= x.shape[k]!);
   if (!fits) {
-    throw new ShapeError(
-      `Cannot ${op} from a tensor of shape ${
-        formatShape(x.shape)
-      } along axis ${axis} by indices of shape ${
-        formatShape(indices.shape)
-      }: other axes may not be longer`,
-    );
+    throw shapeError(op, axis)`
+      Cannot ${op} from a tensor of shape ${x.shape} along axis ${axis} by indices of shape
+      ${indices.shape}: other axes may not be longer`;
   }
   return gatherAt(op, x, at, indices, indices.shape);
 }
 
 /** Gathers with indices that broadcast to `shape`. */
 function gatherAt(op: string, x: Tensor, axis: number, indices: Tensor, shape: Shape): Tensor {
-  const index = indices.expand(shape);
+  // A view would hold the positions until the collector comes, whatever becomes of `indices`.
+  const index = sameShape(indices.shape, shape) ? indices : indices.expand(shape);
   const node = new Node(
     { kind: "gather", axis, opName: op },
     [nodeOf(x), nodeOf(index)],
     shape,
     x.dtype,
   );
-  return result(op, [x], node, (g) => [
+  // Backward needs the positions, too: whatever becomes of their tensor, their value stays.
+  return result(op, [x, indices], node, (g) => [
     isSparse(x, axis, indices)
       ? sparseGradient(op, x, indices, g)
       : scatterNode(op, "add", x.zerosLike(), axis, indices, g),
+    null,
   ]);
 }
 
 /** Elements of a gradient from which on the passes over it take longer than a few launches. */
 const MIN_SPARSE = 2 ** 18;
 
-/** Whether a few of many rows get a gradient, on a device whose memory is what that takes. */
+/** True when a few of many rows get a gradient, on a device whose memory is what that takes. */
 function isSparse(x: Tensor, axis: number, indices: Tensor): boolean {
   const { shape } = unexpanded(nodeOf(indices)), rows = x.shape[0]!;
   return axis === 0 && shape.slice(1).every((n) => n === 1) && 2 * shape[0]! <= rows &&
@@ -94,6 +95,33 @@ export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "inde
   return out.reshape([...lead, ...indices.shape, ...tail]);
 }
 
+/** The rows of a table that `indices` name. */
+export function embedding(x: Tensor, indices: Tensor): Tensor {
+  return indexSelect(x, 0, indices, "embedding");
+}
+
+/** The same indices; reading what is computed from them is an error where one is none of 0 to n - 1. */
+export function checkedIndices(op: string, indices: Tensor, n: number): Tensor {
+  return indices.size === 0 ? indices : indexSelect(indices.indexLike([n]), 0, indices, op);
+}
+
+/** The node of {@linkcode scatterNode}; "write" changes the base itself where nobody else needs it. */
+export function scatteredNode(
+  op: string,
+  mode: "add" | "set" | "write",
+  base: Tensor,
+  axis: number,
+  indices: Tensor,
+  source: Tensor,
+): Node {
+  // Where nothing is stored, the base is the result.
+  const [how, from]: [Op, Node[]] = indices.size === 0 ? [{ kind: "reshape" }, [nodeOf(base)]] : [
+    { kind: "scatter", axis, mode, opName: op },
+    [nodeOf(base), unexpanded(nodeOf(indices)), nodeOf(source)],
+  ];
+  return new Node(how, from, base.shape, base.dtype);
+}
+
 /** A copy of `base` with `source` added or stored; the indices broadcast to its shape. */
 export function scatterNode(
   op: string,
@@ -108,18 +136,12 @@ export function scatterNode(
     const [wide, terms] = [atLeastSingle(base), atLeastSingle(source)];
     return scatterNode(op, mode, wide, axis, indices, terms).cast(base.dtype);
   }
-  // Where nothing is stored, the base is the result.
-  const [scattered, from]: [Op, Node[]] = indices.size === 0
-    ? [{ kind: "reshape" }, [nodeOf(base)]]
-    : [{ kind: "scatter", axis, mode, opName: op }, [
-      nodeOf(base),
-      unexpanded(nodeOf(indices)),
-      nodeOf(source),
-    ]];
-  const node = new Node(scattered, from, base.shape, base.dtype);
-  return result(op, [base, source], node, (g) => [
-    mode === "add" ? g : scatterNode(op, "set", g, axis, indices, source.zerosLike()),
+  const node = scatteredNode(op, mode, base, axis, indices, source);
+  return result(op, [base, source, indices], node, (g) => [
+    // Zeros that are added look at the indices: this gradient may be all that is read.
+    scatterNode(op, mode, g, axis, indices, source.zerosLike()),
     gatherAt(op, g, axis, indices, source.shape),
+    null,
   ]);
 }
 
@@ -134,7 +156,7 @@ function unexpanded(indices: Node): Node {
   return node;
 }
 
-function scatter(
+function scattered(
   mode: "add" | "set",
   x: Tensor,
   axis: number,
@@ -148,11 +170,9 @@ function scatter(
   const fits = indices.ndim === x.ndim && source.ndim === x.ndim &&
     indices.shape.every((n, k) => n <= source.shape[k]! && (k === at || n <= x.shape[k]!));
   if (!fits) {
-    throw new ShapeError(
-      `Cannot ${op} a source of shape ${formatShape(source.shape)} by indices of shape ${
-        formatShape(indices.shape)
-      } into a tensor of shape ${formatShape(x.shape)} along axis ${axis}`,
-    );
+    throw shapeError(op, axis)`
+      Cannot ${op} a source of shape ${source.shape} by indices of shape ${indices.shape} into a
+      tensor of shape ${x.shape} along axis ${axis}`;
   }
   const dtype: DType = promote(x.dtype, source.dtype);
   const values = source.slice(...indices.shape.map((n): [number, number] => [0, n]));
@@ -161,12 +181,27 @@ function scatter(
 
 /** A copy of `x` with `source` added at `indices` along `axis`; equal indices add up, in order. */
 export function scatterAdd(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
-  return scatter("add", x, axis, indices, source);
+  return scattered("add", x, axis, indices, source);
 }
 
 /** A copy of `x` with `source` stored at `indices` along `axis`; of equal indices the last wins. */
-export function scatterSet(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
-  return scatter("set", x, axis, indices, source);
+export function scatter(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
+  return scattered("set", x, axis, indices, source);
+}
+
+/** A copy of `x` with slices of `source` added at `indices` along `axis`; equal indices add up, in order. */
+export function indexAdd(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
+  const op = "indexAdd", at = normalizeAxis(op, axis, x.shape);
+  sameDevice(op, [x, indices, source]);
+  const fits = indices.ndim === 1 && sameShape(source.shape, x.shape.with(at, indices.size));
+  if (!fits) {
+    throw shapeError("indexAdd", axis)`
+      Cannot indexAdd a source of shape ${source.shape} at indices of shape ${indices.shape} into
+      a tensor of shape ${x.shape} along axis ${axis}: pass a vector of indices, and a slice for
+      each`;
+  }
+  const line = indices.reshape(x.shape.map((_, k) => k === at ? indices.size : 1));
+  return scatterAdd(x, at, line.expand(source.shape), source);
 }
 
 /** 1 where the class is, else 0, along a new last axis. */
@@ -182,10 +217,13 @@ export function oneHot(x: Tensor, classes: number): Tensor {
   return indexSelect(eye.cast("int32"), 0, x, "oneHot");
 }
 
+const sortRules: Rules<SortOptions> = { descending: takes.bool };
+
 /** Indices that sort an axis; equal elements keep their order, NaN comes last. */
-export function argsort(x: Tensor, axis = -1, descending = false): Tensor {
-  requireValue("argsort", "descending", descending, takes.bool);
-  if (x.ndim === 0) return x.reshape([1]).argsort(0).reshape([]);
+export function argsort(x: Tensor, axis = -1, options: SortOptions = {}, op = "argsort"): Tensor {
+  checkOptions(op, options, sortRules);
+  const { descending = false } = options;
+  if (x.ndim === 0) return asLine(op, x, axis, (line) => argsort(line, 0, options));
   const at = normalizeAxis("argsort", axis, x.shape);
   return orderOf(x, at, descending, x.shape[at]!);
 }
@@ -209,9 +247,9 @@ function orderOf(x: Tensor, axis: number, descending: boolean, count: number): T
 export function sort(
   x: Tensor,
   axis = -1,
-  descending = false,
+  options: SortOptions = {},
 ): { values: Tensor; indices: Tensor } {
-  const indices = argsort(x, axis, descending).realize();
+  const indices = argsort(x, axis, options, "sort").realize();
   if (x.ndim === 0) return { values: x.reshape([]), indices };
   return { values: gather(x, axis, indices), indices };
 }
@@ -220,19 +258,23 @@ export function sort(
 function firstPlaces(x: Tensor, axis: number, descending: boolean, k: number): Tensor {
   const { maxSelected } = backendOf(x.device).capabilities;
   if (k > 0 && k <= maxSelected) return orderOf(x, axis, descending, k);
-  return argsort(x, axis, descending).slice(
+  return argsort(x, axis, { descending }).slice(
     ...x.shape.map((_, d): [number, number] | null => d === axis ? [0, k] : null),
   );
 }
+
+const topkRules: Rules<TopkOptions> = { largest: takes.bool };
 
 /** The `k` largest (or smallest) elements of an axis, in order, and where they were. */
 export function topk(
   x: Tensor,
   k: number,
   axis = -1,
-  largest = true,
+  options: TopkOptions = {},
 ): { values: Tensor; indices: Tensor } {
-  requireValue("topk", "largest", largest, takes.bool);
+  checkOptions("topk", options, topkRules);
+  const { largest = true } = options;
+  if (x.ndim === 0 && k !== 0) return asLine("topk", x, axis, (line) => topk(line, k, 0, options));
   const at = normalizeAxis("topk", axis, x.shape);
   if (!Number.isInteger(k) || k < 0 || k > x.shape[at]!) {
     throw new RangeError(

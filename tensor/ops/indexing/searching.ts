@@ -1,13 +1,7 @@
 /** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
-import {
-  broadcastShapes,
-  formatShape,
-  isFloat,
-  isRecording,
-  type Shape,
-} from "../../../backend/internal.ts";
+import { broadcastShapes, isFloat, type Shape } from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { positionType, promote } from "../../core/rules/promotion.ts";
@@ -18,24 +12,6 @@ const searchRules: Rules<SearchOptions> = { right: takes.bool };
 
 /** Elements that a work-item of a running count adds up one after the other. */
 const COUNT_BLOCK = 512;
-
-/**
- * The number, read now: the size of a result that depends on values. Its tensor is given up: a view
- * that nothing computes would hold what it is a view of until it is collected.
- *
- * @throws {Error} In a compiled function, with the remedy.
- */
-export function readSize(op: string, size: Tensor, remedy: string): number {
-  using given = size;
-  if (!isRecording()) {
-    using value = withoutGrad(() => given.detach());
-    return value.itemSync();
-  }
-  throw new Error(
-    `Cannot ${op} inside a compiled function: the size of its result depends on values, which are ` +
-      `read only outside; ${remedy}`,
-  );
-}
 
 /** The last element of a vector as one view, for `readSize`. */
 export function lastOf(x: Tensor): Tensor {
@@ -48,7 +24,7 @@ function runningSum(x: Tensor): Tensor {
   return derived("cumsum", x, { kind: "scan", fn: "sum" }, x.shape, x.dtype, null);
 }
 
-/** How many elements of a vector are true up to each one, itself included. */
+/** Number of a vector's true elements up to each one, itself included. */
 export function runningCount(mask: Tensor): Tensor {
   return sumsInBlocks(mask.cast(positionType(mask.size)));
 }
@@ -65,7 +41,7 @@ function sumsInBlocks(x: Tensor): Tensor {
   return within.add(before.unsqueeze(1)).reshape([rows * COUNT_BLOCK]).slice([0, n]);
 }
 
-/** Where values would stand in sorted sequences, of the last axis. */
+/** Positions of values in sorted sequences, of the last axis. */
 export function searchsorted(
   sorted: Tensor,
   values: Tensor | number,
@@ -79,11 +55,9 @@ export function searchsorted(
   const fits = sorted.ndim === 1 ||
     wanted.ndim === sorted.ndim && lead.every((n, axis) => n === wanted.shape[axis]);
   if (sorted.ndim === 0 || !fits) {
-    throw new ShapeError(
-      `Cannot searchsorted values of shape ${formatShape(wanted.shape)} in a tensor of shape ${
-        formatShape(sorted.shape)
-      }: pass one sequence, or as many as there are rows of values`,
-    );
+    throw shapeError("searchsorted")`
+      Cannot searchsorted values of shape ${wanted.shape} in a tensor of shape ${sorted.shape}:
+      pass one sequence, or as many as there are rows of values`;
   }
   return withoutGrad(() => {
     const dtype = promote(sorted.dtype, wanted.dtype);
@@ -125,11 +99,8 @@ export function commonShape(op: string, tensors: readonly Tensor[]): Shape {
   for (const t of tensors) {
     const next = broadcastShapes(shape, t.shape);
     if (!next) {
-      throw new ShapeError(
-        `Cannot ${op} tensors of shapes ${
-          tensors.map((x) => formatShape(x.shape)).join(" and ")
-        }: they do not broadcast`,
-      );
+      throw shapeError(op)`
+        Cannot ${op} tensors of shapes ${tensors.map((x) => x.shape)}: they do not broadcast`;
     }
     shape = next;
   }

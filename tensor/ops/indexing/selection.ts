@@ -1,15 +1,16 @@
 /** Elements picked by truth values and by index tensors on several axes, and put back there. */
-import { formatShape, sizeOf } from "../../../backend/internal.ts";
+import { sizeOf } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { positionType, requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { indexSelect, scatterNode } from "./indexing.ts";
+import { checkedIndices, indexSelect, scatterNode } from "./indexing.ts";
 import { repeatEach, stack } from "../shaping/joining.ts";
-import { commonShape, lastOf, readSize, runningCount, searchsorted } from "./searching.ts";
+import { commonShape, lastOf, runningCount, searchsorted } from "./searching.ts";
+import { readSize, type Sized, sizedLater, sizedNow } from "./sized.ts";
 import type { Index, IndexPutOptions, RepeatOptions } from "../../core/arguments.ts";
 
 /** The true elements of a vector: where they are, and how many there are up to each element. */
@@ -19,27 +20,39 @@ export interface Hits {
   readonly counts: Tensor;
 }
 
-/** Finds the true elements of a vector; reads how many there are. Both tensors are the caller's. */
-export function hitsOf(op: string, mask: Tensor, remedy: string): Hits {
-  return withoutGrad(() => {
-    const n = mask.size, counts = runningCount(mask.detach()).realize();
-    const count = n === 0 ? 0 : readSize(op, lastOf(counts), remedy);
-    const ordinals = mask.indexLike([count]).add(1);
-    return { positions: searchsorted(counts, ordinals).realize(), counts };
-  });
+/** An operation on the true elements of a vector, up to where their number is read. */
+export function counted<R>(
+  op: string,
+  remedy: string,
+  mask: Tensor,
+  finish: (hits: Hits) => R,
+): Sized<R> {
+  const counts = withoutGrad(() => runningCount(mask.detach()).realize());
+  return {
+    op,
+    remedy,
+    size: mask.size === 0 ? null : withoutGrad(() => lastOf(counts)),
+    finish: (count) => {
+      const positions = withoutGrad(() =>
+        searchsorted(counts, counts.indexLike([count]).add(1)).realize()
+      );
+      return finish({ positions, counts });
+    },
+  };
 }
 
 /** The coordinates of the elements that are not zero, (count, axes). */
-export function nonzero(x: Tensor): Tensor {
-  const isHit = x.dtype === "bool" ? x : x.ne(0);
-  const flat = isHit.detach().reshape([x.size]);
+function nonzeroOf(x: Tensor): Sized<Tensor> {
+  const { shape } = x;
+  const isHit = withoutGrad(() => (x.dtype === "bool" ? x : x.ne(0)).detach().reshape([x.size]));
   const remedy = "use where(), or sum() of x.ne(0) for their number";
-  const hits = hitsOf("nonzero", flat, remedy);
-  using positions = hits.positions;
-  hits.counts.dispose();
-  if (x.ndim === 0) return positions.zerosLike([positions.size, 0]);
-  return withoutGrad(() => stack(coordinatesOf(positions, x.shape), 1));
+  return counted("nonzero", remedy, isHit, ({ positions }) => {
+    if (shape.length === 0) return positions.zerosLike([positions.size, 0]);
+    return withoutGrad(() => stack(coordinatesOf(positions, shape), 1));
+  });
 }
+
+export const nonzero = sizedLater(nonzeroOf), nonzeroSync = sizedNow(nonzeroOf);
 
 /** Row-major positions as one vector an axis. */
 function coordinatesOf(positions: Tensor, shape: readonly number[]): Tensor[] {
@@ -52,29 +65,31 @@ function coordinatesOf(positions: Tensor, shape: readonly number[]): Tensor[] {
 function requireMask(op: string, mask: Tensor): void {
   requireTensor(op, mask);
   if (mask.dtype === "bool") return;
-  throw new DTypeError(`Cannot ${op} by a mask of ${mask.dtype}: make it bool with .ne(0)`);
+  throw dtypeError(op)`Cannot ${op} by a mask of ${mask.dtype}: make it bool with .ne(0)`;
 }
 
 /** The elements where the mask is true, in row-major order. */
-export function maskedSelect(x: Tensor, mask: Tensor): Tensor {
+function maskedSelectOf(x: Tensor, mask: Tensor): Sized<Tensor> {
   requireMask("maskedSelect", mask);
   sameDevice("maskedSelect", [x, mask]);
   const shape = commonShape("maskedSelect", [x, mask]), n = sizeOf(shape);
-  const isHit = mask.detach().expand(shape).reshape([n]);
+  const isHit = mask.detach().expand(shape).reshape([n]), flat = x.expand(shape).reshape([n]);
   const remedy = "use Tensor.where(mask, x, 0), or pick a fixed number with topk()";
-  const hits = hitsOf("maskedSelect", isHit, remedy);
-  using positions = hits.positions, counts = hits.counts;
-  const flat = x.expand(shape).reshape([n]);
-  const picked = withoutGrad(() => indexSelect(flat.detach(), 0, positions));
-  // Positions are distinct and ascending, so each element finds its gradient by its own count. As an
-  // input, the counts stay for backward and no longer.
-  return result("maskedSelect", [flat, isHit, counts], picked, (g) => {
-    const spread = g.size === 0
-      ? flat.zerosLike()
-      : isHit.where(indexSelect(g, 0, counts.sub(1).maximum(0)), 0);
-    return [spread, null, null];
+  return counted("maskedSelect", remedy, isHit, ({ positions, counts }) => {
+    const picked = withoutGrad(() => indexSelect(flat.detach(), 0, positions));
+    // Positions are distinct and ascending, so each element finds its gradient by its own count. As an
+    // input, the counts stay for backward and no longer.
+    return result("maskedSelect", [flat, isHit, counts], picked, (g) => {
+      const spread = g.size === 0
+        ? flat.zerosLike()
+        : isHit.where(indexSelect(g, 0, counts.sub(1).maximum(0)), 0);
+      return [spread, null, null];
+    });
   });
 }
+
+export const maskedSelect = sizedNow(maskedSelectOf);
+export const maskedSelectAsync = sizedLater(maskedSelectOf);
 
 /** An index on several axes, as one on the rows of a matrix. */
 interface Located {
@@ -83,9 +98,9 @@ interface Located {
   readonly rows: Tensor;
   /** The shape of what is picked, with the shape of the indices in front. */
   readonly shape: readonly number[];
-  /** How the axes of `shape` lie in the result. */
+  /** Order of the axes of `shape` in the result. */
   readonly order: readonly number[];
-  /** How the axes of the tensor were brought to front. */
+  /** Axes of the tensor brought to front. */
   readonly front: readonly number[];
 }
 
@@ -97,27 +112,23 @@ function integersOf(op: string, x: Tensor, indices: readonly Index[]): Index[] {
     requireTensor(op, index, ", or null for all of an axis");
     if (index.dtype !== "bool") return [requireIntegers(op, index)];
     if (index.ndim === 0) {
-      throw new ShapeError(`Cannot ${op} by a bool scalar: a mask has one axis at least`);
+      throw shapeError(op)`Cannot ${op} by a bool scalar: a mask has one axis at least`;
     }
-    return nonzero(index).unbind(1);
+    return nonzeroSync(index).unbind(1);
   });
   let axis = 0;
   for (const index of indices) {
     const sizes = index?.dtype === "bool" ? index.shape : [x.shape[axis]];
     if (sizes.some((n, k) => n !== x.shape[axis + k])) {
-      throw new ShapeError(
-        `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by a mask of shape ${
-          formatShape(index!.shape)
-        } from axis ${axis} on: their sizes differ`,
-      );
+      throw shapeError(op, axis)`
+        Cannot ${op} a tensor of shape ${x.shape} by a mask of shape ${index!.shape} from axis
+        ${axis} on: their sizes differ`;
     }
     axis += sizes.length;
   }
   if (list.length <= x.ndim) return list;
-  throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by ${list.length} indices: it has ` +
-      `${x.ndim} axes`,
-  );
+  throw shapeError(op)`
+    Cannot ${op} a tensor of shape ${x.shape} by ${list.length} indices: it has ${x.ndim} axes`;
 }
 
 function requireIntegers(op: string, index: Tensor): Tensor {
@@ -156,7 +167,7 @@ function rowsOf(op: string, index: Tensor, n: number): Tensor {
   // What no axis has stays as it was given, for the error.
   const isFromEnd = wide.lt(0).logicalAnd(wide.ge(-n));
   const positive = isFromEnd.where(wide.add(n), wide);
-  return index.size === 0 ? index.cast(dtype) : indexSelect(index.indexLike([n]), 0, positive, op);
+  return checkedIndices(op, positive, n).cast(dtype);
 }
 
 function inverse(order: readonly number[]): number[] {
@@ -220,11 +231,9 @@ export function repeatInterleave(
   if (axis === undefined) return repeatInterleave(x.reshape([x.size]), repeats, 0, options);
   const at = normalizeAxis(op, axis, x.shape), n = x.shape[at]!;
   if (repeats.size !== 1 && (repeats.ndim !== 1 || repeats.size !== n)) {
-    throw new ShapeError(
-      `Cannot ${op} an axis of ${n} elements by repeats of shape ${
-        formatShape(repeats.shape)
-      }: pass one number, or one for each element`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} an axis of ${n} elements by repeats of shape ${repeats.shape}: pass one number,
+      or one for each element`;
   }
   const each = withoutGrad(() => repeats.detach().reshape([repeats.size]).expand([n]));
   const ends = withoutGrad(() => each.cumsum(0));

@@ -1,6 +1,6 @@
 /** Axes as users write them: from the front or, negative, from the back. */
-import { formatShape, type Shape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import type { Shape } from "../../../backend/internal.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
 import type { Axes } from "../../core/arguments.ts";
 
@@ -8,11 +8,9 @@ import type { Axes } from "../../core/arguments.ts";
 export function normalizeAxis(op: string, axis: number, shape: Shape, rank = shape.length): number {
   const at = axis < 0 ? axis + rank : axis;
   if (Number.isInteger(axis) && at >= 0 && at < rank) return at;
-  throw new ShapeError(
-    `Cannot ${op} along axis ${shown(axis)}: a tensor of shape ${formatShape(shape)} has ${
-      rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`
-    }`,
-  );
+  throw shapeError(op, axis)`
+    Cannot ${op} along axis ${shown(axis)}: a tensor of shape ${shape} has
+    ${rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`}`;
 }
 
 /** `count` axes from `start` on. */
@@ -22,14 +20,18 @@ export function axesFrom(start: number, count: number): number[] {
   return axes;
 }
 
-/** Distinct axes in ascending order; all of them where none is named. */
+/**
+ * Distinct axes in ascending order; all of them where none is named. A scalar has none, and takes 0
+ * and -1 for it, as in PyTorch.
+ */
 export function normalizeAxes(op: string, axes: Axes | undefined, shape: Shape): number[] {
   if (axes === undefined) return shape.map((_, axis) => axis);
-  const list = [axes].flat().map((axis) => normalizeAxis(op, axis, shape));
+  const rank = Math.max(1, shape.length);
+  const list = [axes].flat().map((axis) => normalizeAxis(op, axis, shape, rank));
   if (new Set(list).size !== list.length) {
-    throw new ShapeError(`Cannot ${op} along the axes [${axes}]: one is named twice`);
+    throw shapeError(op)`Cannot ${op} along the axes ${shown(axes)}: one is named twice`;
   }
-  return list.sort((a, b) => a - b);
+  return shape.length === 0 ? [] : list.sort((a, b) => a - b);
 }
 
 /** The shape with the given axes kept as 1. */
@@ -55,9 +57,8 @@ export function tuple(op: string, what: string, value: Axes | undefined, count: 
   const list = typeof value === "number" ? new Array<number>(count).fill(value) : value;
   if (!Array.isArray(list) || list.length !== count || list.some((n) => !Number.isInteger(n))) {
     const others = count === 1 ? "" : `, or ${counted[count] ?? count}`;
-    throw new ShapeError(
-      `Cannot ${op} with ${what} ${shown(value)}: pass one whole number${others}`,
-    );
+    throw shapeError(op)`
+      Cannot ${op} with ${what} ${shown(value)}: pass one whole number${others}`;
   }
   return [...list];
 }

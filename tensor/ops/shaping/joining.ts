@@ -1,7 +1,7 @@
 /** Tensors joined along an axis, taken apart, repeated, or spread over a grid. */
 import { type DType, formatShape, isFloat } from "../../../backend/internal.ts";
 import { distinct, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { normalizeAxis } from "./axes.ts";
@@ -20,17 +20,14 @@ function requireTensors(op: string, tensors: readonly Tensor[]): void {
 export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
   requireTensors("concat", tensors);
   const first = tensors[0];
-  if (!first) throw new ShapeError("Cannot concat no tensors: pass at least one");
+  if (!first) throw shapeError("concat")`Cannot concat no tensors: pass at least one`;
   sameDevice("concat", tensors);
   const at = normalizeAxis("concat", axis, first.shape);
   for (const t of tensors) {
     const fits = t.ndim === first.ndim && t.shape.every((n, k) => k === at || n === first.shape[k]);
     if (fits) continue;
-    throw new ShapeError(
-      `Cannot concat tensors of shapes ${formatShape(first.shape)} and ${
-        formatShape(t.shape)
-      } along axis ${axis}`,
-    );
+    throw shapeError("concat", axis)`
+      Cannot concat tensors of shapes ${first.shape} and ${t.shape} along axis ${axis}`;
   }
   const dtype = tensors.map((t): DType => t.dtype).reduce(promote);
   if (tensors.length === 1) return first.reshape(first.shape);
@@ -60,13 +57,11 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
 export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
   requireTensors("stack", tensors);
   const first = tensors[0];
-  if (!first) throw new ShapeError("Cannot stack no tensors: pass at least one");
+  if (!first) throw shapeError("stack")`Cannot stack no tensors: pass at least one`;
   sameDevice("stack", tensors);
   for (const t of tensors) {
     if (formatShape(t.shape) === formatShape(first.shape)) continue;
-    throw new ShapeError(
-      `Cannot stack tensors of shapes ${formatShape(first.shape)} and ${formatShape(t.shape)}`,
-    );
+    throw shapeError("stack")`Cannot stack tensors of shapes ${first.shape} and ${t.shape}`;
   }
   const at = normalizeAxis("stack", axis, first.shape, first.ndim + 1);
   return concat(tensors.map((t) => t.unsqueeze(at)), at);
@@ -91,12 +86,9 @@ export function split(x: Tensor, size: number | readonly number[], axis = 0): Te
   const at = normalizeAxis("split", axis, x.shape);
   const n = x.shape[at]!;
   const fail = (): ShapeError =>
-    new ShapeError(
-      `Cannot split axis ${axis} of ${formatShape(x.shape)} by ${
-        shown([size].flat())
-      }: pass a whole number ` +
-        `of at least 1, or sizes that add up to ${n}`,
-    );
+    shapeError("split", axis)`
+      Cannot split axis ${axis} of ${x.shape} by ${shown([size].flat())}: pass a whole number of
+      at least 1, or sizes that add up to ${n}`;
   const isCount = Number.isInteger(size) && size as number >= 1;
   if (!isCount && !Array.isArray(size)) throw fail();
   const sizes = typeof size === "number"
@@ -119,10 +111,8 @@ export function split(x: Tensor, size: number | readonly number[], axis = 0): Te
 export function repeat(x: Tensor, times: readonly number[]): Tensor {
   const lead = listOf("repeat", times).length - x.ndim;
   if (lead < 0 || times.some((n) => !Number.isInteger(n) || n < 0)) {
-    throw new ShapeError(
-      `Cannot repeat a tensor of shape ${formatShape(x.shape)} by [${times}]: pass how often ` +
-        `for each axis`,
-    );
+    throw shapeError("repeat")`
+      Cannot repeat a tensor of shape ${x.shape} by ${shown(times)}: pass how often for each axis`;
   }
   const shape = [...new Array<number>(lead).fill(1), ...x.shape];
   const spread = shape.flatMap((n, k) => [times[k]!, n]);
@@ -164,13 +154,14 @@ const meshRules: Rules<MeshOptions> = { indexing: takes.oneOf("ij", "xy") };
 export function meshgrid(tensors: readonly Tensor[], options: MeshOptions = {}): Tensor[] {
   requireTensors("meshgrid", tensors);
   checkOptions("meshgrid", options, meshRules);
-  if (tensors.length === 0) throw new ShapeError("Cannot meshgrid no tensors: pass at least one");
+  if (tensors.length === 0) {
+    throw shapeError("meshgrid")`
+    Cannot meshgrid no tensors: pass at least one`;
+  }
   sameDevice("meshgrid", tensors);
   const long = tensors.find((t) => t.ndim > 1);
   if (long) {
-    throw new ShapeError(
-      `Cannot meshgrid a tensor of shape ${formatShape(long.shape)}: pass vectors`,
-    );
+    throw shapeError("meshgrid")`Cannot meshgrid a tensor of shape ${long.shape}: pass vectors`;
   }
   const sizes = tensors.map((t) => t.size);
   const isSwapped = options.indexing === "xy" && tensors.length > 1;

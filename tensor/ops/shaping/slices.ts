@@ -1,7 +1,7 @@
 /** Parts of tensors, and what is put around them: slices, padding, their gradients. */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { derived, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
 import type { Axes, SliceRange } from "../../core/arguments.ts";
 import { normalizeAxes } from "./axes.ts";
@@ -16,16 +16,15 @@ export function slice(x: Tensor, ranges: readonly SliceRange[]): Tensor {
   return reshape(strided(x, starts, steps, lengths), kept);
 }
 
-/** Where each axis of a slice begins, how it steps, how long it is. */
+/** Start, step and length of each axis of a slice. */
 function geometryOf(
   x: Tensor,
   ranges: readonly SliceRange[],
 ): { starts: number[]; steps: number[]; lengths: number[] } {
   if (ranges.length > x.ndim) {
-    throw new ShapeError(
-      `Cannot slice a tensor of shape ${formatShape(x.shape)} by ${ranges.length} ranges: it has ` +
-        `${x.ndim} axes; give one index or range for each, at most`,
-    );
+    throw shapeError("slice")`
+      Cannot slice a tensor of shape ${x.shape} by ${ranges.length} ranges: it has ${x.ndim} axes;
+      give one index or range for each, at most`;
   }
   const parts = x.shape.map((n, axis) => rangeOf(x, ranges[axis] ?? null, n, axis));
   return {
@@ -149,11 +148,9 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
     widths.flat().some((w) => !Number.isInteger(w)) ||
     widths.some(([before, after], k) => before + after + x.shape[k]! < 0);
   if (bad) {
-    throw new ShapeError(
-      `Cannot pad a tensor of shape ${formatShape(x.shape)} by ${
-        shown(widths)
-      }: pass [before, after] for each axis, and cut off no more than there is`,
-    );
+    throw shapeError("pad")`
+      Cannot pad a tensor of shape ${x.shape} by ${shown(widths)}: pass [before, after] for each
+      axis, and cut off no more than there is`;
   }
   if (widths.some(([before, after]) => before < 0 || after < 0)) {
     const kept = widths.map(([before, after], k): [number, number] => {

@@ -1,6 +1,6 @@
 /** Diagonals and triangles of matrices. */
-import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import {} from "../../../backend/internal.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { pad, slice } from "./slices.ts";
 import type { SliceRange } from "../../core/arguments.ts";
 import { reshape, unsqueeze } from "./views.ts";
@@ -19,7 +19,7 @@ export function diagonalView(x: Tensor): Tensor {
 /** The diagonal of the last two axes, or of a vector the matrix that has it. */
 export function diagonal(x: Tensor): Tensor {
   if (x.ndim === 0) {
-    throw new ShapeError("Cannot take the diagonal of a scalar: it has no axes");
+    throw shapeError("diagonal")`Cannot take the diagonal of a scalar: it has no axes`;
   }
   if (x.ndim === 1) {
     const n = x.size;
@@ -45,10 +45,8 @@ export function triu(x: Tensor, diagonal = 0): Tensor {
 /** True in the lower triangle. */
 function triangle(op: string, x: Tensor, diagonal: number, offset: number): Tensor {
   if (x.ndim < 2 || !Number.isInteger(diagonal)) {
-    throw new ShapeError(
-      `Cannot take the ${op} of a tensor of shape ${formatShape(x.shape)}: it takes matrices, ` +
-        `and a whole number`,
-    );
+    throw shapeError(op)`
+      Cannot take the ${op} of a tensor of shape ${x.shape}: it takes matrices, and a whole number`;
   }
   const [rows, columns] = x.shape.slice(-2) as [number, number];
   const row = x.indexLike([rows]).unsqueeze(1), column = x.indexLike([columns]);

@@ -3,11 +3,13 @@
  *
  * This folder (`shaping/`) has views, parts and joins; it imports `elementwise/` and `core/`.
  */
-import { formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
+import { sameShape, type Shape } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
-import { ShapeError } from "../../core/rules/errors.ts";
+import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
 import { normalizeAxis } from "./axes.ts";
 import { unbroadcast } from "../elementwise/elementwise.ts";
+import { isTensor } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
@@ -20,9 +22,7 @@ export function reshape(x: Tensor, shape: Shape): Tensor {
 function inferShape(x: Tensor, shape: Shape): number[] {
   const { size } = x, open = listOf("reshape", shape).indexOf(-1);
   const fail = (why: string): ShapeError =>
-    new ShapeError(
-      `Cannot reshape a tensor of shape ${formatShape(x.shape)} to ${formatShape(shape)}: ${why}`,
-    );
+    shapeError("reshape")`Cannot reshape a tensor of shape ${x.shape} to ${shape}: ${why}`;
   let rest = 1;
   for (let k = 0; k < shape.length; k++) {
     const n = shape[k]!;
@@ -39,7 +39,7 @@ function inferShape(x: Tensor, shape: Shape): number[] {
   return wanted;
 }
 
-/** What should be an array, from a caller without types. */
+/** Checks for an array, from a caller without types. */
 export function listOf<T>(op: string, value: readonly T[]): readonly T[] {
   if (Array.isArray(value)) return value;
   throw new TypeError(`Cannot ${op} by ${typeof value} "${value}": pass an array of whole numbers`);
@@ -51,9 +51,8 @@ export function permute(x: Tensor, axes: readonly number[]): Tensor {
   const order = listOf("permute", axes).map((axis) => normalizeAxis("permute", axis, from));
   const inverse = from.map((_, axis) => order.indexOf(axis));
   if (order.length !== from.length || inverse.includes(-1)) {
-    throw new ShapeError(
-      `Cannot permute a tensor of shape ${formatShape(x.shape)} by [${axes}]: name each axis once`,
-    );
+    throw shapeError("permute")`
+      Cannot permute a tensor of shape ${x.shape} by ${shown(axes)}: name each axis once`;
   }
   if (order.every((axis, k) => axis === k)) return x;
   const shape = order.map((axis) => from[axis]!);
@@ -74,12 +73,9 @@ export function expand(x: Tensor, shape: Shape): Tensor {
   const fits = lead >= 0 && x.shape.every((n, k) => n === 1 || n === wanted[k + lead]) &&
     wanted.every((n) => Number.isInteger(n) && n >= 0);
   if (!fits) {
-    throw new ShapeError(
-      `Cannot expand a tensor of shape ${formatShape(x.shape)} to ${
-        formatShape(shape)
-      }: only axes ` +
-        `of size 1 grow, and new ones stand in front`,
-    );
+    throw shapeError("expand")`
+      Cannot expand a tensor of shape ${x.shape} to ${shape}: only axes of size 1 grow, and new
+      ones stand in front`;
   }
   if (lead === 0 && wanted.every((n, k) => n === x.shape[k])) return x;
   const from = x.shape;
@@ -92,7 +88,7 @@ export function flatten(x: Tensor, start = 0, end = -1): Tensor {
   if (ndim === 0) return reshape(x, [1]);
   const [a, b] = [normalizeAxis("flatten", start, shape), normalizeAxis("flatten", end, shape)];
   if (a > b) {
-    throw new ShapeError(`Cannot flatten the axes ${start} to ${end} of ${formatShape(shape)}`);
+    throw shapeError("flatten")`Cannot flatten the axes ${start} to ${end} of ${shape}`;
   }
   const joined = shape.slice(a, b + 1).reduce((x, y) => x * y, 1);
   return reshape(x, [...shape.slice(0, a), joined, ...shape.slice(b + 1)]);
@@ -112,6 +108,24 @@ export function squeeze(x: Tensor, axis?: number): Tensor {
   if (axis === undefined) return reshape(x, x.shape.filter((n) => n !== 1));
   const at = normalizeAxis("squeeze", axis, x.shape);
   return x.shape[at] === 1 ? reshape(x, x.shape.filter((_, k) => k !== at)) : x;
+}
+
+/** Result of operations along an axis: one tensor, or values and where they were. */
+type Along = Tensor | { values: Tensor; indices: Tensor };
+
+/** Has an operation along an axis take a scalar as a line of one element: its axis is 0, or -1. */
+export function asLine<T extends Along>(
+  op: string,
+  x: Tensor,
+  axis: number,
+  run: (line: Tensor) => T,
+): T {
+  normalizeAxis(op, axis, x.shape, 1);
+  const out: Along = run(reshape(x, [1]));
+  const scalars: Along = isTensor(out)
+    ? reshape(out, [])
+    : { values: reshape(out.values, []), indices: reshape(out.indices, []) };
+  return scalars as T;
 }
 
 /** With a new axis of size 1 in front of an axis. */

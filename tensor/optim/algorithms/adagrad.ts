@@ -15,9 +15,9 @@ export interface AdagradOptions extends OptimizerOptions {
   lr?: number;
   /** The rate is divided by `1 + (step - 1) * lrDecay`; default 0. */
   lrDecay?: number;
-  /** How much of the parameter is added to its gradient; default 0. */
+  /** Share of the parameter that is added to its gradient; default 0. */
   weightDecay?: number;
-  /** Where the sum of squared gradients begins; default 0. */
+  /** Initial sum of squared gradients; default 0. */
   initialAccumulatorValue?: number;
   /** Added to the root of the sum; default 1e-10. */
   eps?: number;

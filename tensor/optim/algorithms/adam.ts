@@ -13,13 +13,13 @@ import type {
 export interface AdamOptions extends OptimizerOptions {
   /** The learning rate; default 0.001. */
   lr?: number;
-  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  /** Share of the mean gradient kept from step to step; default 0.9. */
   beta1?: number;
-  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  /** Share of the mean squared gradient kept from step to step; default 0.999. */
   beta2?: number;
   /** Added to the root of the mean square; default 1e-8. */
   eps?: number;
-  /** How much of the parameter is added to its gradient (AdamW: subtracted from itself, times lr). */
+  /** Share of the parameter added to its gradient (AdamW: subtracted from itself, times lr). */
   weightDecay?: number;
   /** Divides by the largest mean square so far (S. Reddi et al., 2018); default false. */
   amsgrad?: boolean;

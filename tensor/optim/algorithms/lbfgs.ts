@@ -3,11 +3,10 @@ import { giveUpReplay } from "../../core/calls.ts";
 import { enableGrad, noGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { concat, fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../optimizer/parameter_group.ts";
-import { requireParameters } from "../optimizer/requirements.ts";
+import { requireAny, requireParameters } from "../optimizer/requirements.ts";
 import { gradientOf, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** Options of {@linkcode LBFGS}; names and defaults are PyTorch's. */
@@ -22,9 +21,9 @@ export interface LBFGSOptions extends OptimizerOptions {
   toleranceGrad?: number;
   /** A step ends where neither loss nor parameters change more; default 1e-9. */
   toleranceChange?: number;
-  /** How many former gradients are remembered; default 100. */
+  /** Number of former gradients remembered; default 100. */
   historySize?: number;
-  /** How the length of an iteration is found: by the rate alone, or by the strong Wolfe conditions. */
+  /** Search for an iteration's length: the rate alone, or the strong Wolfe conditions. */
   lineSearchFn?: "strongWolfe" | null;
 }
 
@@ -38,9 +37,9 @@ const rules: Rules<LBFGSOptions> = {
   lineSearchFn: takes.orNull(takes.oneOf("strongWolfe")),
 };
 
-/** What is known of the last iterations; plain numbers, for JSON. */
+/** Data of the last iterations; plain numbers, for JSON. */
 export interface LBFGSState {
-  /** How many iterations there were. */
+  /** Number of iterations so far. */
   iterations: number;
   /** The length of the last. */
   length: number;
@@ -48,7 +47,7 @@ export interface LBFGSState {
   direction: number[] | null;
   /** See `direction`. */
   gradient: number[] | null;
-  /** How the parameters changed, and the gradients with them; the oldest first. */
+  /** Changes of the parameters, and the gradients' with them; the oldest first. */
   steps: number[][];
   /** See `steps`. */
   changes: number[][];
@@ -125,8 +124,8 @@ export class LBFGS {
   constructor(parameters: readonly Tensor[], options: LBFGSOptions = {}) {
     requireParameters("make LBFGS", parameters);
     checkOptions("make LBFGS", options, rules);
-    const [first] = parameters;
-    if (first === undefined) throw new TypeError("Cannot make LBFGS of no parameters");
+    requireAny("make LBFGS", parameters);
+    const first = parameters[0]!;
     for (const parameter of parameters) {
       if (
         parameter.requiresGrad && !stateOf(parameter).gradFn && parameter.device === first.device
@@ -243,7 +242,7 @@ export class LBFGS {
   }
 
   #flat(tensors: readonly Tensor[]): Tensor {
-    return noGrad(() => concat(tensors.map((t) => t.detach().flatten())).realize());
+    return noGrad(() => Tensor.concat(tensors.map((t) => t.detach().flatten())).realize());
   }
 
   /** All gradients one behind the other, zeros where there is none. */
@@ -263,7 +262,7 @@ export class LBFGS {
     realizeAll(this.#parameters);
   }
 
-  /** What it remembers; waits for the device. */
+  /** Its state; waits for the device. */
   stateDict(): LBFGSState {
     const numbers = (tensor: Tensor): number[] => [...tensor.toHostSync()].map(Number);
     return {
@@ -296,7 +295,7 @@ export class LBFGS {
       );
     }
     const { dtype, device } = like;
-    const back = (vector: number[]): Tensor => fromHost(vector, { dtype, device });
+    const back = (vector: number[]): Tensor => Tensor.fromHost(vector, { dtype, device });
     this.#pairs = state.steps.map((step, k) => {
       const s = back(step), y = back(state.changes[k]!);
       return { s, y, ro: 1 / noGrad(() => y.mul(s).sum()).itemSync() };

@@ -73,7 +73,7 @@ function ordered([a, b]: readonly [Point, Point]): [low: Point, high: Point] {
   return a.f <= b.f ? [a, b] : [b, a];
 }
 
-/** Where the cubic through two points with their slopes is least, within bounds. */
+/** Minimum of the cubic through two points with their slopes, within bounds. */
 function cubicMinimum(a: Point, b: Point, [least, most]: readonly [number, number]): number {
   const [left, right] = a.t <= b.t ? [a, b] : [b, a];
   const d1 = left.slope + right.slope - 3 * (left.f - right.f) / (left.t - right.t);

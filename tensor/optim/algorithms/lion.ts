@@ -9,9 +9,9 @@ import type { OptimizerOptions, OptimizerParameters } from "../optimizer/paramet
 export interface LionOptions extends OptimizerOptions {
   /** The learning rate; default 0.0001. */
   lr?: number;
-  /** How much of the momentum is in the direction of a step; default 0.9. */
+  /** Share of the momentum in the direction of a step; default 0.9. */
   beta1?: number;
-  /** How much of the momentum is kept from step to step; default 0.99. */
+  /** Share of the momentum kept from step to step; default 0.99. */
   beta2?: number;
   /** Parameters shrink by `lr * weightDecay` a step; default 0. */
   weightDecay?: number;

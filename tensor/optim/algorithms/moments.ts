@@ -1,4 +1,4 @@
-/** What optimizers that average gradients have in common. */
+/** Common part of optimizers that average gradients. */
 import type { Tensor } from "../../core/tensor.ts";
 import type { Update } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions } from "../optimizer/parameter_group.ts";

@@ -9,17 +9,17 @@ import type { OptimizerOptions, OptimizerParameters } from "../optimizer/paramet
 export interface NAdamOptions extends OptimizerOptions {
   /** The learning rate; default 0.002. */
   lr?: number;
-  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  /** Share of the mean gradient kept from step to step; default 0.9. */
   beta1?: number;
-  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  /** Share of the mean squared gradient kept from step to step; default 0.999. */
   beta2?: number;
   /** Added to the root of the mean square; default 1e-8. */
   eps?: number;
-  /** How much of the parameter is added to its gradient; default 0. */
+  /** Share of the parameter that is added to its gradient; default 0. */
   weightDecay?: number;
-  /** How fast the momentum grows to beta1; default 0.004. */
+  /** Speed at which the momentum grows to beta1; default 0.004. */
   momentumDecay?: number;
-  /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
+  /** True when parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
   decoupledWeightDecay?: boolean;
 }
 

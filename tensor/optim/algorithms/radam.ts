@@ -9,15 +9,15 @@ import type { OptimizerOptions, OptimizerParameters } from "../optimizer/paramet
 export interface RAdamOptions extends OptimizerOptions {
   /** The learning rate; default 0.001. */
   lr?: number;
-  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  /** Share of the mean gradient kept from step to step; default 0.9. */
   beta1?: number;
-  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  /** Share of the mean squared gradient kept from step to step; default 0.999. */
   beta2?: number;
   /** Added to the root of the mean square; default 1e-8. */
   eps?: number;
-  /** How much of the parameter is added to its gradient; default 0. */
+  /** Share of the parameter that is added to its gradient; default 0. */
   weightDecay?: number;
-  /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
+  /** True when parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
   decoupledWeightDecay?: boolean;
 }
 
@@ -70,7 +70,7 @@ export class RAdam extends Optimizer<RAdamOptions> {
     return { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter) };
   }
 
-  /** How well the mean square is known depends on the number of steps. */
+  /** True: the number of steps tells how well the mean square is known. */
   protected override counts(): boolean {
     return true;
   }

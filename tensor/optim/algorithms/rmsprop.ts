@@ -13,13 +13,13 @@ import type {
 export interface RMSPropOptions extends OptimizerOptions {
   /** The learning rate; default 0.01. */
   lr?: number;
-  /** How much of the mean squared gradient is kept from step to step; default 0.99. */
+  /** Share of the mean squared gradient kept from step to step; default 0.99. */
   alpha?: number;
   /** Added to the root of the mean square; default 1e-8. */
   eps?: number;
-  /** How much of the parameter is added to its gradient; default 0. */
+  /** Share of the parameter that is added to its gradient; default 0. */
   weightDecay?: number;
-  /** How much of the former step is made again; default 0. */
+  /** Share of the former step that is made again; default 0. */
   momentum?: number;
   /** Divides by the deviation, not by the root of the mean square; default false. */
   centered?: boolean;

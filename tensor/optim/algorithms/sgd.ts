@@ -17,11 +17,11 @@ import type {
 export interface SGDOptions extends OptimizerOptions {
   /** The learning rate; default 0.001. */
   lr?: number;
-  /** How much of the former step is made again; default 0. */
+  /** Share of the former step that is made again; default 0. */
   momentum?: number;
-  /** How much of the gradient is kept out of the momentum; default 0. */
+  /** Share of the gradient that is kept out of the momentum; default 0. */
   dampening?: number;
-  /** How much of the parameter is added to its gradient; default 0. */
+  /** Share of the parameter that is added to its gradient; default 0. */
   weightDecay?: number;
   /** Looks ahead along the momentum (Y. Nesterov, 1983); default false. */
   nesterov?: boolean;

@@ -25,7 +25,7 @@ export function declareOptions<Options>(optimizer: object, table: OptionTable<Op
   });
 }
 
-/** Whether this very class, not one that it extends, has declared its options. */
+/** True when this very class, not one that it extends, has declared its options. */
 export function isDeterminedByOptions(optimizer: object): boolean {
   return declared.has(optimizer);
 }
@@ -51,7 +51,7 @@ export function completed<Options extends object>(
   return withDefaults(`make ${optimizer.name}`, options, rules, values);
 }
 
-/** What the class has declared, or the next one that it extends. */
+/** Options declared by the class, or the next one that it extends. */
 function inherited(optimizer: object): Declared | undefined {
   let type: object | null = optimizer;
   while (type !== null && !declared.has(type)) type = Object.getPrototypeOf(type);
@@ -65,7 +65,7 @@ function mapped<T extends object, V>(
   return Object.fromEntries(Object.entries(table).map(([name, value]) => [name, change(value)]));
 }
 
-/** What may stand for a default. */
+/** Rule for a default's kind. */
 function ruleLike(value: unknown): Rule {
   if (typeof value === "number") return takes.nonNegative;
   return typeof value === "boolean" ? takes.bool : takes.anything;

@@ -1,8 +1,7 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import { unobserved, writeAside } from "../../core/calls.ts";
-import { fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { stateOf } from "../../core/internals.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
@@ -26,7 +25,7 @@ export class DeviceScalar {
     this.#value = value;
     writeAside(this, [...this.#copies.values()], () => {
       for (const [device, copy] of this.#copies) {
-        using fresh = fromHost(value, { device });
+        using fresh = Tensor.fromHost(value, { device });
         stateOf(copy.assign(fresh).realize()).dropFormer();
       }
     });
@@ -37,7 +36,7 @@ export class DeviceScalar {
     let copy = this.#copies.get(device);
     if (!copy) {
       // Whoever asks first: it is no part of what is computed.
-      copy = unobserved(() => fromHost(this.#value, { device }).realize());
+      copy = unobserved(() => Tensor.fromHost(this.#value, { device }).realize());
       this.#copies.set(device, copy);
     }
     return copy;

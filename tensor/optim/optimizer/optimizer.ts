@@ -1,5 +1,5 @@
 /**
- * What all optimizers share: groups, state, and one schedule for all updates of a step.
+ * Common part of all optimizers: groups, state, and one schedule for all updates of a step.
  *
  * This folder (`optimizer/`) imports `ops/`, `execution/` and `core/`; `algorithms/` and
  * `schedules/` import it. The file is long because it is one class that users extend, and half of
@@ -10,11 +10,10 @@ import { atLeastSingle } from "../../core/autocast.ts";
 import { giveUpReplay, unobserved } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { DisposedError, ShapeError } from "../../core/rules/errors.ts";
+import { DisposedError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { internally } from "../../core/modes/temporaries.ts";
-import { fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { completed, isDeterminedByOptions } from "./declared_options.ts";
 import {
   type GroupOptions,
@@ -25,22 +24,22 @@ import {
 import { StepCounter } from "./step_counter.ts";
 import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
-import { requireParameters } from "./requirements.ts";
+import { requireAny, requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
 import { gradientOf, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
 
-/** What an update works with. */
+/** Data of an update. */
 export interface Update<Options extends OptimizerOptions> {
-  /** What is learned. */
+  /** The learned tensor. */
   readonly parameter: Tensor;
   /** Its gradient, in float32 where the parameter has half precision. */
   readonly gradient: Tensor;
-  /** What the optimizer remembers of it. */
+  /** Optimizer state of it. */
   readonly state: Readonly<Record<string, Tensor>>;
-  /** Which update this is, from 1: float32, shape [2], the same number twice. */
+  /** Number of this update, from 1: float32, shape [2], the same number twice. */
   readonly step: Tensor;
   /** The options. */
   readonly group: ParameterGroup<Options>;
@@ -48,7 +47,7 @@ export interface Update<Options extends OptimizerOptions> {
   readonly lr: Tensor;
 }
 
-/** How a step may be held back. */
+/** Conditions that hold back a step. */
 export interface StepOptions {
   /** A bool scalar for each device: where it is true when the step is computed, nothing changes. */
   skip?: (device: DeviceHandle) => Tensor;
@@ -181,7 +180,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     this.#version++;
   }
 
-  /** What an entry lacks is as before the first step. */
+  /** Sets what an entry lacks as before the first step. */
   #remember({ parameter, group, state }: Entry<Options>): void {
     const initial = withoutGrad(() => this.initialState(parameter, group));
     group.scalarsOn(parameter.device);
@@ -194,7 +193,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   /** Throws where the options of a group do not go together; it knows nothing of the optimizer yet. */
   protected checkGroup(_options: Required<Omit<Options, "lr">>): void {}
 
-  /** What to remember of a parameter, before the first step, under PyTorch's names. */
+  /** State of a parameter before the first step, under PyTorch's names. */
   protected abstract initialState(
     parameter: Tensor,
     group: ParameterGroup<Options>,
@@ -249,7 +248,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     this.#step({ skip: (device) => skips[devices.indexOf(device)]! });
   }
 
-  /** Where the parameters are. */
+  /** Devices of the parameters. */
   get #devices(): DeviceHandle[] {
     return [...new Set(this.#entries.map(({ parameter }) => parameter.device))];
   }
@@ -288,7 +287,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     for (const target of targets) if (!parameters.has(target)) stateOf(target).dropFormer();
   }
 
-  /** What parameters and state will be, by their tensors. */
+  /** Next values of parameters and state, by their tensors. */
   #nextValues(active: readonly Entry<Options>[]): Map<Tensor, Tensor> {
     if (!isDeterminedByOptions(this.constructor)) return this.#updates(active);
     const key = {
@@ -337,7 +336,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   }
 
   /**
-   * What the optimizer remembers, as tensors: `state.0.exp_avg` of the first parameter, and so on,
+   * State of the optimizer, as tensors: `state.0.exp_avg` of the first parameter, and so on,
    * with its number of steps, and the learning rates of the groups. It can be saved as safetensors.
    */
   stateDict(): Record<string, Tensor> {
@@ -351,7 +350,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     });
     const { device } = this.#entries[0]!.parameter;
     this.groups.forEach(({ lr }, k) => {
-      state[`param_groups.${k}.lr`] = fromHost(lr, { device });
+      state[`param_groups.${k}.lr`] = Tensor.fromHost(lr, { device });
     });
     return state;
   }
@@ -424,9 +423,7 @@ function countOn(
 }
 
 function checkParameters(parameters: readonly Tensor[]): void {
-  if (parameters.length === 0) {
-    throw new TypeError("Cannot make an optimizer of no parameters: pass model.parameters()");
-  }
+  requireAny("make an optimizer", parameters);
   const seen = new Set<Tensor>();
   for (const parameter of parameters) {
     if (!parameter.requiresGrad || stateOf(parameter).gradFn) {
@@ -456,11 +453,8 @@ function checkState(
   }
   for (const [name, { shape }] of Object.entries(own)) {
     if (sameShape(shape, state[name]!.shape)) continue;
-    throw new ShapeError(
-      `Cannot load the state of ${optimizer}: ${name} is ${formatShape(shape)} and got ${
-        formatShape(state[name]!.shape)
-      }`,
-    );
+    throw shapeError("loadStateDict")`
+      Cannot load the state of ${optimizer}: ${name} is ${shape} and got ${state[name]!.shape}`;
   }
 }
 

@@ -3,7 +3,7 @@ import type { Tensor } from "../../core/tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 
-/** What every optimizer can be told. */
+/** Options of every optimizer. */
 export interface OptimizerOptions {
   /** The learning rate. */
   lr?: number;
@@ -11,21 +11,21 @@ export interface OptimizerOptions {
 
 /** Parameters with options of their own; what is left out is taken from the optimizer's. */
 export type GroupOptions<Options> = Options & {
-  /** What is learned. */
+  /** Tensors to learn. */
   parameters: readonly Tensor[];
 };
 
-/** What an optimizer learns: parameters, or groups of them with options of their own. */
+/** Learned parameters of an optimizer, or groups of them with options of their own. */
 export type OptimizerParameters<Options> = readonly Tensor[] | readonly GroupOptions<Options>[];
 
 /** Parameters that are updated with the same options. */
 export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions> {
-  /** What is learned. */
+  /** Tensors to learn. */
   readonly parameters: readonly Tensor[];
   /** The options; they may be changed between steps. The learning rate is `lr`. */
   readonly options: Required<Omit<Options, "lr">>;
   readonly #lr: DeviceScalar;
-  /** Where a schedule changes it from step to step. */
+  /** Momentum changed by a schedule. */
   #momentum: DeviceScalar | null = null;
 
   /**
@@ -56,7 +56,7 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   }
 
   /**
-   * How much of the former steps, or of the mean gradient, is kept: the option `momentum`, or `beta1`.
+   * Share of former steps, or of the mean gradient, that is kept: option `momentum`, or `beta1`.
    * Undefined where the optimizer has neither.
    */
   get momentum(): number | undefined {
@@ -104,7 +104,7 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
     return this.#momentum !== null || this.momentum !== 0;
   }
 
-  /** What updates read from memory: the learning rate, and a scheduled momentum. */
+  /** Device values of updates: the learning rate, and a scheduled momentum. */
   scalarsOn(device: DeviceHandle): Tensor[] {
     return [this.rateOn(device), ...this.#momentum ? [this.#momentum.on(device)] : []];
   }

@@ -1,4 +1,4 @@
-/** What callers without types may pass instead of an optimizer or its parameters. */
+/** Checks of untyped callers' arguments for an optimizer or its parameters. */
 import { shown } from "../../core/rules/options.ts";
 import { isTensor } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -15,5 +15,14 @@ export function requireParameters(action: string, values: unknown): asserts valu
   if (isList) return;
   throw new TypeError(
     `Cannot ${action} with ${shown(values)}: pass an array of tensors, such as model.parameters()`,
+  );
+}
+
+/** @throws {TypeError} When there is nothing to learn. */
+export function requireAny(action: string, parameters: readonly Tensor[]): void {
+  if (parameters.length > 0) return;
+  throw new TypeError(
+    `Cannot ${action} of no parameters: pass model.parameters() of a model that has some. They are ` +
+      `found in its properties; what #private fields hold is not: use TypeScript's private`,
   );
 }

@@ -1,9 +1,8 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
-import { full } from "../../ops/functional.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { Tensor } from "../../class/tensor.ts";
 
 /**
- * How many updates some parameters have had, counted on the device: a recorded step counts on when it
+ * Number of updates of some parameters, counted on the device: a recorded step counts on when it
  * is replayed. Shared by the parameters that have always been updated together.
  */
 export class StepCounter {
@@ -20,7 +19,7 @@ export class StepCounter {
 
   /** A counter at `count`. */
   static at(count: number, device: DeviceHandle): StepCounter {
-    return new StepCounter(full([2], count, { device }));
+    return new StepCounter(Tensor.full([2], count, { device }));
   }
 
   /** Another counter with the same count. */

@@ -1,5 +1,5 @@
 /**
- * What a step computes is the same expression of parameters, gradients and state in every step: its
+ * Template of a step's updates, the same expression of parameters, gradients and state: its
  * nodes are noted once, and made again without running the optimizer's operations.
  */
 import { isEager, type Node, Template } from "../../../backend/internal.ts";
@@ -7,7 +7,7 @@ import { type HalfType, presentHalfType } from "../../core/autocast.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
-/** What the updates of a step depend on. */
+/** Dependencies of the updates of a step. */
 export interface UpdateKey {
   /** The parameters that are updated, in order. */
   readonly parameters: readonly Tensor[];

@@ -8,7 +8,7 @@ import { type MomentumAt, Scheduler } from "./scheduler.ts";
 export interface OneCycleOptions {
   /** The largest rate. */
   maxLr: number;
-  /** How many steps the cycle takes. */
+  /** Number of steps the cycle takes. */
   totalSteps: number;
   /** The share of the steps in which the rate grows; default 0.3. */
   pctStart?: number;
@@ -18,9 +18,9 @@ export interface OneCycleOptions {
   divFactor?: number;
   /** The last rate is the first one divided by this; default 1e4. */
   finalDivFactor?: number;
-  /** Whether the rate falls to the first one as fast as it grew, and then to the last. */
+  /** True when the rate falls to the first one as fast as it grew, and then to the last. */
   threePhase?: boolean;
-  /** Whether the momentum falls while the rate grows, and grows while it falls; default true. */
+  /** True when the momentum falls while the rate grows, and the reverse; default true. */
   cycleMomentum?: boolean;
   /** The least momentum, at the largest rate; default 0.85. */
   baseMomentum?: number;
@@ -105,7 +105,7 @@ function momentumOf(optimizer: Optimizer, options: OneCycleOptions): MomentumAt 
   return cycle({ first: maxMomentum, top: baseMomentum, last: maxMomentum }, options);
 }
 
-/** What a value is that goes from turn to turn. */
+/** Value that goes from turn to turn. */
 function cycle(turns: Turns, options: OneCycleOptions): (time: number) => number {
   const phases = phasesOf(turns, options), { totalSteps, annealStrategy = "cos" } = options;
   return (time) => {

@@ -1,20 +1,26 @@
 import type { Optimizer } from "../optimizer/optimizer.ts";
-import { requireValue, type Rules, takes, withDefaults } from "../../core/rules/options.ts";
+import {
+  checkOptions,
+  requireValue,
+  type Rules,
+  takes,
+  withDefaults,
+} from "../../core/rules/options.ts";
 import { requireOptimizer } from "../optimizer/requirements.ts";
 
 /** Options of {@linkcode ReduceLROnPlateau}; names and defaults are PyTorch's. */
 export interface PlateauOptions {
-  /** Whether the metric should become small (default) or large. */
+  /** Aim for the metric: small ("min", default) or large ("max"). */
   mode?: "min" | "max";
-  /** What the rates are multiplied by; default 0.1. */
+  /** Factor of the rates; default 0.1. */
   factor?: number;
-  /** How many steps without a better metric are borne; default 10. */
+  /** Number of steps borne without a better metric; default 10. */
   patience?: number;
   /** By how much a metric must be better; default 1e-4. */
   threshold?: number;
-  /** Whether the threshold is a share of the best ("rel", default) or a difference ("abs"). */
+  /** Meaning of the threshold: a share of the best ("rel", default) or a difference ("abs"). */
   thresholdMode?: "rel" | "abs";
-  /** How many steps to wait after a reduction; default 0. */
+  /** Number of steps to wait after a reduction; default 0. */
   cooldown?: number;
   /** The least rate; default 0. */
   minLr?: number;
@@ -34,6 +40,12 @@ const rules: Rules<PlateauOptions> = {
   eps: takes.nonNegative,
 };
 
+const stateRules: Rules<PlateauState> = {
+  best: takes.orNull(takes.number),
+  badSteps: takes.whole,
+  cooling: takes.whole,
+};
+
 const defaults: Required<PlateauOptions> = {
   mode: "min",
   factor: 0.1,
@@ -45,7 +57,7 @@ const defaults: Required<PlateauOptions> = {
   eps: 1e-8,
 };
 
-/** Where it is; plain numbers, for JSON (`best` is null before the first step). */
+/** State of it; plain numbers, for JSON (`best` is null before the first step). */
 export interface PlateauState {
   /** The best metric. */
   best: number | null;
@@ -128,13 +140,22 @@ export class ReduceLROnPlateau {
     }
   }
 
-  /** Where it is. */
+  /** Its state. */
   stateDict(): PlateauState {
     return { ...this.#state };
   }
 
-  /** Goes on from where one was. */
+  /**
+   * Goes on from where one was.
+   *
+   * @throws {TypeError} When it is no state that `stateDict` returned.
+   */
   loadStateDict(state: PlateauState): void {
+    checkOptions("load the state of ReduceLROnPlateau", state, stateRules, [
+      "best",
+      "badSteps",
+      "cooling",
+    ]);
     this.#state = { ...state };
   }
 }

@@ -17,9 +17,9 @@ export type Rate = (initial: number, time: number) => number;
 /** The momentum at a time; undefined where it is to stay as it is. */
 export type MomentumAt = (time: number) => number | undefined;
 
-/** Where a schedule is; plain numbers, for JSON. */
+/** State of a schedule; plain numbers, for JSON. */
 export interface SchedulerState {
-  /** How often `step` was called. */
+  /** Number of calls of `step`. */
   time: number;
   /** The rates of the groups at the beginning. */
   initialRates: number[];
@@ -85,7 +85,7 @@ export class Scheduler {
     });
   }
 
-  /** How often `step` was called. */
+  /** Number of calls of `step`. */
   get time(): number {
     return this.#time;
   }
@@ -96,7 +96,7 @@ export class Scheduler {
     this.#apply();
   }
 
-  /** Where the schedule is. */
+  /** State of the schedule. */
   stateDict(): SchedulerState {
     return { time: this.#time, initialRates: [...this.#initialRates] };
   }

@@ -4,7 +4,7 @@ import { chooseStrategy } from "../../../backend/cpu/strategy/strategy.ts";
 import { applyPrimitive } from "../../../backend/cpu/reference/reference_primitives.ts";
 import { renderScript } from "../../../backend/cpu/script/primitives.ts";
 import { accepts, type PrimitiveName, primitives } from "../../../backend/graph/primitives.ts";
-import * as scalar from "../../../backend/cpu/script/scalar.ts";
+import * as scalar from "../../../backend/graph/scalar.ts";
 import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, compute, reference } from "./strategies.ts";
 
@@ -56,9 +56,21 @@ Deno.test("the reference refuses operands that a function does not take", () => 
   assertThrows(() => applyPrimitive("bitAnd", [1, 2], "float32", "float32"), TypeError, "bitAnd");
 });
 
+Deno.test("an element that reduces its indices still reads by its own", () => {
+  // The indices come first, then the walk over all of them, then what is read by them.
+  using at = Tensor.fromHost(Int32Array.of(3, 1, 0, 2));
+  using table = Tensor.fromHost([10, 20, 30, 40]);
+  const made = () => {
+    const places = at.mul(1);
+    return places.max().ge(0).where(places, 0).add(table.gather(0, places));
+  };
+  assertEquals(compute(reference, made()), [43, 21, 10, 32]);
+  assertAgree(made);
+});
+
 type Step = (t: Tensor, other: Tensor) => Tensor;
 
-/** What may follow each other in a random graph of matrices. */
+/** Operations that may follow each other in a random graph of matrices. */
 const steps: Readonly<Record<string, Step>> = {
   add: (t, o) => t.add(o),
   mul: (t, o) => t.mul(o),
@@ -75,7 +87,7 @@ const steps: Readonly<Record<string, Step>> = {
   place: (t) => t.argmax(1, { keepDims: true }).cast(t.dtype).add(t),
   total: (t) => t.cumsum(1).cast(t.dtype),
   sorted: (t) => t.gather(1, t.argsort(1)),
-  scattered: (t) => t.scatterAdd(1, t.argsort(1, true), t),
+  scattered: (t) => t.scatterAdd(1, t.argsort(1, { descending: true }), t),
   // Held within bounds: the exponential makes much of the rounding of large floats. Doubles stay
   // doubles: what is rounded to float32 between agrees to float32's accuracy only.
   softmax: (t) => {

@@ -53,7 +53,7 @@ const loops: Gemm = {
   },
 };
 
-/** What is held against the reference, by name. */
+/** Strategies that are held against the reference, by name. */
 export const fast: readonly CPUBackend[] = [
   backendWith(scriptStrategy),
   backendWith(strategyWith(loops)),

@@ -13,6 +13,7 @@ import { withFaults } from "../../../ffi/library/faults.ts";
 import { DeviceInfo, DeviceType, Status } from "../../../ffi/library/constants.ts";
 import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
 import type { OpenCLSymbols } from "../../../ffi/mod.ts";
+import { hasPoCL, withTwoDevices } from "../../suite/only_pocl.ts";
 import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import { runDeno } from "../../run_deno.ts";
 
@@ -95,7 +96,7 @@ testOpenCL("resolve takes a selector or a handle", () => {
   assertStrictEquals(manager.resolve(cl), cl);
 });
 
-/** What `manager` would choose if the present device were of another type. */
+/** The choice of `manager` if the present device were of another type. */
 function choiceOf(type: bigint, selector: string): string {
   const fault = {
     call: "clGetDeviceInfo",
@@ -209,14 +210,18 @@ for (const [why, circumstances] of Object.entries(withoutOpenCL)) {
   });
 }
 
-testOpenCL("two devices of a platform are two handles", async () => {
-  if (manager.default("cl").platformName !== "Portable Computing Language") return;
-  const out = await inProcess(
-    "const [a, b] = manager.list(); console.log(a.selector, b.selector, a.queue !== b.queue);",
-    { env: { POCL_DEVICES: "pthread pthread" } },
-  );
-  assertEquals(out, "cl:0:0 cl:0:1 true\n");
-});
+Deno.test(
+  "two devices of a platform are two handles",
+  { ignore: !hasPoCL },
+  () =>
+    withTwoDevices(async (env) => {
+      const out = await inProcess(
+        "const [a, b] = manager.list(); console.log(a.selector, b.selector, a.queue !== b.queue);",
+        { env },
+      );
+      assertEquals(out, "cl:0:0 cl:0:1 true\n");
+    }),
+);
 
 Deno.test({
   name: "importing the devices opens nothing; the first device does",

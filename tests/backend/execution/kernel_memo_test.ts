@@ -23,7 +23,7 @@ function fill(size: number, value: number, more: readonly Expr[] = []): LoopKern
   };
 }
 
-Deno.test("equal kernels have one key, and others have others", () => {
+Deno.test("KernelMemo: equal kernels have one key, and others have others", () => {
   const values = [0, -0, 1, -1, NaN, Infinity, -Infinity, 0.1, 0.1 + 2 ** -55, 5e-324];
   const keys = values.map((value) => kernelKey(fill(4, value)));
   assertEquals(new Set(keys).size, values.length);
@@ -37,7 +37,7 @@ Deno.test("equal kernels have one key, and others have others", () => {
   assert(both(NaN, Infinity) !== both(Infinity, NaN));
 });
 
-Deno.test("kernels of random numbers have no key: each has a place in the sequence", () => {
+Deno.test("KernelMemo: kernels of random numbers have no key: each has a place in the sequence", () => {
   const random: Expr = {
     op: "random",
     index: symbol(0),

@@ -39,7 +39,7 @@ function kernelOf(make: () => Tensor): LoopKernel {
 
 const rows = (): Tensor => Tensor.ones([6, 500]).realize();
 
-/** What a program computes, walks and stores, checked step by step. */
+/** Results, walks and stores of a program, checked step by step. */
 function check(kernel: LoopKernel, program: RowProgram): void {
   const { exprs, reductions, outputs } = kernel;
   const varies = variesWith(kernel, kernel.inner);
@@ -94,7 +94,7 @@ function check(kernel: LoopKernel, program: RowProgram): void {
   assertEquals(stored.sort((a, b) => a - b), outputs.map((_, o) => o));
 }
 
-Deno.test("a row program computes all that it uses, once and before that", () => {
+Deno.test("RowProgram computes all that it uses, once and before that", () => {
   fc.assert(
     fc.property(graphs(8), (graph) => {
       for (const kernel of loopKernels(() => build(graph))) check(kernel, rowProgram(kernel));
@@ -103,7 +103,7 @@ Deno.test("a row program computes all that it uses, once and before that", () =>
   );
 });
 
-Deno.test("what is the same for a whole row is computed outside of its walks", () => {
+Deno.test("RowProgram: what is the same for a whole row is computed outside of its walks", () => {
   const kernel = kernelOf(() => {
     const x = rows();
     return x.mul(x.sum([1], { keepDims: true }).sqrt());
@@ -112,7 +112,7 @@ Deno.test("what is the same for a whole row is computed outside of its walks", (
   check(kernel, rowProgram(kernel));
 });
 
-Deno.test("a value that is reduced and asked for is stored in the walk that reduces it", () => {
+Deno.test("RowProgram: a value that is reduced and asked for is stored in the walk that reduces it", () => {
   const [kernel, ...others] = loopKernels(() => {
     const x = rows().mul(2).exp();
     return [x, x.sum([1])];
@@ -127,7 +127,7 @@ Deno.test("a value that is reduced and asked for is stored in the walk that redu
   check(kernel!, rowProgram(kernel!));
 });
 
-Deno.test("a kept value is read back: what it is made of is not computed again", () => {
+Deno.test("RowProgram: a kept value is read back: what it is made of is not computed again", () => {
   const kernel = kernelOf(() => rows().softmax(-1));
   const plain = rowProgram(kernel), stores = elementStores(plain)!;
   const exp = kernel.exprs.findIndex((e) => e.op === "primitive" && e.fn === "exp");
@@ -140,7 +140,7 @@ Deno.test("a kept value is read back: what it is made of is not computed again",
   assertEquals(again.exprs.some((id) => kernel.exprs[id]!.op === "load"), false);
 });
 
-Deno.test("mappings cut long sums of floats, and nothing else", () => {
+Deno.test("RowProgram: mappings cut long sums of floats, and nothing else", () => {
   const sums = kernelOf(() => rows().sum(1)), largest = kernelOf(() => rows().max(1));
   const cut = (program: RowProgram) => lastReduction(program)!.blocked;
   const never = () => false;
@@ -154,7 +154,7 @@ Deno.test("mappings cut long sums of floats, and nothing else", () => {
   assertEquals([lastReduction(vectors)!.copies, cut(vectors)], [4, null]);
 });
 
-Deno.test("what varies with a loop is what reads it, by itself or by its operands", () => {
+Deno.test("RowProgram: what varies with a loop is what reads it, by itself or by its operands", () => {
   fc.assert(
     fc.property(graphs(6), (graph) => {
       for (const kernel of loopKernels(() => build(graph))) {

@@ -12,10 +12,11 @@ import {
   beginInterruption,
   completeInterruption,
   countUnhandled,
+  deliver,
   InterruptedError,
   interruptible,
   interruptSignal,
-  isNoticed,
+  isHandled,
   isRunning,
   resetInterruption,
   throwIfInterrupted,
@@ -91,9 +92,7 @@ whileRunning("a wait that is not for a device is told as well, and goes on by it
 whileRunning("an interrupt that nobody waited for is told once, to the next call", async () => {
   beginInterruption();
   completeInterruption();
-  assertEquals(isNoticed(), false);
   assertThrows(throwIfInterrupted, InterruptedError);
-  assertEquals(isNoticed(), true);
   throwIfInterrupted();
   assertEquals(await interruptible(Promise.resolve("saved")), "saved");
 });
@@ -118,7 +117,7 @@ whileRunning(
     beginInterruption();
     completeInterruption();
     assertEquals(await saved.promise, "saved");
-    assertEquals(isNoticed(), true);
+    assertEquals(isHandled(), true);
     assertThrows(throwIfInterrupted, InterruptedError);
   },
 );
@@ -145,6 +144,22 @@ whileRunning("an error of the device becomes the interrupt's cause", async () =>
   completeInterruption(cause);
   const error = await assertRejects(() => wait, InterruptedError);
   assertStrictEquals((error as Error).cause, cause);
+});
+
+whileRunning("who prints the error asks nothing, who reads its class or name does", () => {
+  const readers: [(error: Error) => unknown, boolean][] = [
+    [(error) => Deno.inspect(error), false],
+    [(error) => `${error} ${error.message} ${error.stack} ${error instanceof RangeError}`, false],
+    [(error) => error.name === "InterruptedError", true],
+    [(error) => error instanceof InterruptedError, true],
+  ];
+  for (const [read, isAsking] of readers) {
+    beginInterruption();
+    completeInterruption();
+    read(deliver());
+    assertEquals(isHandled(), isAsking, String(read));
+    rearm();
+  }
 });
 
 whileRunning("an uncaught interrupt counts when no receiver caught it", async () => {

@@ -3,7 +3,7 @@ import { Programs } from "../../../backend/opencl/runtime/programs.ts";
 import { type BuildProgress, manager, profiler, rawKernel, Tensor } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
 
-/** What observers are told while `fn` runs. */
+/** Reports to observers while `fn` runs. */
 async function toldWhile(fn: () => void | Promise<void>): Promise<BuildProgress[]> {
   const told: BuildProgress[] = [];
   using _ = profiler.onBuild((progress) => void told.push(progress));

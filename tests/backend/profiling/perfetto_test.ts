@@ -41,7 +41,7 @@ async function traced(backends: string[]): Promise<{ events: TraceEvent[]; bytes
 
 const isTime = (value: unknown) => typeof value === "number" && Number.isFinite(value);
 
-/** What each kind of event must have, beside a name and a process. */
+/** Fields that each kind of event must have, beside a name and a process. */
 const kinds: Readonly<Record<string, (event: TraceEvent) => boolean>> = {
   M: ({ name, args }) =>
     /^(process|thread)_name$/.test(name) && typeof args?.name === "string" && args.name !== "",
@@ -55,7 +55,7 @@ const kinds: Readonly<Record<string, (event: TraceEvent) => boolean>> = {
 
 const isTid = (tid: unknown) => Number.isInteger(tid);
 
-/** Whether a slice holds a moment, to a nanosecond. */
+/** True if a slice holds a moment, to a nanosecond. */
 const holds = ({ ts, dur }: TraceEvent, time: number) =>
   ts! - 1e-3 <= time && time <= ts! + dur! + 1e-3;
 

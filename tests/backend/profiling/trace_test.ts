@@ -40,7 +40,7 @@ function work(): Tensor {
   return Tensor.arange(1000, undefined, 1, { device: manager.default("cl") }).mul(3).sin();
 }
 
-testOpenCL("a trace has what was enqueued, and when the device ran it", () => {
+testOpenCL("Trace has what was enqueued, and when the device ran it", () => {
   using values = work();
   const { host, device } = traced(() => void values.realize());
   assertEquals(host.map(({ name }) => name), device.map(({ name }) => `enqueue ${name}`));
@@ -49,7 +49,7 @@ testOpenCL("a trace has what was enqueued, and when the device ran it", () => {
   assert(ran!.dur > 0 && ran!.ts >= enqueued!.ts, `${enqueued!.ts}, then ${ran!.ts}`);
 });
 
-testOpenCL("a trace is written also where the device failed, and holds nothing afterwards", () => {
+testOpenCL("Trace is written also where the device failed, and holds nothing afterwards", () => {
   using first = work(), second = Tensor.ones([10], { device: manager.default("cl") }).add(1);
   work().realize().dispose();
   const before = liveObjects().Event;
@@ -66,7 +66,7 @@ testOpenCL("a trace is written also where the device failed, and holds nothing a
   assertEquals(liveObjects().Event, before);
 });
 
-Deno.test("one trace at a time is recorded", () => {
+Deno.test("Trace: one trace at a time is recorded", () => {
   const path = Deno.makeTempFileSync();
   {
     using _trace = profiler.trace(path);
@@ -76,37 +76,40 @@ Deno.test("one trace at a time is recorded", () => {
   Deno.removeSync(path);
 });
 
-testOnBackends("the table and the report tell what ran, in spans of the user", async (backend) => {
-  const x = Tensor.rand([64, 64], { backend }).realize();
-  {
-    using _trace = profiler.trace();
-    for (let k = 0; k < 3; k++) {
-      using _span = profiler.span("forward");
-      await x.matmul(x).add(k + 3).relu().sum().item();
+testOnBackends(
+  "Trace: the table and the report tell what ran, in spans of the user",
+  async (backend) => {
+    const x = Tensor.rand([64, 64], { backend }).realize();
+    {
+      using _trace = profiler.trace();
+      for (let k = 0; k < 3; k++) {
+        using _span = profiler.span("forward");
+        await x.matmul(x).add(k + 3).relu().sum().item();
+      }
     }
-  }
-  const rows = profiler.rows(), kernels = rows.filter(({ lane }) => lane === "kernel");
-  assert(kernels.length > 0 && kernels.every(({ calls }) => calls === 3), JSON.stringify(rows));
-  assert(kernels.every(({ total, least, most }) => 3 * least <= total && total <= 3 * most));
-  const [span] = rows.filter(({ lane }) => lane === "span");
-  assertEquals([span!.name, span!.calls], ["forward", 3]);
-  const [head, ...lines] = profiler.table().split("\n");
-  assert(/^name +where +calls +total ms/.test(head!));
-  assertEquals(lines.length, rows.length);
-  assertEquals(
-    profiler.table({ limit: 1 }).split("\n").filter((line) => / kernel /.test(line)).length,
-    1,
-  );
-  const path = Deno.makeTempFileSync({ suffix: ".html" });
-  profiler.report(path);
-  const page = Deno.readTextFileSync(path);
-  Deno.removeSync(path);
-  for (const { name } of rows) assert(page.includes(name.replaceAll("<", "&lt;")), name);
-  assert(page.includes("prefers-color-scheme:dark") && !/https?:/.test(page));
-});
+    const rows = profiler.rows(), kernels = rows.filter(({ lane }) => lane === "kernel");
+    assert(kernels.length > 0 && kernels.every(({ calls }) => calls === 3), JSON.stringify(rows));
+    assert(kernels.every(({ total, least, most }) => 3 * least <= total && total <= 3 * most));
+    const [span] = rows.filter(({ lane }) => lane === "span");
+    assertEquals([span!.name, span!.calls], ["forward", 3]);
+    const [head, ...lines] = profiler.table().split("\n");
+    assert(/^name +where +calls +total ms/.test(head!));
+    assertEquals(lines.length, rows.length);
+    assertEquals(
+      profiler.table({ limit: 1 }).split("\n").filter((line) => / kernel /.test(line)).length,
+      1,
+    );
+    const path = Deno.makeTempFileSync({ suffix: ".html" });
+    profiler.report(path);
+    const page = Deno.readTextFileSync(path);
+    Deno.removeSync(path);
+    for (const { name } of rows) assert(page.includes(name.replaceAll("<", "&lt;")), name);
+    assert(page.includes("prefers-color-scheme:dark") && !/https?:/.test(page));
+  },
+);
 
 testOpenCL(
-  "a trace has builds, waits, memory and arrows from calls to what they enqueued",
+  "Trace has builds, waits, memory and arrows from calls to what they enqueued",
   async () => {
     const path = Deno.makeTempFileSync({ suffix: ".json" });
     const device = manager.default("cl");
@@ -146,7 +149,7 @@ testOpenCL(
   },
 );
 
-Deno.test("a span outside of a trace is nothing, and its name is a text", () => {
+Deno.test("Trace: a span outside of a trace is nothing, and its name is a text", () => {
   profiler.span("nobody looks")[Symbol.dispose]();
   assertThrows(() => profiler.span(3 as unknown as string), Error, "pass a string");
   assertThrows(() => profiler.table({ limits: 3 } as never), TypeError, '"limits"');

@@ -23,12 +23,12 @@ const sum = (input: Node, axis: number): Node =>
     input.shape.filter((_, k) => k !== axis),
   );
 
-/** What each kernel reads and writes, by position. */
+/** Operands and results of each kernel, by position. */
 function wires({ kernels }: Schedule): unknown[] {
   return kernels.map(({ inputs, outputs, dying }) => ({ inputs, outputs, dying }));
 }
 
-Deno.test("a graph of 100,000 nodes is scheduled without recursion, each node once", () => {
+Deno.test("Schedule: a graph of 100,000 nodes is scheduled without recursion, each node once", () => {
   const first = leaf([8]);
   let node = first;
   for (let k = 0; k < 100_000; k++) node = map("add", node, first);
@@ -40,7 +40,7 @@ Deno.test("a graph of 100,000 nodes is scheduled without recursion, each node on
   assert(ends);
 });
 
-Deno.test("a result on the way dies with its last reader, an input never", () => {
+Deno.test("Schedule: a result on the way dies with its last reader, an input never", () => {
   const x = leaf(), rows = sum(x, 1), column = sum(x, 0);
   const spread = (v: Node, shape: Shape): Node =>
     apply({ kind: "expand" }, apply({ kind: "reshape" }, v, shape), [4, 6]);
@@ -55,7 +55,7 @@ Deno.test("a result on the way dies with its last reader, an input never", () =>
   assertEquals(plan.kept, [at(out)]);
 });
 
-Deno.test("what was asked for by a reshape has the bytes of its input", () => {
+Deno.test("Schedule: what was asked for by a reshape has the bytes of its input", () => {
   const x = leaf(), doubled = map("add", x, x);
   const flat = apply({ kind: "reshape" }, doubled, [24]);
   const { results, order } = schedule([flat]);
@@ -65,12 +65,12 @@ Deno.test("what was asked for by a reshape has the bytes of its input", () => {
   ]]);
 });
 
-Deno.test("a value whose memory was given back cannot be scheduled", () => {
+Deno.test("Schedule: a value whose memory was given back cannot be scheduled", () => {
   const gone = new Node({ kind: "buffer" }, [], [4, 6], "float32");
   assertThrows(() => schedule([map("neg", gone)]), GoneError);
 });
 
-Deno.test("a graph like one before has its plan, by position", () => {
+Deno.test("Schedule: a graph like one before has its plan, by position", () => {
   const cache = new PlanCache();
   const make = (): Node => {
     const x = leaf();
@@ -81,7 +81,7 @@ Deno.test("a graph like one before has its plan, by position", () => {
   assertEquals(wires(first), wires(second));
 });
 
-Deno.test("graphs that differ in anything that kernels depend on have plans of their own", () => {
+Deno.test("Schedule: graphs that differ in anything that kernels depend on have plans of their own", () => {
   const cache = new PlanCache();
   const axes = (kind: "permute", ...axes: number[]): Op => ({ kind, axes });
   const pad = (before: number[], value: number): Op => ({ kind: "pad", before, value });
@@ -129,7 +129,7 @@ Deno.test("graphs that differ in anything that kernels depend on have plans of t
   again.forEach((plan, k) => assert(plan === plans[k], `graph ${k} is planned twice`));
 });
 
-Deno.test("the plans that were used last are kept", () => {
+Deno.test("Schedule: the plans that were used last are kept", () => {
   const cache = new PlanCache();
   const planOf = (n: number) => schedule([map("neg", leaf([n]))], { cache }).remembered;
   const first = planOf(1), second = planOf(2);
@@ -140,7 +140,7 @@ Deno.test("the plans that were used last are kept", () => {
   assert(planOf(2) !== second);
 });
 
-Deno.test("large graphs are planned once; of many large ones, those that were used last are kept", () => {
+Deno.test("Schedule: large graphs are planned once; of many large ones, those that were used last are kept", () => {
   const chain = (n: number): Node => {
     let node = leaf([2]);
     for (let k = 0; k < n; k++) node = map("neg", node);
@@ -160,7 +160,7 @@ Deno.test("large graphs are planned once; of many large ones, those that were us
   assertEquals(planOf(100, small), null);
 });
 
-Deno.test("a random node of a graph like one before has its own place in the sequence", () => {
+Deno.test("Schedule: a random node of a graph like one before has its own place in the sequence", () => {
   const cache = new PlanCache();
   const make = (value: number): Node => {
     const op: Op = { kind: "random", seed: 7, stream: { value } };
@@ -183,7 +183,7 @@ const product = (a: Node, b: Node): Node =>
   );
 const labels = ({ kernels }: Schedule): string[] => kernels.map(({ kernel }) => kernel.label);
 
-Deno.test("a value behind a product is stored by the product, and read by what reduces it", () => {
+Deno.test("Schedule: a value behind a product is stored by the product, and read by what reduces it", () => {
   const activation = map("neg", product(leaf([16, 6]), leaf([6, 12])));
   const plan = schedule([activation, sum(activation, 1)]);
   assertEquals(labels(plan), ["matmul_neg", "sum"]);
@@ -192,7 +192,7 @@ Deno.test("a value behind a product is stored by the product, and read by what r
   assertEquals(labels(schedule([plain, sum(plain, 1)])), ["neg_sum"]);
 });
 
-Deno.test("padding is stored where no kernel reads through it, and only there", () => {
+Deno.test("Schedule: padding is stored where no kernel reads through it, and only there", () => {
   const plan = (planKernel: KernelPlanner | null): string[] => {
     const image = map("neg", leaf([16, 6]));
     const padded = apply({ kind: "pad", before: [0, 1], value: 0 }, image, [16, 8]);

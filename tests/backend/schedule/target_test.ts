@@ -84,7 +84,7 @@ for (const [name, program] of Object.entries(programs)) {
       })));
 }
 
-/** What is stored by the kernel that normalizes the rows of a layer that is trained. */
+/** Results of the kernel that normalizes the rows of a layer that is trained. */
 function normalizes(device: PlanningDevice): void {
   withDevice("cpu", () => {
     const rows = 4096,

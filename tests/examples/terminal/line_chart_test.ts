@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { replay, textOf } from "../../../examples/gallery/terminal_cells.ts";
+import { replay, textOf } from "../../../examples/tools/gallery/terminal_cells.ts";
 import {
   beside,
   type Chart,

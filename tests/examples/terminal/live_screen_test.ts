@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { replay, textOf } from "../../../examples/gallery/terminal_cells.ts";
+import { replay, textOf } from "../../../examples/tools/gallery/terminal_cells.ts";
 import { canRewrite, LiveScreen } from "../../../examples/terminal/live_screen.ts";
 
 /** A screen on a terminal that can be looked at; it takes a few bytes at a time, as a pipe may. */
@@ -15,7 +15,7 @@ function terminal(isLive = true, columns = 40): { screen: LiveScreen; seen: () =
   return { screen, seen: () => textOf(replay(new TextDecoder().decode(new Uint8Array(bytes)))) };
 }
 
-Deno.test("a block is rewritten in place, and lines that stay come above it", () => {
+Deno.test("LiveScreen: a block is rewritten in place, and lines that stay come above it", () => {
   const { screen, seen } = terminal();
   screen.show(["one", "two"]);
   assertEquals(seen(), ["one", "two"]);
@@ -29,7 +29,7 @@ Deno.test("a block is rewritten in place, and lines that stay come above it", ()
   assertEquals(seen(), ["stays", "stays, too", ""]);
 });
 
-Deno.test("a block that is kept stays, and the next one comes below", () => {
+Deno.test("LiveScreen: a block that is kept stays, and the next one comes below", () => {
   const { screen, seen } = terminal();
   screen.show(["picture"]);
   screen.keep();
@@ -41,7 +41,7 @@ Deno.test("a block that is kept stays, and the next one comes below", () => {
   assertEquals(seen(), ["picture", "next", "end", ""]);
 });
 
-Deno.test("a status stands below the block until something else is shown", () => {
+Deno.test("LiveScreen: a status stands below the block until something else is shown", () => {
   const { screen, seen } = terminal();
   screen.show(["block"]);
   screen.status("building 1/2");
@@ -51,7 +51,7 @@ Deno.test("a status stands below the block until something else is shown", () =>
   assertEquals(seen(), ["said", "block"]);
 });
 
-Deno.test("streamed text is never erased, whatever else is shown meanwhile", () => {
+Deno.test("LiveScreen: streamed text is never erased, whatever else is shown meanwhile", () => {
   const { screen, seen } = terminal();
   screen.status("building 1/2");
   screen.stream("Shall I ");
@@ -65,7 +65,7 @@ Deno.test("streamed text is never erased, whatever else is shown meanwhile", () 
   assertEquals(seen(), ["Shall I compare", "interrupted", "a line", "building"]);
 });
 
-Deno.test("what is wider than the terminal is cut, as a line that wraps cannot be erased", () => {
+Deno.test("LiveScreen: what is wider than the terminal is cut, as a line that wraps cannot be erased", () => {
   const { screen, seen } = terminal(true, 10);
   screen.show(["\x1b[34m0123456789abc\x1b[39m", "\x1b[34mshort\x1b[39m"]);
   assertEquals(seen(), ["012345678", "short"]);
@@ -73,7 +73,7 @@ Deno.test("what is wider than the terminal is cut, as a line that wraps cannot b
   assertEquals(seen(), ["x"]);
 });
 
-Deno.test("off a terminal there is no block and no escape sequence", () => {
+Deno.test("LiveScreen: off a terminal there is no block and no escape sequence", () => {
   const { screen, seen } = terminal(false);
   screen.show(["block"]);
   screen.status("building");
@@ -83,7 +83,7 @@ Deno.test("off a terminal there is no block and no escape sequence", () => {
   assertEquals(seen(), ["said", "text", ""]);
 });
 
-Deno.test("a reader who leaves, as head does, ends no program", () => {
+Deno.test("LiveScreen: a reader who leaves, as head does, ends no program", () => {
   let writes = 0;
   const output = {
     writeSync: (): number => {
@@ -97,7 +97,7 @@ Deno.test("a reader who leaves, as head does, ends no program", () => {
   assertEquals(writes, 1);
 });
 
-Deno.test("lines are rewritten on a terminal that is not asked for plain text", () => {
+Deno.test("LiveScreen: lines are rewritten on a terminal that is not asked for plain text", () => {
   const canWith = (env: Record<string, string>, isTerminal = true) =>
     canRewrite(isTerminal, (name) => env[name]);
   assertEquals([canWith({}), canWith({ TERM: "xterm", NO_COLOR: "" })], [true, true]);

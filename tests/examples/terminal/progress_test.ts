@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { replay, textOf } from "../../../examples/gallery/terminal_cells.ts";
+import { replay, textOf } from "../../../examples/tools/gallery/terminal_cells.ts";
 import { showBuilds } from "../../../examples/terminal/builds.ts";
 import { LiveScreen } from "../../../examples/terminal/live_screen.ts";
 import { Progress } from "../../../examples/terminal/progress.ts";
@@ -32,7 +32,7 @@ function train(isLive: boolean): { middle: string[]; end: string[] } {
   return { middle, end: seen() };
 }
 
-Deno.test("off a terminal training is a line an epoch, with what was unseen beside it", () => {
+Deno.test("Progress: off a terminal training is a line an epoch, with what was unseen beside it", () => {
   const { end } = train(false);
   assertEquals(end.length, 3);
   assertMatch(
@@ -42,7 +42,7 @@ Deno.test("off a terminal training is a line an epoch, with what was unseen besi
   assertMatch(end[1]!, /^epoch 2\/2 {2}loss 0\.3173 {2}unseen 0\.3750 {2}accuracy 0\.8000 /);
 });
 
-Deno.test("on a terminal the rate, the time left and curves are below the epochs", () => {
+Deno.test("Progress: on a terminal the rate, the time left and curves are below the epochs", () => {
   const { middle, end } = train(true);
   assertMatch(middle[0]!, /^epoch 1\/2 .* accuracy 0\.4000 /);
   assertMatch(middle[1]!, /^epoch \d\/2 {2}step \d\/4 {2}loss .* samples\/s {2}\d+ s left$/);
@@ -52,7 +52,7 @@ Deno.test("on a terminal the rate, the time left and curves are below the epochs
   assert(end.some((row) => row.includes("accuracy on unseen")), end.join("\n"));
 });
 
-Deno.test("a first run is told on a terminal what it waits for, and nothing of it stays", () => {
+Deno.test("Progress: a first run is told on a terminal what it waits for, and nothing of it stays", () => {
   const { screen, seen } = recorded(true);
   using _builds = showBuilds(screen);
   beginBuild(11);
@@ -62,7 +62,7 @@ Deno.test("a first run is told on a terminal what it waits for, and nothing of i
   assertEquals(seen(), [""]);
 });
 
-Deno.test("kernels that are still being built at the end of a program leave no line", () => {
+Deno.test("Progress: kernels that are still being built at the end of a program leave no line", () => {
   const { screen, seen } = recorded(true);
   {
     using _builds = showBuilds(screen);
@@ -73,7 +73,7 @@ Deno.test("kernels that are still being built at the end of a program leave no l
   endBuild(2);
 });
 
-Deno.test("off a terminal a first run is told once, and only when it takes a while", () => {
+Deno.test("Progress: off a terminal a first run is told once, and only when it takes a while", () => {
   const warned: string[] = [];
   const { screen, seen } = recorded(false);
   using _builds = showBuilds(screen, (line) => void warned.push(line), 0);

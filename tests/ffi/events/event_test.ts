@@ -31,7 +31,7 @@ testOpenCL("Event.wait gives waiting callers one promise", async () => {
   await waiting;
 });
 
-testOpenCL("an event may be released while it is waited for", async () => {
+testOpenCL("Event may be released while it is waited for", async () => {
   const gate = new UserEvent(context);
   using marker = queue.marker([gate]);
   const waiting = marker.wait();
@@ -41,7 +41,7 @@ testOpenCL("an event may be released while it is waited for", async () => {
   await waiting;
 });
 
-testOpenCL("a failed command rejects with its own code, not that of the wait", async () => {
+testOpenCL("Event: a failed command rejects with its own code, not that of the wait", async () => {
   using gate = new UserEvent(context);
   gate.complete(-5);
   const error = await assertRejects(() => gate.wait(), OpenCLError);
@@ -55,7 +55,7 @@ testOpenCL("a failed command rejects with its own code, not that of the wait", a
   assertThrows(() => gate.status, OpenCLError, "CL_OUT_OF_RESOURCES");
 });
 
-testOpenCL("more waits than Deno has threads do not stand behind each other", async () => {
+testOpenCL("Event: more waits than Deno has threads do not stand behind each other", async () => {
   const gates = Array.from({ length: 40 }, () => new UserEvent(context));
   const order: number[] = [];
   const waits = gates.map((gate, i) => gate.wait().then(() => order.push(i)));
@@ -69,7 +69,7 @@ testOpenCL("more waits than Deno has threads do not stand behind each other", as
   for (const gate of gates) gate.release();
 });
 
-testOpenCL("a profiled event has time stamps in order", async () => {
+testOpenCL("Event: a profiled event has time stamps in order", async () => {
   using profiled = new CommandQueue(context, device, { profiling: true });
   using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
   using kernel = program.kernel("spin");
@@ -80,7 +80,7 @@ testOpenCL("a profiled event has time stamps in order", async () => {
   assertEquals(event.durationMs, (ended - started) / 1e6);
 });
 
-testOpenCL("an event of a queue without profiling has none, and says what to do", async () => {
+testOpenCL("Event of a queue without profiling has none, and says what to do", async () => {
   using event = queue.marker();
   await event.wait();
   const error = assertThrows(() => event.durationMs, OpenCLError);

@@ -1,4 +1,4 @@
-/** What the driver still uses is held until it is done, whatever the program released meanwhile. */
+/** Holds of what the driver still uses until it is done, whatever the program released meanwhile. */
 import { countingFrees } from "../counting_frees.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { setFlagsFromString } from "node:v8";
@@ -11,12 +11,20 @@ import {
   MemFlags,
   OpenCLError,
   SvmBuffer,
-  SvmCapabilities,
   UserEvent,
   withFaults,
 } from "../../../ffi/mod.ts";
 import { awaitDeferred } from "../../../ffi/events/context_work.ts";
-import { context, device, hasOpenCL, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
+import {
+  alignedBytes,
+  context,
+  device,
+  hasOpenCL,
+  leftBehind,
+  program,
+  queue,
+  testOpenCL,
+} from "../fixture.ts";
 
 setFlagsFromString("--expose-gc");
 const gc = runInNewContext("gc") as () => void;
@@ -29,8 +37,7 @@ async function collect(): Promise<void> {
   }
 }
 
-const hasSvm = hasOpenCL && device.versionNumbers[0] >= 2 &&
-  (device.query("SVM_CAPABILITIES") & SvmCapabilities.COARSE_GRAIN_BUFFER) !== 0n;
+const hasSvm = hasOpenCL && SvmBuffer.isAvailable(device);
 
 /** A read whose array is gone when it is to be delivered, and of which nobody holds the event. */
 function undeliverable(on: CommandQueue, buffer: Buffer): void {
@@ -99,8 +106,8 @@ for (const how of ["released", "forgotten"] as const) {
     `an array that a ${how} buffer lives in stays until its commands are done`,
     async () => {
       using mine = new CommandQueue(context), gate = new UserEvent(context);
-      const array = (() => {
-        const data = new Uint8Array(1 << 16);
+      const [array, first] = (() => {
+        const data = alignedBytes(1 << 16);
         const buffer = new Buffer(context, 1 << 16, { data, flags: MemFlags.USE_HOST_PTR });
         const part = buffer.subBuffer(0, 4096);
         mine.fill(part, new Uint8Array([1]), { wait: [gate] }).release();
@@ -108,7 +115,7 @@ for (const how of ["released", "forgotten"] as const) {
           buffer.release();
           part.release();
         }
-        return new WeakRef(data.buffer);
+        return [new WeakRef(data.buffer), data.byteOffset] as const;
       })();
       await collect();
       assert(array.deref() !== undefined, "a fill is still to come");
@@ -116,7 +123,7 @@ for (const how of ["released", "forgotten"] as const) {
       mine.finishSync();
       awaitDeferred(context.unsafeHandle);
       // deno-lint-ignore no-explicit-any -- in another function, so that no register holds the array
-      const bytes = (() => [...new Uint8Array(array.deref() as any, 0, 3)])();
+      const bytes = (() => [...new Uint8Array(array.deref() as any, first, 3)])();
       assertEquals(bytes, [1, 1, 1]);
       for (let turn = 0; turn < 20 && array.deref(); turn++) await collect();
       assertEquals(array.deref(), undefined, "then it is let go of");

@@ -10,7 +10,7 @@ import {
 const options = { ignore: Deno.build.os !== "linux", sanitizeResources: false };
 
 Deno.test({
-  name: "shared memory is the same for all who map it, also when its name is gone",
+  name: "SharedMemory is the same for all who map it, also when its name is gone",
   ...options,
   fn: () => {
     const name = `netcl-${crypto.randomUUID()}`;
@@ -25,7 +25,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "shared memory that does not fit is refused, and leaves no name",
+  name: "SharedMemory that does not fit is refused, and leaves no name",
   ...options,
   fn: () => {
     const name = `netcl-${crypto.randomUUID()}`;
@@ -77,7 +77,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "the C library is opened once, however much memory is mapped",
+  name: "SharedMemory: the C library is opened once, however much memory is mapped",
   ...options,
   fn: () => {
     const { dlopen } = Deno;

@@ -50,7 +50,7 @@ const arrays = {
 } as const;
 
 testOpenCL(
-  "plain numbers become what the kernel declares, and out-of-range ones are refused",
+  "Kernel: plain numbers become what the kernel declares, and out-of-range ones are refused",
   async () => {
     using built = new Program(context, scalars).build();
     using buffer = new Buffer(context, 8);
@@ -86,20 +86,20 @@ testOpenCL("Kernel tells about its arguments and limits", () => {
   assert(kernel.localMemSize() >= 0 && kernel.privateMemSize() >= 0);
 });
 
-testOpenCL("a number for what is no scalar is refused with what to pass instead", () => {
+testOpenCL("Kernel: a number for what is no scalar is refused with what to pass instead", () => {
   using kernel = program.kernel("axpy");
   const error = assertThrows(() => kernel.setNumber(0, 1), TypeError);
   assert(error.message.includes("argument 0 (float* x) of axpy"), error.message);
 });
 
-testOpenCL("a value of the wrong size names the argument", () => {
+testOpenCL("Kernel: a value of the wrong size names the argument", () => {
   using kernel = program.kernel("axpy");
   const error = assertThrows(() => kernel.setBytes(2, new Float64Array(1)), OpenCLError);
   assertEquals([error.codeName, error.call], ["CL_INVALID_ARG_SIZE", "clSetKernelArg"]);
   assert(error.message.includes("argument 2 of axpy"), error.message);
 });
 
-testOpenCL("local memory is an argument", async () => {
+testOpenCL("Kernel: local memory is an argument", async () => {
   using built = new Program(
     context,
     `kernel void reverse(global int* y, local int* t) {
@@ -117,7 +117,7 @@ testOpenCL("local memory is an argument", async () => {
   assertEquals([...out], [4, 3, 2, 1]);
 });
 
-testOpenCL("clone keeps the arguments that are set", async () => {
+testOpenCL("Kernel: clone keeps the arguments that are set", async () => {
   using buffer = new Buffer(context, 4);
   using kernel = program.kernel("put");
   kernel.setArgs([buffer, 5]);
@@ -129,7 +129,7 @@ testOpenCL("clone keeps the arguments that are set", async () => {
   assertEquals(out[0], 5);
 });
 
-testOpenCL("a launch with memory that was released since it was set is refused", () => {
+testOpenCL("Kernel: a launch with memory that was released since it was set is refused", () => {
   const buffer = new Buffer(context, 4);
   using kernel = program.kernel("put");
   kernel.setArgs([buffer, 5]);
@@ -137,7 +137,7 @@ testOpenCL("a launch with memory that was released since it was set is refused",
   assertThrows(() => queue.run(kernel, { global: [1] }), DisposedError, "Buffer");
 });
 
-testOpenCL("a kernel keeps what its arguments refer to from the collector", async () => {
+testOpenCL("Kernel keeps what its arguments refer to from the collector", async () => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc") as () => void;
   using kernel = program.kernel("put");

@@ -35,7 +35,7 @@ testOpenCL("Program builds with options and lists its kernels", async () => {
   for (const kernel of kernels) kernel.release();
 });
 
-testOpenCL("a build error has the log, and the source lines that it names", () => {
+testOpenCL("Program: a build error has the log, and the source lines that it names", () => {
   using program = new Program(context, broken);
   const error = assertThrows(() => program.build(), KernelBuildError);
   assertEquals([error.codeName, error.call], ["CL_BUILD_PROGRAM_FAILURE", "clBuildProgram"]);
@@ -44,7 +44,7 @@ testOpenCL("a build error has the log, and the source lines that it names", () =
   assert(error.message.includes("     2 |   x[0] = 1;"), error.message);
 });
 
-testOpenCL("buildAsync does the same without blocking", async () => {
+testOpenCL("Program: buildAsync does the same without blocking", async () => {
   using program = new Program(context, one), bad = new Program(context, broken);
   await Promise.all([
     program.buildAsync("-D VALUE=4"),
@@ -54,7 +54,7 @@ testOpenCL("buildAsync does the same without blocking", async () => {
 });
 
 testOpenCL(
-  "a build that its caller gives up goes on, and keeps the program until then",
+  "Program: a build that its caller gives up goes on, and keeps the program until then",
   async () => {
     using program = new Program(context, one);
     const references = () => {
@@ -89,7 +89,7 @@ testOpenCL(
   },
 );
 
-testOpenCL("a binary builds to the same program", async () => {
+testOpenCL("Program: a binary builds to the same program", async () => {
   using program = new Program(context, one).build("-D VALUE=5");
   const binary = program.binary(device);
   assert(binary.length > 100);
@@ -101,7 +101,7 @@ testOpenCL("a binary builds to the same program", async () => {
   assertEquals(assertThrows(damaged, OpenCLError).codeName, "CL_INVALID_BINARY");
 });
 
-testOpenCL("programs are compiled with headers and linked", async () => {
+testOpenCL("Program: programs are compiled with headers and linked", async () => {
   using header = new Program(context, "#define VALUE 6\nint helper(int x);");
   using main = new Program(
     context,
@@ -116,19 +116,19 @@ testOpenCL("programs are compiled with headers and linked", async () => {
   assertEquals(assertThrows(() => bad.compile(), KernelBuildError).call, "clCompileProgram");
 });
 
-testOpenCL("a missing kernel is named", () => {
+testOpenCL("Program: a missing kernel is named", () => {
   using program = new Program(context, one).build("-D VALUE=0");
   const error = assertThrows(() => program.kernel("three"), OpenCLError);
   assertEquals(error.codeName, "CL_INVALID_KERNEL_NAME");
   assert(error.message.includes('kernel "three"'));
 });
 
-testOpenCL("what is not ASCII reaches the compiler whole", async () => {
+testOpenCL("Program: what is not ASCII reaches the compiler whole", async () => {
   using program = new Program(context, `/* größer → */ ${one}`).build("-D VALUE=7");
   assertEquals(await resultOf(program), 7);
 });
 
-Deno.test("sourceExcerpt shows each line that the log names once, with its neighbours", () => {
+Deno.test("Program: sourceExcerpt shows each line that the log names once, with its neighbours", () => {
   const source = ["a", "b", "c", "d", "e"].join("\n");
   const log = "<source>:1:5: error: x\n<source>:5:1: error: y\n<source>:5:9: error: z\n" +
     "<source>:3:1: warning: w\n<source>:77:1: error: beyond\nerror: f.cl:1:1: again";

@@ -11,14 +11,12 @@ import {
   Program,
   type RectLayout,
   SvmBuffer,
-  SvmCapabilities,
   type Triple,
 } from "../../../ffi/mod.ts";
 import { context, device, hasOpenCL, program, queue, testOpenCL } from "../fixture.ts";
 
 const hasImages = hasOpenCL && device.query("IMAGE_SUPPORT");
-const hasSvm = hasOpenCL && device.versionNumbers[0] >= 2 &&
-  (device.query("SVM_CAPABILITIES") & SvmCapabilities.FINE_GRAIN_BUFFER) !== 0n;
+const hasSvm = hasOpenCL && SvmBuffer.isAvailable(device, { fineGrain: true });
 const hasCommandBuffers = hasOpenCL && device.extensions.includes("cl_khr_command_buffer");
 
 /** An array in the middle of a larger one, whose other bytes say whether somebody wrote there. */
@@ -77,7 +75,7 @@ testOpenCL("no box, whatever its numbers, reaches bytes outside of the array", (
   );
 });
 
-/** What a range must not be, for memory of 64 bytes. */
+/** Ranges that are refused, for memory of 64 bytes. */
 const badRanges = [
   { offset: -16, nbytes: 16 },
   { offset: -64 },

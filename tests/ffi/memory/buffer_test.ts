@@ -38,7 +38,7 @@ testOpenCL("Buffer says what is wrong with a size", () => {
 });
 
 Deno.test({
-  name: "a buffer that is too large, and a part that is misaligned, have codes of their own",
+  name: "Buffer: one that is too large, and a part that is misaligned, have codes of their own",
   // NVIDIA accepts both, and fails at the first use.
   ignore: !hasOpenCL || device.platform.name.includes("NVIDIA"),
   fn() {
@@ -50,7 +50,7 @@ Deno.test({
   },
 });
 
-testOpenCL("an overlong part of a buffer is refused", () => {
+testOpenCL("Buffer: an overlong part of a buffer is refused", () => {
   using buffer = new Buffer(context, 1 << 16);
   const error = assertThrows(() => buffer.subBuffer(1 << 15, 1 << 16), RangeError);
   assert(error.message.includes("65536 bytes from offset 32768"), error.message);

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "../../../ffi/mod.ts";
 import { context, queue, testOpenCL } from "../fixture.ts";
 
-testOpenCL("map shows the buffer's memory, and unmap detaches the view", async () => {
+testOpenCL("MappedRegion: map shows the buffer's memory, and unmap detaches the view", async () => {
   using buffer = new Buffer(context, 16, { data: new Uint8Array(16).fill(1) });
   const region = queue.map(buffer, { offset: 4, nbytes: 8 });
   const { bytes } = region;
@@ -18,7 +18,7 @@ testOpenCL("map shows the buffer's memory, and unmap detaches the view", async (
   assertEquals([...out], [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1]);
 });
 
-testOpenCL("a mapped view outlives the buffer's release", () => {
+testOpenCL("MappedRegion: a mapped view outlives the buffer's release", () => {
   const buffer = new Buffer(context, 1 << 16, { data: new Uint8Array(1 << 16).fill(6) });
   using region = queue.map(buffer);
   buffer.release();

@@ -17,7 +17,7 @@ const placed = fc.record({
   return { region, layout: { origin, rowPitch, slicePitch } };
 });
 
-/** Where element [x, y, z] of the box lies. */
+/** The place of element [x, y, z] of the box. */
 function addressOf(
   [x, y, z]: Triple,
   { origin, rowPitch, slicePitch }: Required<RectLayout>,

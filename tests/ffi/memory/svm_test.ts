@@ -1,8 +1,13 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { DisposedError, OpenCLError, SvmBuffer, SvmCapabilities } from "../../../ffi/mod.ts";
+import { runProgram } from "../../run_deno.ts";
 import { context, device, hasOpenCL, program, queue } from "../fixture.ts";
 
-const capabilities = hasOpenCL && device.versionNumbers[0] >= 2
+const [ffi, memory] = ["ffi", "memory"].map((layer) =>
+  import.meta.resolve(`../../../${layer}/mod.ts`)
+);
+
+const capabilities = hasOpenCL && SvmBuffer.isAvailable(device)
   ? device.query("SVM_CAPABILITIES")
   : 0n;
 
@@ -59,4 +64,35 @@ test("shared memory that cannot be made is an error", SvmCapabilities.COARSE_GRA
   const error = assertThrows(() => new SvmBuffer(context, 0), OpenCLError);
   assertEquals(error.call, "clSVMAlloc");
   assert(error.message.includes("0 bytes of shared memory"));
+});
+
+Deno.test("SvmBuffer.isAvailable is false where the library lacks what the device offers", {
+  ignore: !hasOpenCL,
+}, async () => {
+  // An OpenCL.dll of OpenCL 1.2 before a newer driver.
+  const { success, out, err } = await runProgram(
+    `
+    const { dlopen } = Deno;
+    Deno.dlopen = (path, functions) => {
+      const library = dlopen(path, functions);
+      const symbols = { ...library.symbols, clSVMAlloc: null };
+      return { symbols, close: () => library.close() };
+    };
+    const { CommandQueue, Context, platforms, SvmBuffer } = await import("${ffi}");
+    const { createPool, SvmPool } = await import("${memory}");
+    const [device] = platforms()[0].devices();
+    using context = new Context(device);
+    using queue = new CommandQueue(context, device);
+    const said = (fn) => { try { return fn(); } catch (error) { return error.name + error.message; } };
+    console.log(SvmBuffer.isAvailable(device), SvmPool.isAvailable(queue));
+    console.log(said(() => createPool(queue)));
+    console.log(said(() => new SvmBuffer(context, 64)));
+  `,
+    { env: { NETCL_POOL: "svm" } },
+  );
+  assert(success, err);
+  const [available, pool, made] = out.trim().split("\n");
+  assertEquals(available, "false false");
+  assertStringIncludes(pool!, "OpenCLUnavailableErrorCannot make an SvmPool");
+  assertStringIncludes(made!, "Cannot call clSVMAlloc");
 });

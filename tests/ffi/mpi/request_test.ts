@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type MPILibrary, Request } from "../../../ffi/mpi/mod.ts";
 
-/** How often a question for a call that is never done asks a library. */
+/** The number of calls of a library by a question for what is never done. */
 function testsOfQuestion(memory: Uint8Array | null): number {
   let count = 0;
   const library = {

@@ -89,7 +89,7 @@ Deno.test({
   name: "CommandBuffer replays what it recorded",
   ignore: !hasCommandBuffers,
   async fn() {
-    assertEquals(extensionVersion(device, "cl_khr_command_buffer")[0], 0);
+    assert(extensionVersion(device, "cl_khr_command_buffer").some((part) => part > 0));
     using x = new Buffer(context, 16), y = new Buffer(context, 16), z = new Buffer(context, 16);
     using kernel = program.kernel("axpy");
     using commands = new CommandBuffer(queue);

@@ -11,15 +11,13 @@ import {
   Program,
   Sampler,
   SvmBuffer,
-  SvmCapabilities,
   UserEvent,
 } from "../../../ffi/mod.ts";
 import { context, device, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
 import { hasOpenCL } from "../../opencl.ts";
 import { runProgram } from "../../run_deno.ts";
 
-const hasSvm = hasOpenCL && device.versionNumbers[0] >= 2 &&
-  (device.query("SVM_CAPABILITIES") & SvmCapabilities.COARSE_GRAIN_BUFFER) !== 0n;
+const hasSvm = hasOpenCL && SvmBuffer.isAvailable(device);
 
 testOpenCL(
   "every owner releases once, refuses use after it, and leaves nothing behind",

@@ -17,7 +17,6 @@ import {
   Sampler,
   type SubDevice,
   SvmBuffer,
-  SvmCapabilities,
   UserEvent,
 } from "../../../ffi/mod.ts";
 import { context, device, hasOpenCL, program, queue, testOpenCL } from "../fixture.ts";
@@ -31,10 +30,9 @@ interface Owner extends Disposable {
 const source = "kernel void f(global int* x) { x[0] = 1; }";
 const format = { order: "RGBA", type: "UNSIGNED_INT8" } as const;
 const bytes = new Uint8Array(16), sizes = new BigUint64Array([1n]);
-const svm = hasOpenCL && device.versionNumbers[0] >= 2 &&
-  (device.query("SVM_CAPABILITIES") & SvmCapabilities.COARSE_GRAIN_BUFFER) !== 0n;
+const svm = hasOpenCL && SvmBuffer.isAvailable(device);
 
-/** How an object of each class is made; null where this device has none. */
+/** Makers of an object of each class; null where this device has none. */
 const makers: { readonly [name: string]: (() => Owner) | null } = hasOpenCL
   ? {
     SubDevice: device.query("PARTITION_MAX_SUB_DEVICES") < 1 || device.maxComputeUnits < 2
@@ -61,7 +59,7 @@ const buffer = hasOpenCL ? new Buffer(context, 64) : undefined!;
 const image = () => new Image(context, { format, width: 1 });
 const kernel = () => program.kernel("put");
 
-/** What methods are called with, where they need anything. */
+/** Arguments of methods, where they need any. */
 const calls: { readonly [member: string]: () => unknown[] } = {
   "SubDevice.query": () => ["NAME"],
   "SubDevice.partition": () => [{ equally: 1 }],
@@ -120,6 +118,7 @@ const goesOn: { readonly [member: string]: string } = {
   "*.constructor": "no member",
   "Context.isNamedBy": "asks no driver: programs of the context outlive it",
   "Context.deviceOf": "asks no driver: programs of the context outlive it",
+  "CommandQueue.mayBeBusy": "asked by those who wait for its work",
   "CommandQueue.hold": "the events of the queue's commands outlive it",
   "MappedRegion.bytes": "an empty view",
   "Program.buildOptions": "asks no driver",

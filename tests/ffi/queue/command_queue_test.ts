@@ -59,7 +59,7 @@ testOpenCL(
   },
 );
 
-testOpenCL("borrowed and blocking transfers go straight to the array", async () => {
+testOpenCL("CommandQueue: borrowed and blocking transfers go straight to the array", async () => {
   using buffer = new Buffer(context, 1024);
   queue.write(buffer, counting, { blocking: true }).release();
   const out = new Float32Array(256);
@@ -71,7 +71,7 @@ testOpenCL("borrowed and blocking transfers go straight to the array", async () 
   assertEquals(lent, counting);
 });
 
-testOpenCL("transfers refuse memory that may move or is gone", () => {
+testOpenCL("CommandQueue: transfers refuse memory that may move or is gone", () => {
   using buffer = new Buffer(context, 16);
   const resizable = new Uint8Array(new ArrayBuffer(16, { maxByteLength: 32 }));
   const growable = new Uint8Array(new SharedArrayBuffer(16, { maxByteLength: 32 }));
@@ -89,7 +89,7 @@ testOpenCL("transfers refuse memory that may move or is gone", () => {
   }
 });
 
-testOpenCL("transfers refuse what lies beyond the buffer", () => {
+testOpenCL("CommandQueue: transfers refuse what lies beyond the buffer", () => {
   using buffer = new Buffer(context, 16);
   const array = new Uint8Array(16);
   assertThrows(() => queue.write(buffer, array, { offset: 1 }), RangeError, "it has 16 bytes");
@@ -97,7 +97,7 @@ testOpenCL("transfers refuse what lies beyond the buffer", () => {
   assertThrows(() => queue.fill(buffer, array, { offset: 0.5, nbytes: 1 }), RangeError, "0.5");
 });
 
-testOpenCL("copy and fill cover the bytes that they were told to", async () => {
+testOpenCL("CommandQueue: copy and fill cover the bytes that they were told to", async () => {
   using a = new Buffer(context, 32), b = new Buffer(context, 32);
   queue.fill(a, new Uint8Array([1])).release();
   queue.fill(b, new Uint16Array([0x0302]), { offset: 8, nbytes: 16 }).release();
@@ -108,31 +108,34 @@ testOpenCL("copy and fill cover the bytes that they were told to", async () => {
   assertEquals([...out.subarray(6, 16)], [9, 9, 2, 3, 1, 1, 1, 3, 2, 3]);
 });
 
-testOpenCL("migrate makes sure that the memory is there", async () => {
+testOpenCL("CommandQueue: migrate makes sure that the memory is there", async () => {
   using a = new Buffer(context, 64), b = new Buffer(context, 64);
   await queue.migrate([a, b], { contentUndefined: true }).wait();
   await queue.migrate([a], { toHost: true }).wait();
 });
 
-testOpenCL("an out-of-order queue obeys wait lists, markers and barriers", async () => {
-  using free = new CommandQueue(context, device, { outOfOrder: true });
-  using buffer = new Buffer(context, 4);
-  using gate = new UserEvent(context);
-  const first = free.fill(buffer, new Int32Array([1]), { wait: [gate] });
-  const second = free.fill(buffer, new Int32Array([2]), { wait: [first] });
-  using marker = free.marker([second]), barrier = free.barrier();
-  const out = new Int32Array(1);
-  const read = free.read(buffer, out);
-  assert(marker.status !== "complete");
-  gate.complete();
-  await read.wait();
-  await barrier.wait();
-  assertEquals([out[0], marker.status, barrier.status], [2, "complete", "complete"]);
-  for (const event of [first, second, read]) event.release();
-});
+testOpenCL(
+  "CommandQueue: an out-of-order queue obeys wait lists, markers and barriers",
+  async () => {
+    using free = new CommandQueue(context, device, { outOfOrder: true });
+    using buffer = new Buffer(context, 4);
+    using gate = new UserEvent(context);
+    const first = free.fill(buffer, new Int32Array([1]), { wait: [gate] });
+    const second = free.fill(buffer, new Int32Array([2]), { wait: [first] });
+    using marker = free.marker([second]), barrier = free.barrier();
+    const out = new Int32Array(1);
+    const read = free.read(buffer, out);
+    assert(marker.status !== "complete");
+    gate.complete();
+    await read.wait();
+    await barrier.wait();
+    assertEquals([out[0], marker.status, barrier.status], [2, "complete", "complete"]);
+    for (const event of [first, second, read]) event.release();
+  },
+);
 
 testOpenCL(
-  "finish waits for what was enqueued before it, also while another finish runs",
+  "CommandQueue: finish waits for what was enqueued before it, also while another finish runs",
   async () => {
     using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
     using kernel = program.kernel("spin");
@@ -148,7 +151,7 @@ testOpenCL(
   },
 );
 
-testOpenCL("finish lets timers run", async () => {
+testOpenCL("CommandQueue: finish lets timers run", async () => {
   using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
   using kernel = program.kernel("spin");
   let ticks = 0;
@@ -159,7 +162,7 @@ testOpenCL("finish lets timers run", async () => {
   assert(ticks >= 3, `${ticks} ticks`);
 });
 
-testOpenCL("a released queue is refused, and a released buffer", async () => {
+testOpenCL("CommandQueue: a released queue is refused, and a released buffer", async () => {
   const gone = new CommandQueue(context);
   gone.release();
   gone.release();
@@ -168,4 +171,16 @@ testOpenCL("a released queue is refused, and a released buffer", async () => {
   const buffer = new Buffer(context, 4);
   buffer.release();
   assertThrows(() => queue.fill(buffer, new Uint8Array(1)), DisposedError, "Buffer");
+});
+
+testOpenCL("CommandQueue.mayBeBusy is false from a finish to the next command", () => {
+  using own = new CommandQueue(context, device);
+  using buffer = new Buffer(context, 4);
+  own.fill(buffer, new Uint8Array([1])).release();
+  assertEquals(own.mayBeBusy, true);
+  own.finishSync();
+  assertEquals(own.mayBeBusy, false);
+  own.marker().release();
+  assertEquals(own.mayBeBusy, true);
+  own.finishSync();
 });

@@ -4,7 +4,7 @@ import { context, program, queue, testOpenCL } from "../fixture.ts";
 
 const counting = Float32Array.from({ length: 256 }, (_, i) => i);
 
-testOpenCL("run takes buffers, typed arrays and plain numbers", async () => {
+testOpenCL("launch: run takes buffers, typed arrays and plain numbers", async () => {
   using x = new Buffer(context, 1024, { data: counting }), y = new Buffer(context, 1024);
   using kernel = program.kernel("axpy");
   queue.fill(y, new Float32Array([1])).release();
@@ -17,7 +17,7 @@ testOpenCL("run takes buffers, typed arrays and plain numbers", async () => {
   assertEquals([out[0], out[1], out[2], out[255]], [1, 3.5, 2, 128.5]);
 });
 
-testOpenCL("run starts the ids at the offset", async () => {
+testOpenCL("launch: run starts the ids at the offset", async () => {
   using buffer = new Buffer(context, 16);
   queue.fill(buffer, new Int32Array([0])).release();
   using kernel = program.kernel("put");
@@ -27,7 +27,7 @@ testOpenCL("run starts the ids at the offset", async () => {
   assertEquals([...out], [0, 7, 7, 0]);
 });
 
-testOpenCL("run names the kernel and the sizes when it fails", () => {
+testOpenCL("launch: run names the kernel and the sizes when it fails", () => {
   using buffer = new Buffer(context, 16);
   using kernel = program.kernel("put");
   const run = (global: number[], local?: number[]) => () =>
@@ -41,7 +41,7 @@ testOpenCL("run names the kernel and the sizes when it fails", () => {
   assertThrows(() => queue.run(kernel, { global: [1], args: [buffer] }), TypeError, "declares 2");
 });
 
-testOpenCL("enqueueKernel launches what is set, without an event", async () => {
+testOpenCL("launch: enqueueKernel launches what is set, without an event", async () => {
   using buffer = new Buffer(context, 16);
   using kernel = program.kernel("put");
   kernel.setBuffer(0, buffer);

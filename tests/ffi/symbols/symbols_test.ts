@@ -9,7 +9,6 @@ import { defines, type Prototype, prototypes, readHeader, typeSizes } from "./c_
 const core = readHeader("cl.h");
 const extensions = readHeader("cl_ext.h");
 const ignore = core === null || extensions === null;
-if (ignore) console.log("skipped: the OpenCL headers (opencl-c-headers) are not installed");
 
 const widths = { u32: "4 unsigned", i32: "4 signed", u64: "8", usize: "8", buffer: "8" } as const;
 const sizes = typeSizes((core ?? "") + (extensions ?? ""), [
@@ -20,7 +19,7 @@ const sizes = typeSizes((core ?? "") + (extensions ?? ""), [
 ]);
 // cl_bool and cl_bitfield are typedefs of cl_uint and cl_ulong in cl.h itself.
 
-/** What the header's type needs of a table entry: a width, and for 4 bytes a sign. */
+/** Demands of the header's type on a table entry: a width, and for 4 bytes a sign. */
 function needs(type: string): string {
   if (type === "*") return "8";
   if (type === "void") return "0";

@@ -59,7 +59,7 @@ Deno.test("RetryLadder finds memory exactly where the steps together can free en
   ));
 });
 
-Deno.test("a step that helped is followed by the cheaper ones again", () => {
+Deno.test("RetryLadder: a step that helped is followed by the cheaper ones again", () => {
   const order: string[] = [];
   let freed = 0;
   const cheap = retryStep("cheap", () => (order.push("cheap"), 0));
@@ -73,7 +73,7 @@ Deno.test("a step that helped is followed by the cheaper ones again", () => {
   assertEquals([...ladder.helped], [["dear", 2]]);
 });
 
-Deno.test("pool, wrapper, device and program contribute to one ladder, and one failure is counted", () => {
+Deno.test("RetryLadder: pool, wrapper, device and program contribute to one ladder, and one failure is counted", () => {
   const pool = GuardPool.forHost(new HostPool({ segmentBytes: 64 * KiB }));
   const card = new DeviceMemory(new LimitPool(pool, 2 ** 40), { name: "card" });
   card.setLimit(64 * KiB);
@@ -92,7 +92,7 @@ Deno.test("pool, wrapper, device and program contribute to one ladder, and one f
   assertEquals([card.stats.numOoms, card.stats.numRetries], [1, 0]);
 });
 
-Deno.test("tryAllocate counts nothing and throws no OutOfMemoryError, whatever wraps the pool", () => {
+Deno.test("RetryLadder: tryAllocate counts nothing and throws no OutOfMemoryError, whatever wraps the pool", () => {
   const source = () => new SimulatedSource({ totalBytes: KiB });
   for (
     const pool of [
@@ -107,7 +107,7 @@ Deno.test("tryAllocate counts nothing and throws no OutOfMemoryError, whatever w
   }
 });
 
-Deno.test("the cause of an error is what the driver said to this allocation, not to an earlier one", () => {
+Deno.test("RetryLadder: the cause of an error is what the driver said to this allocation, not to an earlier one", () => {
   const source = new SimulatedSource();
   const pool = new SlabPool(source, { segmentBytes: 4 * KiB });
   pool.allocate(12 * KiB).release();

@@ -63,7 +63,7 @@ Deno.test({
   },
 });
 
-Deno.test("NETCL_MEMORY_LIMIT is the default limit: bytes, units or a share", () => {
+Deno.test("createPool: NETCL_MEMORY_LIMIT is the default limit: bytes, units or a share", () => {
   const limit = (text: string, totalBytes = 1000) => {
     let bytes = 0;
     withVariables({ NETCL_MEMORY_LIMIT: text }, () => {

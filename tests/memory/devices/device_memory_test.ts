@@ -63,14 +63,14 @@ Deno.test("DeviceMemory leaves a tenth of the device to the driver unless told o
   }
 });
 
-Deno.test("emptyCache gives everything back that nobody holds and says how much", () => {
+Deno.test("DeviceMemory: emptyCache gives everything back that nobody holds and says how much", () => {
   const { memory, source } = device(64 * MiB);
   memory.allocate(3 * MiB).release();
   assertEquals(memory.emptyCache(), 8 * MiB);
   assertEquals([memory.stats.bytesCached, source.usedBytes, memory.emptyCache()], [0, 0, 0]);
 });
 
-Deno.test("Retry step: cached segments are freed, only as many as needed, largest first", () => {
+Deno.test("DeviceMemory: Retry step: cached segments are freed, only as many as needed, largest first", () => {
   const { memory, pool } = device(64 * MiB);
   for (const size of [6, 12, 20]) memory.allocate(size * MiB).release();
   memory.setLimit(40 * MiB);
@@ -82,7 +82,7 @@ Deno.test("Retry step: cached segments are freed, only as many as needed, larges
   assert(pool.stats.bytesCached > 0, "what was not in the way stays");
 });
 
-Deno.test("The cache is kept when freeing it could not help", () => {
+Deno.test("DeviceMemory: The cache is kept when freeing it could not help", () => {
   const { memory } = device(64 * MiB);
   memory.setLimit(24 * MiB);
   memory.allocate(12 * MiB).release();
@@ -91,7 +91,7 @@ Deno.test("The cache is kept when freeing it could not help", () => {
   assertEquals(memory.stats.bytesCached, bytesCached);
 });
 
-Deno.test("A smaller segment is taken where a regular one does not fit", () => {
+Deno.test("DeviceMemory: A smaller segment is taken where a regular one does not fit", () => {
   const { memory, pool } = device(10 * MiB);
   memory.setLimit(10 * MiB);
   memory.allocate(5 * MiB);
@@ -100,7 +100,7 @@ Deno.test("A smaller segment is taken where a regular one does not fit", () => {
   assert(pool.stats.reservedBytes <= 10 * MiB);
 });
 
-Deno.test("Retry step: reclaimers give back what they can do without", () => {
+Deno.test("DeviceMemory: Retry step: reclaimers give back what they can do without", () => {
   const { memory } = device(64 * MiB);
   memory.setLimit(16 * MiB);
   const values: BufferHandle<SimulatedBuffer>[] = [memory.allocate(12 * MiB)];
@@ -113,7 +113,7 @@ Deno.test("Retry step: reclaimers give back what they can do without", () => {
   assertEquals(memory.stats.numOoms, 0);
 });
 
-Deno.test("Retry step: the user's callback is asked, with the size, and only once it is needed", () => {
+Deno.test("DeviceMemory: Retry step: the user's callback is asked, with the size, and only once it is needed", () => {
   const { memory: card } = device(64 * MiB);
   card.setLimit(16 * MiB);
   const cache = card.allocate(12 * MiB);
@@ -130,7 +130,7 @@ Deno.test("Retry step: the user's callback is asked, with the size, and only onc
   assertEquals(card.stats.rungs["onPressure callback"], 1);
 });
 
-Deno.test("A callback that is disposed of is not asked", () => {
+Deno.test("DeviceMemory: A callback that is disposed of is not asked", () => {
   const { memory: card } = device(8 * MiB);
   let asked = 0;
   memory.onPressure(() => {
@@ -141,7 +141,7 @@ Deno.test("A callback that is disposed of is not asked", () => {
   assertEquals(asked, 0);
 });
 
-Deno.test("OutOfMemoryError says what was asked, what there is, who has it, what was tried and what to do", () => {
+Deno.test("DeviceMemory: OutOfMemoryError says what was asked, what there is, who has it, what was tried and what to do", () => {
   const { memory: card } = device(64 * MiB);
   card.setLimit(32 * MiB);
   for (let i = 0; i < 3; i++) card.allocate(5 * MiB, { label: "activation" });
@@ -169,7 +169,7 @@ Deno.test("OutOfMemoryError says what was asked, what there is, who has it, what
   assertEquals(card.stats.numOoms, 1);
 });
 
-Deno.test("A request over what the device makes in one piece says so, and what is no way out", () => {
+Deno.test("DeviceMemory: A request over what the device makes in one piece says so, and what is no way out", () => {
   const source = new SimulatedSource({ maxAllocationBytes: 8 * MiB });
   const memory = new DeviceMemory(new SlabPool(source), { name: "card", totalBytes: 64 * MiB });
   const error = assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);
@@ -181,13 +181,13 @@ Deno.test("A request over what the device makes in one piece says so, and what i
   memory.allocate(8 * MiB).release();
 });
 
-Deno.test("A request over the whole limit gets other advice", () => {
+Deno.test("DeviceMemory: A request over the whole limit gets other advice", () => {
   const { memory } = device(8 * MiB);
   const error = assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);
   assertStringIncludes(error.message, "split it");
 });
 
-Deno.test("After an out-of-memory error all that lived is intact and what fits succeeds", () => {
+Deno.test("DeviceMemory: After an out-of-memory error all that lived is intact and what fits succeeds", () => {
   const { memory, source } = device(32 * MiB);
   const kept = memory.allocate(8 * MiB);
   const place = kept.buffer.address;
@@ -197,7 +197,7 @@ Deno.test("After an out-of-memory error all that lived is intact and what fits s
   assertEquals(source.usedBytes, memory.stats.reservedBytes);
 });
 
-Deno.test("A driver that refuses below the limit is answered by the ladder too", () => {
+Deno.test("DeviceMemory: A driver that refuses below the limit is answered by the ladder too", () => {
   const { memory, source } = device(64 * MiB);
   memory.allocate(12 * MiB).release();
   // Once for the rounded size, once for the exact one: then the cache goes and it works.
@@ -210,7 +210,7 @@ Deno.test("A driver that refuses below the limit is answered by the ladder too",
   assert(error.cause instanceof NoMemoryError, "the driver's own error is its cause");
 });
 
-Deno.test("What is no matter of memory passes unchanged", () => {
+Deno.test("DeviceMemory: What is no matter of memory passes unchanged", () => {
   const { memory, source } = device(64 * MiB);
   source.failCreation(1, new TypeError("The context was released"));
   assertThrows(() => memory.allocate(64), TypeError, "The context was released");
@@ -226,7 +226,7 @@ Deno.test("DeviceMemory climbs its rungs over any kind of pool", () => {
   assertEquals(card.stats.rungs, { "onPressure callback": 1 });
 });
 
-Deno.test("Retry step: blocks that other queues still use come behind their work", () => {
+Deno.test("DeviceMemory: Retry step: blocks that other queues still use come behind their work", () => {
   const home = new FakeQueue("home"), other = new FakeQueue("other");
   const source = Object.assign(new SimulatedSource(), { defaultQueue: home });
   const card = new DeviceMemory(new SlabPool(source), { name: "card" });
@@ -239,7 +239,7 @@ Deno.test("Retry step: blocks that other queues still use come behind their work
   assertEquals(card.stats.rungs, { "blocks of other queues": 1 });
 });
 
-Deno.test("The error keeps no handle alive", () => {
+Deno.test("DeviceMemory: The error keeps no handle alive", () => {
   const { memory } = device(8 * MiB);
   memory.allocate(64, { label: "small" });
   const error = assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);
@@ -247,7 +247,7 @@ Deno.test("The error keeps no handle alive", () => {
   assertEquals(plain.liveAllocations, [{ origin: "small", count: 1, nbytes: 64 }]);
 });
 
-Deno.test("allocateAsync lets the garbage collector find what was forgotten", async () => {
+Deno.test("DeviceMemory: allocateAsync lets the garbage collector find what was forgotten", async () => {
   const { memory } = device(64 * MiB);
   memory.setLimit(16 * MiB);
   const registry = new FinalizationRegistry<BufferHandle<SimulatedBuffer>>((handle) =>
@@ -267,7 +267,7 @@ Deno.test("allocateAsync lets the garbage collector find what was forgotten", as
   assertEquals(memory.stats.rungs["garbage collection"], 1);
 });
 
-Deno.test("allocateAsync rejects with all its rungs when nothing helped", async () => {
+Deno.test("DeviceMemory: allocateAsync rejects with all its rungs when nothing helped", async () => {
   const { memory } = device(8 * MiB);
   memory.allocate(4 * MiB);
   const error = await assertRejects(() => memory.allocateAsync(9 * MiB), OutOfMemoryError);
@@ -275,7 +275,7 @@ Deno.test("allocateAsync rejects with all its rungs when nothing helped", async 
   assertEquals(memory.stats.numOoms, 1);
 });
 
-Deno.test("resetAccumulatedStats starts the counters of the ladder again", () => {
+Deno.test("DeviceMemory: resetAccumulatedStats starts the counters of the ladder again", () => {
   const { memory } = device(8 * MiB);
   assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);
   memory.resetAccumulatedStats();
@@ -283,7 +283,7 @@ Deno.test("resetAccumulatedStats starts the counters of the ladder again", () =>
   assertEquals([numOoms, numRetries, rungs], [0, 0, {}]);
 });
 
-Deno.test("destroy ends the device's memory", () => {
+Deno.test("DeviceMemory: destroy ends the device's memory", () => {
   const { memory, source } = device(8 * MiB);
   const handle = memory.allocate(MiB);
   memory.destroy();

@@ -74,7 +74,7 @@ Deno.test("Storage counts a leak only when a finalizer gave the last reference b
   assertEquals([memory.stats.leaksReclaimed, storage.disposed], [1, true]);
 });
 
-Deno.test("Moving unchanged content back and forth copies nothing the second time", () => {
+Deno.test("Storage: Moving unchanged content back and forth copies nothing the second time", () => {
   const [a, b] = [host("a"), host("b")];
   const transport = counting();
   const original = store(a, [1, 2, 3]);
@@ -87,7 +87,7 @@ Deno.test("Moving unchanged content back and forth copies nothing the second tim
   assertEquals([original.references, there.references, transport.copies], [2, 2, 1]);
 });
 
-Deno.test("Content that is on three devices is copied once to each", () => {
+Deno.test("Storage: Content that is on three devices is copied once to each", () => {
   const [a, b, c] = [host("a"), host("b"), host("c")];
   const transport = counting();
   const original = store(a, [9]);
@@ -96,7 +96,7 @@ Deno.test("Content that is on three devices is copied once to each", () => {
   assertEquals(transport.copies, 2);
 });
 
-Deno.test("A write parts a storage from its copies; each keeps what it held", () => {
+Deno.test("Storage: A write parts a storage from its copies; each keeps what it held", () => {
   const [a, b] = [host("a"), host("b")];
   const transport = counting();
   const original = store(a, [1]);
@@ -110,7 +110,7 @@ Deno.test("A write parts a storage from its copies; each keeps what it held", ()
   assertEquals(there.replicaOn(a), null);
 });
 
-Deno.test("A copy is given back as soon as nobody holds it, and made again when asked for", () => {
+Deno.test("Storage: A copy is given back as soon as nobody holds it, and made again when asked for", () => {
   const [a, b] = [host("a"), host("b")];
   const transport = counting();
   const original = store(a, [1]);
@@ -120,7 +120,7 @@ Deno.test("A copy is given back as soon as nobody holds it, and made again when 
   assertEquals(transport.copies, 2);
 });
 
-Deno.test("A copy outlives its original", () => {
+Deno.test("Storage: A copy outlives its original", () => {
   const [a, b] = [host("a"), host("b")];
   const original = store(a, [4, 5]);
   const there = original.copyOn(b);
@@ -129,7 +129,7 @@ Deno.test("A copy outlives its original", () => {
   assertEquals(bytesOf(there.copyOn(a)), [4, 5]);
 });
 
-Deno.test("A copy that fails leaves nothing behind", () => {
+Deno.test("Storage: A copy that fails leaves nothing behind", () => {
   const [a, b] = [host("a"), host("b")];
   const original = store(a, [1]);
   assertThrows(
@@ -146,7 +146,7 @@ Deno.test("A copy that fails leaves nothing behind", () => {
   assertThrows(() => original.copyOn(b), OutOfMemoryError);
 });
 
-Deno.test("No bytes are copied by nobody", () => {
+Deno.test("Storage: No bytes are copied by nobody", () => {
   const [a, b] = [host("a"), host("b")];
   const transport = counting();
   const empty = new Storage(a, a.allocate(0));
@@ -185,7 +185,7 @@ function deviceMemory(on: CommandQueue, name: string): DeviceMemory<never> {
 }
 
 Deno.test({
-  name: "transfer within a context is the driver's, and orders both queues",
+  name: "Storage: transfer within a context is the driver's, and orders both queues",
   ...cl,
   fn() {
     using other = new CommandQueue(queue!.context);
@@ -198,7 +198,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "transfer between contexts maps memory that the host shares",
+  name: "Storage: transfer between contexts maps memory that the host shares",
   ...cl,
   fn() {
     using context = new Context(queue!.device);
@@ -213,7 +213,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "transfer between contexts goes through two pinned slots where no memory is shared",
+  name:
+    "Storage: transfer between contexts goes through two pinned slots where no memory is shared",
   ...cl,
   async fn() {
     using context = new Context(queue!.device);
@@ -240,7 +241,7 @@ Deno.test({
   },
 });
 
-Deno.test("transfer refuses storages of different sizes", () => {
+Deno.test("Storage: transfer refuses storages of different sizes", () => {
   const a = host("a");
   assertThrows(() => transfer(store(a, [1]), store(a, [1, 2])), RangeError, "1 bytes into 2");
 });

@@ -2,7 +2,7 @@
 import { CommandFailedError } from "../../../ffi/mod.ts";
 import type { FenceEvent, FenceQueue } from "../../../memory/mod.ts";
 
-/** Where a queue was when the event was made, and what it had waited for until then. */
+/** The place of a queue when the event was made, and its waits until then. */
 export class ClockedEvent implements FenceEvent {
   released = false;
 
@@ -104,9 +104,9 @@ export class World {
   readonly all: ClockedQueue[];
   /** Every event that was made. */
   readonly events: ClockedEvent[] = [];
-  /** How often the state of an event was asked for. */
+  /** The number of questions for the state of an event. */
   questions = 0;
-  /** Whether the next event is one of a command that fails. */
+  /** True if the next event is one of a command that fails. */
   nextFails: () => boolean = () => false;
 
   constructor(size: number) {

@@ -30,7 +30,7 @@ export class FakeQueue implements FenceQueue {
   enqueued = 0;
   /** Commands that are done. */
   done = 0;
-  /** What later commands wait for. */
+  /** Commands that later ones wait for. */
   readonly waits: FakeEvent[] = [];
   readonly events: FakeEvent[] = [];
 
@@ -66,7 +66,7 @@ export class FakeQueue implements FenceQueue {
     return event;
   }
 
-  /** Whether later commands wait for everything that `other` was given before position `position`. */
+  /** True if later commands wait for everything that `other` was given before position `position`. */
   waitsFor(other: FakeQueue, position: number): boolean {
     return this.waits.some((event) => event.queue === other && event.position >= position);
   }

@@ -65,7 +65,7 @@ interface Use {
   readonly position: number;
 }
 
-/** What a random program may do besides allocating and releasing. */
+/** Actions of a random program besides allocating and releasing. */
 interface Habits {
   readonly records: boolean;
   readonly releasesQueues: boolean;

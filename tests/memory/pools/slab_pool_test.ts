@@ -154,7 +154,7 @@ Deno.test("SlabPool never lets two sub-buffers overlap where the driver cannot b
   assertEquals(source.liveBuffers, 0);
 });
 
-Deno.test("A million random calls on four pools leave no counter adrift", () => {
+Deno.test("SlabPool: A million random calls on four pools leave no counter adrift", () => {
   const pools = [
     simulated(),
     new SlabPool(new SimulatedSource(), { subBuffers: false }),

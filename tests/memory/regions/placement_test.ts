@@ -22,7 +22,7 @@ const lifetimes = fc.array(
   { maxLength: 60 },
 );
 
-Deno.test("blocks that are in use at the same time lie apart, within their segment, aligned", () => {
+Deno.test("Placement: blocks that are in use at the same time lie apart, within their segment, aligned", () => {
   fc.assert(fc.property(lifetimes, (blocks) => {
     const { places, segments } = placeLifetimes(blocks, rules);
     assertEquals(places.length, blocks.length);
@@ -41,13 +41,13 @@ Deno.test("blocks that are in use at the same time lie apart, within their segme
   }));
 });
 
-Deno.test("the same lifetimes get the same places", () => {
+Deno.test("Placement: the same lifetimes get the same places", () => {
   fc.assert(fc.property(lifetimes, (blocks) => {
     assertEquals(placeLifetimes(blocks, rules), placeLifetimes(blocks, rules));
   }));
 });
 
-Deno.test("results of growing and of shrinking layers lie in what is in use at most, and a tenth", () => {
+Deno.test("Placement: results of growing and of shrinking layers lie in what is in use at most, and a tenth", () => {
   // Activations from their layer to its gradient, two gradients on the way, as in a training step.
   for (const growth of [0.7, 0.9, 1, 1.3, 2]) {
     const layers = 16, blocks: Lifetime[] = [];
@@ -63,6 +63,6 @@ Deno.test("results of growing and of shrinking layers lie in what is in use at m
   }
 });
 
-Deno.test("nothing needs no memory", () => {
+Deno.test("Placement: nothing needs no memory", () => {
   assertEquals(placeLifetimes([], rules), { places: [], segments: [] });
 });

@@ -121,7 +121,7 @@ Deno.test("Recorder tells two devices of one name apart, and leaves other names 
   assertEquals(recorder.nameOf(other), "car");
 });
 
-Deno.test("A recording replays: the same requests, the same peaks", () => {
+Deno.test("Recorder: A recording replays: the same requests, the same peaks", () => {
   const recorded = pool();
   using recorder = new Recorder();
   recorder.attach("card", recorded);
@@ -140,7 +140,7 @@ Deno.test("A recording replays: the same requests, the same peaks", () => {
   assertEquals(result.overhead, peakReservedBytes / peakRequestedBytes);
 });
 
-Deno.test("replay refuses what is no recording", () => {
+Deno.test("Recorder: replay refuses what is no recording", () => {
   assertThrows(() => parseJSONLines('{"action":"alloc"}'), SyntaxError, "Line 1");
   assertThrows(
     () => replay([{ action: "free", id: 3, nbytes: 64 }], pool()),
@@ -149,7 +149,7 @@ Deno.test("replay refuses what is no recording", () => {
   );
 });
 
-Deno.test("The export for PyTorch's viewer obeys what the viewer relies on", () => {
+Deno.test("Recorder: The export for PyTorch's viewer obeys what the viewer relies on", () => {
   const memory = pool();
   using recorder = new Recorder({ stacks: true });
   recorder.attach("card", memory);
@@ -192,7 +192,7 @@ Deno.test("The export for PyTorch's viewer obeys what the viewer relies on", () 
   assertEquals(alloc.frames[0]!.name, "block 0");
 });
 
-Deno.test("An allocation of no bytes and a failure do not confuse the export", () => {
+Deno.test("Recorder: An allocation of no bytes and a failure do not confuse the export", () => {
   const event = (action: MemoryEvent["action"], nbytes: number) =>
     ({ time: 0, action, device: "card", nbytes, id: 1, segment: -1, offset: 0 }) as const;
   const { device_traces, segments } = toMemoryViz([event("alloc", 0), event("oom", 64)]);
@@ -200,7 +200,7 @@ Deno.test("An allocation of no bytes and a failure do not confuse the export", (
   assertEquals(segments, []);
 });
 
-Deno.test("memory.record records all devices, also one that is opened later", () => {
+Deno.test("Recorder: memory.record records all devices, also one that is opened later", () => {
   const early = {}, late = {};
   const earlyMemory = new DeviceMemory(new HostPool(), { name: "early" });
   const lateMemory = new DeviceMemory(new HostPool(), { name: "late" });
@@ -217,7 +217,7 @@ Deno.test("memory.record records all devices, also one that is opened later", ()
   unregisterDeviceMemory(late);
 });
 
-Deno.test("memory means the active device where none is named", () => {
+Deno.test("Recorder: memory means the active device where none is named", () => {
   const device = {};
   const card = new DeviceMemory(new HostPool(), { name: "card" });
   registerDeviceMemory(device, card);
@@ -235,7 +235,7 @@ Deno.test("memory means the active device where none is named", () => {
   assertThrows(() => memory.stats(), TypeError, "never used, or is shut down");
 });
 
-Deno.test("memory.snapshot is plain data", () => {
+Deno.test("Recorder: memory.snapshot is plain data", () => {
   const device = {};
   const card = new DeviceMemory(pool(), { name: "card" });
   registerDeviceMemory(device, card);

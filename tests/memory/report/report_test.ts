@@ -177,7 +177,7 @@ Deno.test("A model much smaller than a segment fills the picture, which says wha
   assert(!reportPage(card, recorder).includes("above the picture"));
 });
 
-/** What a page with a timeline shows: how far it is stretched, and the labels below. */
+/** A page with a timeline as it shows: how far it is stretched, and the labels below. */
 async function lookAt(page: Page): Promise<readonly [scale: number, labels: unknown]> {
   const scale = "/scale\\(([\\d.]+)/.exec(document.querySelector('.plot')" +
     ".getAttribute('transform'))?.[1] ?? 1";

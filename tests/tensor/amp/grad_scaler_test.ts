@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/ass
 import { amp, DTypeError, manualSeed, nn, optim, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
-testOnBackends("a run that overflows recovers", (backend) => {
+testOnBackends("GradScaler: a run that overflows recovers", (backend) => {
   return withDevice(backend, async () => {
     manualSeed(6);
     const model = new nn.Sequential(new nn.Linear(4, 16), new nn.Tanh(), new nn.Linear(16, 1));
@@ -30,33 +30,36 @@ testOnBackends("a run that overflows recovers", (backend) => {
   });
 });
 
-testOnBackends("the scale grows after good steps, and backs off after a bad one", (backend) => {
-  return withDevice(backend, async () => {
-    const w = Tensor.ones([2], { requiresGrad: true });
-    const optimizer = new optim.SGD([w], { lr: 0.5 });
-    const factors = { growthFactor: 4, backoffFactor: 0.125 };
-    const scaler = new amp.GradScaler({ initScale: 8, growthInterval: 2, ...factors });
-    const scales: number[] = [];
-    const step = async (factor: number): Promise<void> => {
-      optimizer.zeroGrad();
-      using loss = w.mul(factor).sum();
-      using scaled = scaler.scale(loss);
-      scaled.backward();
-      scaler.step(optimizer);
-      scaler.update();
-      scales.push(await scaler.currentScale());
-    };
-    for (const factor of [1, 1, 1, Infinity, NaN, 1, 1]) await step(factor);
-    assertEquals(scales, [8, 32, 32, 4, 0.5, 0.5, 2]);
-    assertEquals(await w.toArray(), [-1.5, -1.5]);
+testOnBackends(
+  "GradScaler: the scale grows after good steps, and backs off after a bad one",
+  (backend) => {
+    return withDevice(backend, async () => {
+      const w = Tensor.ones([2], { requiresGrad: true });
+      const optimizer = new optim.SGD([w], { lr: 0.5 });
+      const factors = { growthFactor: 4, backoffFactor: 0.125 };
+      const scaler = new amp.GradScaler({ initScale: 8, growthInterval: 2, ...factors });
+      const scales: number[] = [];
+      const step = async (factor: number): Promise<void> => {
+        optimizer.zeroGrad();
+        using loss = w.mul(factor).sum();
+        using scaled = scaler.scale(loss);
+        scaled.backward();
+        scaler.step(optimizer);
+        scaler.update();
+        scales.push(await scaler.currentScale());
+      };
+      for (const factor of [1, 1, 1, Infinity, NaN, 1, 1]) await step(factor);
+      assertEquals(scales, [8, 32, 32, 4, 0.5, 0.5, 2]);
+      assertEquals(await w.toArray(), [-1.5, -1.5]);
 
-    const resumed = new amp.GradScaler();
-    resumed.loadStateDict(scaler.stateDict());
-    assertEquals(await resumed.currentScale(), 2);
-  });
-});
+      const resumed = new amp.GradScaler();
+      resumed.loadStateDict(scaler.stateDict());
+      assertEquals(await resumed.currentScale(), 2);
+    });
+  },
+);
 
-testOnBackends("gradients can be clipped between unscale and step", (backend) => {
+testOnBackends("GradScaler: gradients can be clipped between unscale and step", (backend) => {
   return withDevice(backend, async () => {
     const w = Tensor.fromHost([3, 4], { requiresGrad: true });
     const optimizer = new optim.SGD([w], { lr: 1 });
@@ -73,7 +76,7 @@ testOnBackends("gradients can be clipped between unscale and step", (backend) =>
 });
 
 testOnBackends(
-  "a scaler refuses what makes no sense, and does nothing when it is off",
+  "GradScaler: a scaler refuses what makes no sense, and does nothing when it is off",
   (backend) => {
     return withDevice(backend, async () => {
       assertThrows(() => new amp.GradScaler({ growthFactor: 1 }), RangeError, "growing by 1");

@@ -31,7 +31,8 @@ testOnCPU("tensors that are computed and forgotten", async () => {
   apart(() => {
     for (let k = 0; k < 3000; k++) Tensor.ones([100]).realize();
   });
-  assertEquals(held(), before + 3000 * 400);
+  // Those that nobody reads have moved to the host, where the collector finds them, too.
+  assertEquals(held() > before && held() < before + 1000 * 400, true);
   assertEquals(await settle(before), before);
 });
 

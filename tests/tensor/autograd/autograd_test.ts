@@ -1,4 +1,4 @@
-/** What `backward` refuses, and what it leaves alone. */
+/** Cases that `backward` refuses, and those that it leaves alone. */
 import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DisposedError, grad, noGrad, optim, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
@@ -32,6 +32,18 @@ testOnBackends("the result of a recorded operation is not assigned", async (back
     assertEquals(await w.grad!.slice(0).item(), 1);
     const kept = y.detach();
     assertEquals(await kept.assign(Tensor.zeros([2])).toArray(), [0, 0]);
+  });
+});
+
+testOnBackends("backward takes its options alone, or behind a gradient", (backend) => {
+  return withDevice(backend, async () => {
+    const x = Tensor.full([1], 3, { requiresGrad: true }), y = x.square();
+    y.backward({ retainGraph: true });
+    y.backward(Tensor.ones([1]), { retainGraph: true });
+    y.backward({ createGraph: true });
+    assertEquals(await x.grad!.toArray(), [18]);
+    y.backward();
+    assertThrows(() => x.square().sum().backward({ retain: true } as never), TypeError, "retain");
   });
 });
 

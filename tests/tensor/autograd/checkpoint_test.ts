@@ -21,7 +21,7 @@ import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { stateOf } from "../../../tensor/core/internals.ts";
 
-/** How a block is run: checkpointed, or as it is. */
+/** The way in which a block is run: checkpointed, or as it is. */
 type Run = <R>(fn: (x: Tensor) => R, x: Tensor) => R;
 
 const plainly: Run = (fn, x) => fn(x);
@@ -76,18 +76,18 @@ function runBlocks(backend: BackendName, run: Run): Promise<number[]> {
 }
 
 testOnBackends(
-  "gradients, dropped elements and running statistics are the same",
+  "checkpoint: gradients, dropped elements and running statistics are the same",
   async (backend) => {
     assertClose(await runBlocks(backend, checkpoint), await runBlocks(backend, plainly));
   },
 );
 
-testOnBackends("checkpoints nest", async (backend) => {
+testOnBackends("checkpoint: checkpoints nest", async (backend) => {
   const nested: Run = (fn, x) => checkpoint((y: Tensor) => checkpoint(fn, y.mul(1)), x);
   assertClose(await runBlocks(backend, nested), await runBlocks(backend, plainly));
 });
 
-testOnBackends("residual connections go around and through", async (backend) => {
+testOnBackends("checkpoint: residual connections go around and through", async (backend) => {
   const residual = (run: Run): Promise<number[]> =>
     seeded(backend, () => {
       const layer = new nn.Linear(8, 8);
@@ -100,28 +100,31 @@ testOnBackends("residual connections go around and through", async (backend) => 
   assertClose(await residual(checkpoint), await residual(plainly));
 });
 
-testOnBackends("several results meet before the function runs again", async (backend) => {
-  let calls = 0;
-  const several = (run: Run): Promise<number[]> =>
-    seeded(backend, () => {
-      const layer = new nn.Linear(8, 8);
-      return outcome(layer, (x) => {
-        const { a, rest: [b] } = run((z) => {
-          calls++;
-          const h = layer.forward(z);
-          return { a: h.tanh(), rest: [h.sigmoid(), h.exp(), h.argmax(1)], name: "several" };
-        }, x);
-        return a.mul(b!).add(a);
+testOnBackends(
+  "checkpoint: several results meet before the function runs again",
+  async (backend) => {
+    let calls = 0;
+    const several = (run: Run): Promise<number[]> =>
+      seeded(backend, () => {
+        const layer = new nn.Linear(8, 8);
+        return outcome(layer, (x) => {
+          const { a, rest: [b] } = run((z) => {
+            calls++;
+            const h = layer.forward(z);
+            return { a: h.tanh(), rest: [h.sigmoid(), h.exp(), h.argmax(1)], name: "several" };
+          }, x);
+          return a.mul(b!).add(a);
+        });
       });
-    });
-  const expected = await several(plainly);
-  calls = 0;
-  assertClose(await several(checkpoint), expected);
-  assertEquals(calls, 2);
-});
+    const expected = await several(plainly);
+    calls = 0;
+    assertClose(await several(checkpoint), expected);
+    assertEquals(calls, 2);
+  },
+);
 
 testOnBackends(
-  "tensors that the function closes over get gradients by grad too",
+  "checkpoint: tensors that the function closes over get gradients by grad too",
   async (backend) => {
     await withDevice(backend, async () => {
       const x = Tensor.fromHost([1, 2], { requiresGrad: true });
@@ -137,7 +140,7 @@ testOnBackends(
   },
 );
 
-testOnBackends("second derivatives are those of the function", async (backend) => {
+testOnBackends("checkpoint: second derivatives are those of the function", async (backend) => {
   await withDevice(backend, async () => {
     const second = async (run: Run): Promise<unknown> => {
       const x = Tensor.fromHost([0.5, -1, 2], { requiresGrad: true });
@@ -150,7 +153,7 @@ testOnBackends("second derivatives are those of the function", async (backend) =
   });
 });
 
-testOnBackends("a kept graph is gone through again", async (backend) => {
+testOnBackends("checkpoint: a kept graph is gone through again", async (backend) => {
   await withDevice(backend, async () => {
     const x = Tensor.fromHost([1, 2], { requiresGrad: true });
     const loss = checkpoint((z: Tensor) => z.square().exp().log(), x).sum();
@@ -188,17 +191,20 @@ function peakOf(backend: BackendName, run: Run): number {
   });
 }
 
-testOnBackends("a deep model holds its blocks' inputs and one block, not all", (backend) => {
-  // Eagerly every value is in memory until it is collected.
-  if (isEager()) return;
-  const plain = peakOf(backend, plainly), less = peakOf(backend, checkpoint);
-  assert(plain > 32, `${plain} activations without checkpoints`);
-  // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights.
-  assert(less < 19, `${less} activations with checkpoints, ${plain} without`);
-});
+testOnBackends(
+  "checkpoint: a deep model holds its blocks' inputs and one block, not all",
+  (backend) => {
+    // Eagerly every value is in memory until it is collected.
+    if (isEager()) return;
+    const plain = peakOf(backend, plainly), less = peakOf(backend, checkpoint);
+    assert(plain > 32, `${plain} activations without checkpoints`);
+    // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights.
+    assert(less < 19, `${less} activations with checkpoints, ${plain} without`);
+  },
+);
 
 testOnBackends(
-  "a compiled step draws the same in both runs, and others every step",
+  "checkpoint: a compiled step draws the same in both runs, and others every step",
   async (backend) => {
     await seeded(backend, async () => {
       const x = Tensor.ones([400], { requiresGrad: true });
@@ -222,7 +228,7 @@ testOnBackends(
   },
 );
 
-testOnBackends("autocast holds in the second run as in the first", async (backend) => {
+testOnBackends("checkpoint: autocast holds in the second run as in the first", async (backend) => {
   const cast = (run: Run): Promise<number[]> =>
     seeded(backend, () => {
       const layer = new nn.Linear(8, 8);
@@ -236,7 +242,7 @@ testOnBackends("autocast holds in the second run as in the first", async (backen
   assertClose(await cast(checkpoint), await cast(plainly), 2e-3);
 });
 
-testOnBackends("an anomaly inside names the operation inside", (backend) => {
+testOnBackends("checkpoint: an anomaly inside names the operation inside", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.fromHost([0], { requiresGrad: true });
     const error = assertThrows(
@@ -247,7 +253,7 @@ testOnBackends("an anomaly inside names the operation inside", (backend) => {
   });
 });
 
-testOnBackends("what the second run cannot repeat is an error", (backend) => {
+testOnBackends("checkpoint: what the second run cannot repeat is an error", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.ones([3], { requiresGrad: true });
     let calls = 0;
@@ -272,17 +278,20 @@ testOnBackends("what the second run cannot repeat is an error", (backend) => {
   });
 });
 
-testOnBackends("random numbers outside go on as if there were no second run", async (backend) => {
-  const draw = (run: Run): Promise<ArrayLike<number | bigint>> =>
-    seeded(backend, () => {
-      const x = Tensor.ones([4], { requiresGrad: true });
-      run((z) => z.mul(z.randLike()), x).sum().backward();
-      return Tensor.rand([4]).toHost();
-    });
-  assertEquals(await draw(checkpoint), await draw(plainly));
-});
+testOnBackends(
+  "checkpoint: random numbers outside go on as if there were no second run",
+  async (backend) => {
+    const draw = (run: Run): Promise<ArrayLike<number | bigint>> =>
+      seeded(backend, () => {
+        const x = Tensor.ones([4], { requiresGrad: true });
+        run((z) => z.mul(z.randLike()), x).sum().backward();
+        return Tensor.rand([4]).toHost();
+      });
+    assertEquals(await draw(checkpoint), await draw(plainly));
+  },
+);
 
-testOnBackends("without gradients the function is just called", (backend) => {
+testOnBackends("checkpoint: without gradients the function is just called", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.ones([3], { requiresGrad: true });
     assertEquals(stateOf(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x))).gradFn, null);

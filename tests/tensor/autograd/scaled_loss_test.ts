@@ -3,7 +3,7 @@ import { assert, assertAlmostEquals } from "@std/assert";
 import { amp, compile, manualSeed, nn, optim, profiler, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
-/** How a step goes backward from its loss and updates the parameters. */
+/** Ways in which a step goes backward from its loss and updates the parameters. */
 type Finish = (loss: Tensor, optimizer: optim.Optimizer) => void;
 
 const scaled: Readonly<Record<string, () => Finish>> = {

@@ -1,4 +1,4 @@
-/** What a compiled function reads, assigns and returns, call after call. */
+/** Reads, assignments and results of a compiled function, call after call. */
 import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import {
   compile,
@@ -39,7 +39,7 @@ for (const [what, make] of Object.entries(assignments)) {
   });
 }
 
-testOnBackends("a compiled function gives a tensor its next value", (backend) => {
+testOnBackends("compile: a compiled function gives a tensor its next value", (backend) => {
   withDevice(backend, () => {
     const x = stored(1), mean = stored(0);
     const step = compile((x: Tensor) => {
@@ -55,7 +55,7 @@ testOnBackends("a compiled function gives a tensor its next value", (backend) =>
   });
 });
 
-testOnBackends("a compiled function exchanges two tensors", (backend) => {
+testOnBackends("compile: a compiled function exchanges two tensors", (backend) => {
   withDevice(backend, (dev) => {
     const x = stored(1), a = stored(1), b = stored(2);
     const before = memory.stats(dev).doubleReleases;
@@ -73,43 +73,49 @@ testOnBackends("a compiled function exchanges two tensors", (backend) => {
   });
 });
 
-testOnBackends("what was computed before a compiled function stays as it was", (backend) => {
-  withDevice(backend, () => {
-    const x = stored(1), w = stored(2);
-    const twice = w.mul(2); // of the first value, whatever becomes of w
-    const sum = compile((x: Tensor) => x.add(twice).add(w));
-    for (let k = 0; k < CALLS; k++) {
-      w.assign(Tensor.fromHost([k]));
-      assertEquals(sum(x).itemSync(), 5 + k);
-    }
-  });
-});
+testOnBackends(
+  "compile: what was computed before a compiled function stays as it was",
+  (backend) => {
+    withDevice(backend, () => {
+      const x = stored(1), w = stored(2);
+      const twice = w.mul(2); // of the first value, whatever becomes of w
+      const sum = compile((x: Tensor) => x.add(twice).add(w));
+      for (let k = 0; k < CALLS; k++) {
+        w.assign(Tensor.fromHost([k]));
+        assertEquals(sum(x).itemSync(), 5 + k);
+      }
+    });
+  },
+);
 
-testOnBackends("a compiled function returns its arguments, other tensors and views", (backend) => {
-  withDevice(backend, (dev) => {
-    const before = memory.stats(dev).doubleReleases;
-    const x = stored(1, 2), other = stored(3, 4);
-    const all = compile((x: Tensor) => ({
-      x,
-      other,
-      views: [x.reshape([2, 1]), other.detach()],
-      sum: x.add(other),
-    }));
-    for (let k = 0; k < CALLS; k++) {
-      const out = all(x);
-      assertStrictEquals(out.x, x);
-      assertStrictEquals(out.other, other);
-      assertEquals(out.views.map((view) => view.shape), [[2, 1], [2]]);
-      assertEquals(out.views.map((view) => view.toHostSync()[0]), [1, 3]);
-      assertEquals(out.sum.toHostSync(), Float32Array.of(4, 6));
-      for (const tensor of [...out.views, out.sum]) tensor.dispose();
-    }
-    assertEquals([x.toHostSync()[1], other.toHostSync()[1]], [2, 4]);
-    assertEquals(memory.stats(dev).doubleReleases, before);
-  });
-});
+testOnBackends(
+  "compile: a compiled function returns its arguments, other tensors and views",
+  (backend) => {
+    withDevice(backend, (dev) => {
+      const before = memory.stats(dev).doubleReleases;
+      const x = stored(1, 2), other = stored(3, 4);
+      const all = compile((x: Tensor) => ({
+        x,
+        other,
+        views: [x.reshape([2, 1]), other.detach()],
+        sum: x.add(other),
+      }));
+      for (let k = 0; k < CALLS; k++) {
+        const out = all(x);
+        assertStrictEquals(out.x, x);
+        assertStrictEquals(out.other, other);
+        assertEquals(out.views.map((view) => view.shape), [[2, 1], [2]]);
+        assertEquals(out.views.map((view) => view.toHostSync()[0]), [1, 3]);
+        assertEquals(out.sum.toHostSync(), Float32Array.of(4, 6));
+        for (const tensor of [...out.views, out.sum]) tensor.dispose();
+      }
+      assertEquals([x.toHostSync()[1], other.toHostSync()[1]], [2, 4]);
+      assertEquals(memory.stats(dev).doubleReleases, before);
+    });
+  },
+);
 
-testOnBackends("a compiled function knows arguments that share memory", (backend) => {
+testOnBackends("compile: a compiled function knows arguments that share memory", (backend) => {
   withDevice(backend, () => {
     const a = stored(1), b = stored(10), view = b.detach();
     const f = compile((x: Tensor, y: Tensor) => x.sub(y.mul(3)));
@@ -119,7 +125,7 @@ testOnBackends("a compiled function knows arguments that share memory", (backend
   });
 });
 
-testOnBackends("tensors within arrays and objects are arguments, too", (backend) => {
+testOnBackends("compile: tensors within arrays and objects are arguments, too", (backend) => {
   withDevice(backend, () => {
     const f = compile((batch: { x: Tensor; more: Tensor[] }, scale: number) => {
       return batch.more.reduce((sum, y) => sum.add(y), batch.x).mul(scale);
@@ -132,7 +138,7 @@ testOnBackends("tensors within arrays and objects are arguments, too", (backend)
   });
 });
 
-testOnBackends("what cannot be compiled says so", (backend) => {
+testOnBackends("compile: what cannot be compiled says so", (backend) => {
   withDevice(backend, () => {
     assertThrows(() => compile(3 as never), TypeError, "Cannot compile number");
     const later = compile((x: Tensor) => Promise.resolve(x.add(1)));
@@ -140,7 +146,7 @@ testOnBackends("what cannot be compiled says so", (backend) => {
   });
 });
 
-testOnBackends("an assigned tensor is computed with what is computed next", (backend) => {
+testOnBackends("compile: an assigned tensor is computed with what is computed next", (backend) => {
   withDevice(backend, () => {
     const x = stored(1), state = stored(0);
     for (let k = 1; k <= CALLS; k++) {
@@ -202,56 +208,65 @@ for (
   );
 }
 
-testOnBackends("gradients of a compiled function take no more memory with each call", (backend) => {
-  withDevice(backend, (dev) => {
-    const w = Tensor.rand([100, 100]).realize(), x = Tensor.rand([4, 100]).realize();
-    w.requiresGrad = true;
-    const call = compile((x: Tensor) => {
-      const loss = x.matmul(w).square().mean();
-      loss.backward();
-      return loss;
+testOnBackends(
+  "compile: gradients of a compiled function take no more memory with each call",
+  (backend) => {
+    withDevice(backend, (dev) => {
+      const w = Tensor.rand([100, 100]).realize(), x = Tensor.rand([4, 100]).realize();
+      w.requiresGrad = true;
+      const call = compile((x: Tensor) => {
+        const loss = x.matmul(w).square().mean();
+        loss.backward();
+        return loss;
+      });
+      const step = (): void => {
+        w.grad?.dispose();
+        w.grad = null;
+        call(x).dispose();
+      };
+      for (let k = 0; k < 4; k++) step();
+      const before = memory.stats(dev).requestedBytes;
+      for (let k = 0; k < 10; k++) step();
+      assertEquals(memory.stats(dev).requestedBytes, before);
     });
-    const step = (): void => {
-      w.grad?.dispose();
-      w.grad = null;
-      call(x).dispose();
-    };
-    for (let k = 0; k < 4; k++) step();
-    const before = memory.stats(dev).requestedBytes;
-    for (let k = 0; k < 10; k++) step();
-    assertEquals(memory.stats(dev).requestedBytes, before);
-  });
-});
+  },
+);
 
-testOnBackends("an assigned tensor that is read stays, and is assigned again", (backend) => {
-  withDevice(backend, () => {
-    const x = stored(1, 2), state = stored(0, 0);
-    for (let k = 1; k <= CALLS; k++) {
-      state.assign(state.add(x));
-      assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
-      profiler.reset();
-      assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
-      assertEquals(profiler.counters().kernels, 0);
-    }
-  });
-});
+testOnBackends(
+  "compile: an assigned tensor that is read stays, and is assigned again",
+  (backend) => {
+    withDevice(backend, () => {
+      const x = stored(1, 2), state = stored(0, 0);
+      for (let k = 1; k <= CALLS; k++) {
+        state.assign(state.add(x));
+        assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+        profiler.reset();
+        assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+        assertEquals(profiler.counters().kernels, 0);
+      }
+    });
+  },
+);
 
-testOnBackends("a tensor whose value is gone does not keep others from theirs", (backend) => {
-  if (isEager()) return;
-  withDevice(backend, () => {
-    const x = stored(1, 2), state = stored(0, 0), sound = stored(3, 4);
-    x.requiresGrad = true;
-    const y = x.exp();
-    y.sum().backward();
-    x.grad!.realize();
-    // Read neither before nor after the first step, it is gone with the second.
-    for (let k = 0; k < 2; k++) x.assign(stored(k, k)).realize();
-    const other = stored(0);
-    state.assign(y);
-    other.assign(stored(1).add(1));
-    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
-    assertEquals(other.isRealized, true);
-    assertThrows(() => state.toHostSync(), DisposedError);
-    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
-  });
-});
+testOnBackends(
+  "compile: a tensor whose value is gone does not keep others from theirs",
+  (backend) => {
+    if (isEager()) return;
+    withDevice(backend, () => {
+      const x = stored(1, 2), state = stored(0, 0), sound = stored(3, 4);
+      x.requiresGrad = true;
+      const y = x.exp();
+      y.sum().backward();
+      x.grad!.realize();
+      // Read neither before nor after the first step, it is gone with the second.
+      for (let k = 0; k < 2; k++) x.assign(stored(k, k)).realize();
+      const other = stored(0);
+      state.assign(y);
+      other.assign(stored(1).add(1));
+      assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+      assertEquals(other.isRealized, true);
+      assertThrows(() => state.toHostSync(), DisposedError);
+      assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+    });
+  },
+);

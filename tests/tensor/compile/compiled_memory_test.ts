@@ -76,7 +76,7 @@ testOnBackends(
         const first = ramp(before), second = ramp(first.add(before));
         return second.reshape([25, 4]).sum(1).add(first.sum());
       });
-      const x = Tensor.arange(100).realize();
+      const x = Tensor.arange(100, { dtype: "float32" }).realize();
       const all = (y: Tensor): number[] => [...y.toHostSync() as Float32Array];
       // 3 i from the first one, 6 i from the second; their sum is 3 * 99 * 100 / 2.
       const wanted = Array.from({ length: 25 }, (_, k) => 6 * (16 * k + 6) + 14_850);
@@ -93,7 +93,8 @@ testOnBackends("two compiled functions do not write into each other's memory", (
         return y.matmul(y).sum(0).add(y.sum(1));
       });
     const f = make(33), g = make(57);
-    const x = Tensor.arange(33).div(33).realize(), z = Tensor.arange(57).div(57).realize();
+    const x = Tensor.arange(33, { dtype: "float32" }).div(33).realize(),
+      z = Tensor.arange(57, { dtype: "float32" }).div(57).realize();
     const first = [f(x).toHostSync(), g(z).toHostSync()];
     for (let k = 0; k < 3; k++) assertEquals([f(x).toHostSync(), g(z).toHostSync()], first);
   });

@@ -1,11 +1,13 @@
-/** Every operation that gives tensors can be part of a compiled function. */
+/**
+ * Every function of `nn`, and what stands around operations, can be part of a compiled function; the
+ * operations themselves are in `tests/conformance/compiled_test.ts`.
+ */
 import { assertEquals } from "@std/assert";
 import {
   amp,
   checkpoint,
   compile,
   customGradient,
-  einsum,
   grad,
   nn,
   noGrad,
@@ -21,12 +23,15 @@ const ints = (...values: number[]) => Tensor.fromHost(new Int32Array(values)).re
 
 /** A call for each function of nn; the test says which ones lack. */
 const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
+  affineGrid: (x) => nn.affineGrid(x.reshape([4, 2, 3]), [4, 1, 2, 2]),
   bce: (x, y) => nn.bce(x, y),
   bceWithLogits: (x, y) => nn.bceWithLogits(x, y),
   cosineEmbedding: (x, y) => nn.cosineEmbedding(x, y, Tensor.fromHost([1, -1, 1, -1])),
   cosineSimilarity: (x, y) => nn.cosineSimilarity(x, y),
   crossEntropy: (x) => nn.crossEntropy(x, ints(1, 2, 3, 0)),
   ctc: (x) => nn.ctc(x.reshape([4, 1, 6]).logSoftmax(-1), ints(1, 2).reshape([1, 2]), [4], [2]),
+  fold: (x) => nn.fold(x.reshape([1, 4, 6]), [3, 4], 2),
+  gridSample: (x, y) => nn.gridSample(x.reshape([1, 1, 4, 6]), y.reshape([1, 3, 4, 2])),
   huber: (x, y) => nn.huber(x, y),
   infoNCE: (x, y) => nn.infoNCE(x, y),
   klDiv: (x, y) => nn.klDiv(x.log(), y),
@@ -37,20 +42,20 @@ const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
     nn.scaledDotProductAttention(...[x, y, y].map((t) => t.reshape([1, 2, 2, 6])) as Triple),
   smoothL1: (x, y) => nn.smoothL1(x, y),
   triplet: (x, y) => nn.triplet(x, y, x.add(y)),
+  unfold: (x) => nn.unfold(x.reshape([1, 1, 4, 6]), 2),
 };
 type Triple = [Tensor, Tensor, Tensor];
 
-/** What makes something else than tensors from tensors, or none from none. */
+/** Functions that make something else than tensors from tensors, or none from none. */
 const others = ["parameter", "buffer"];
 
 const square = customGradient((x) => x.square(), (g, [x]) => [g.mul(x!).mul(2)]);
 const doubled = (x: Tensor) => x.exp().mul(2);
 
-/** What is no function of nn: other functions, options that take another way, layers with state. */
+/** Cases that are no functions of nn: other functions, options that take another way, layers with state. */
 const calls: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
   "positive weights": (x, y) => nn.bceWithLogits(x, y, { positiveWeight: Tensor.ones([6]) }),
   "a target that wants gradients": (x, y) => nn.bceWithLogits(y, x),
-  einsum: (x, y) => einsum("ij,kj->ik", x, y),
   checkpoint: (x) => checkpoint(doubled, x),
   customGradient: (x) => square(x),
   grad: (x) => grad([x.square().sum()], [x])[0]!.mul(x),
@@ -65,11 +70,6 @@ const calls: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
   },
   "random numbers": (x) => x.mul(Tensor.randn([4, 6])).add(x.randLike()).add(x.bernoulli()),
   "made in the call": (x) => x.mul(Tensor.arange(6)).add(Tensor.eye(6).sum()).add(x.onesLike()),
-  topk: (x) => x.topk(2, 1).values,
-  sort: (x) => x.sort(1).values,
-  sliceAssign: (x) => x.sliceAssign([1], 0),
-  indexPut: (x) => x.indexPut([ints(0, 1)], Tensor.ones([2, 6])),
-  interpolate: (x) => x.reshape([1, 1, 4, 6]).interpolate({ scaleFactor: 2, mode: "bilinear" }),
   RotaryEmbedding: (x) => new nn.RotaryEmbedding(6).forward(x.reshape([1, 1, 4, 6])),
 };
 

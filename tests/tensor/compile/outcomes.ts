@@ -1,4 +1,4 @@
-/** How calls of compiled functions went: recorded, followed by a replay, or plain. */
+/** Outcomes of calls of compiled functions: recorded, followed by a replay, or plain. */
 import { Trace } from "../../../tensor/compile/trace.ts";
 
 /** The outcomes of the calls of compiled functions while `fn` ran. */

@@ -1,4 +1,4 @@
-/** What a replay costs the host: its kernels have arguments of their own, which are set when they change. */
+/** The host's cost of a replay: its kernels have arguments of their own, which are set when they change. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
 import { compile, manualSeed, memory, nn, optim, Tensor, withDevice } from "../../../mod.ts";
@@ -69,7 +69,7 @@ for (const [name, make] of Object.entries({ "an MLP": mlp, "an LSTM": lstm })) {
 }
 
 testOpenCL(
-  "a replay waits for what is still uploaded where it is used, and sets no argument",
+  "ReplayedLaunches: a replay waits for what is still uploaded where it is used, and sets no argument",
   async () => {
     if (isEager()) return;
     await withDevice("cl", async () => {
@@ -98,7 +98,7 @@ testOpenCL(
   },
 );
 
-testOpenCL("a replay sets what reads another input, and no argument else", () => {
+testOpenCL("ReplayedLaunches: a replay sets what reads another input, and no argument else", () => {
   if (isEager()) return;
   withDevice("cl", () => {
     const w = Tensor.rand([8, 8]).realize();
@@ -111,7 +111,7 @@ testOpenCL("a replay sets what reads another input, and no argument else", () =>
   });
 });
 
-testOpenCL("a step sets no more than where tensors are that it replaces", () => {
+testOpenCL("ReplayedLaunches: a step sets no more than where tensors are that it replaces", () => {
   if (isEager()) return;
   withDevice("cl", () => {
     const { step, x, parameters } = mlp();
@@ -123,40 +123,46 @@ testOpenCL("a step sets no more than where tensors are that it replaces", () => 
   });
 });
 
-testOpenCL("a replay draws new random numbers, and finds indices out of range", () => {
-  withDevice("cl", () => {
-    const noise = compile((x: Tensor) => Tensor.rand([64]).add(x)),
-      x = Tensor.zeros([64]).realize();
-    const seen = new Set(Array.from({ length: 8 }, () => String(noise(x).toHostSync())));
-    assertEquals(seen.size, 8);
-    const table = Tensor.rand([10, 4]).realize();
-    const pick = compile((ids: Tensor) => table.gather(0, ids));
-    const ids = (id: number) => Tensor.full([3, 4], id, { dtype: "int32" }).realize();
-    for (let k = 0; k < 6; k++) pick(ids(k)).toHostSync();
-    assertThrows(() => pick(ids(10)).toHostSync(), RangeError, "10");
-    assertEquals(pick(ids(3)).shape, [3, 4]);
-  });
-});
+testOpenCL(
+  "ReplayedLaunches: a replay draws new random numbers, and finds indices out of range",
+  () => {
+    withDevice("cl", () => {
+      const noise = compile((x: Tensor) => Tensor.rand([64]).add(x)),
+        x = Tensor.zeros([64]).realize();
+      const seen = new Set(Array.from({ length: 8 }, () => String(noise(x).toHostSync())));
+      assertEquals(seen.size, 8);
+      const table = Tensor.rand([10, 4]).realize();
+      const pick = compile((ids: Tensor) => table.gather(0, ids));
+      const ids = (id: number) => Tensor.full([3, 4], id, { dtype: "int32" }).realize();
+      for (let k = 0; k < 6; k++) pick(ids(k)).toHostSync();
+      assertThrows(() => pick(ids(10)).toHostSync(), RangeError, "10");
+      assertEquals(pick(ids(3)).shape, [3, 4]);
+    });
+  },
+);
 
-testOpenCL("replays have the blocks of their call, whichever were kept or given back", () => {
-  withDevice("cl", (device) => {
-    const { step, x, parameters } = mlp(), plain = mlp();
-    const inputs = Array.from({ length: 5 }, () => Tensor.rand([4, 8]).realize());
-    const kept: Tensor[] = [];
-    for (let call = 0; call < 60; call++) {
-      const input = call % 7 === 0 ? x : inputs[(call * call) % 5]!;
-      const [loss, expected] = [step(input), plain.step(input)];
-      assertEquals(loss.toHostSync(), expected.toHostSync(), `call ${call}`);
-      // Places move: results are kept, memory is taken, segments go back to the driver.
-      if (call % 3 === 0) kept.push(loss, Tensor.rand([1 << (call % 13)]).realize());
-      if (call % 11 === 0) kept.splice(0).forEach((tensor) => tensor.dispose());
-      if (call === 30) memory.emptyCache(device);
-      if (call % 5 === 0) parameters[0]!.assign(plain.parameters[0]!.add(0));
-    }
-  });
-});
+testOpenCL(
+  "ReplayedLaunches: replays have the blocks of their call, whichever were kept or given back",
+  () => {
+    withDevice("cl", (device) => {
+      const { step, x, parameters } = mlp(), plain = mlp();
+      const inputs = Array.from({ length: 5 }, () => Tensor.rand([4, 8]).realize());
+      const kept: Tensor[] = [];
+      for (let call = 0; call < 60; call++) {
+        const input = call % 7 === 0 ? x : inputs[(call * call) % 5]!;
+        const [loss, expected] = [step(input), plain.step(input)];
+        assertEquals(loss.toHostSync(), expected.toHostSync(), `call ${call}`);
+        // Places move: results are kept, memory is taken, segments go back to the driver.
+        if (call % 3 === 0) kept.push(loss, Tensor.rand([1 << (call % 13)]).realize());
+        if (call % 11 === 0) kept.splice(0).forEach((tensor) => tensor.dispose());
+        if (call === 30) memory.emptyCache(device);
+        if (call % 5 === 0) parameters[0]!.assign(plain.parameters[0]!.add(0));
+      }
+    });
+  },
+);
 
-testOpenCL("a replay that the driver refuses leaves the next one right", () => {
+testOpenCL("ReplayedLaunches: a replay that the driver refuses leaves the next one right", () => {
   if (isEager()) return;
   withDevice("cl", () => {
     const w = Tensor.fromHost([1, 2, 3]).add(0).realize();
@@ -174,18 +180,21 @@ testOpenCL("a replay that the driver refuses leaves the next one right", () => {
   });
 });
 
-testOpenCL("the kernels of calls that cannot be replayed go with their recordings", () => {
-  if (isEager()) return;
-  withDevice("cl", () => {
-    let factor = 1;
-    const f = compile((x: Tensor) => x.mul(factor).exp().sum()), x = Tensor.rand([9]).realize();
-    const twice = (): void => {
-      factor++;
-      for (let k = 0; k < 3; k++) f(x).dispose();
-    };
-    for (let k = 0; k < 70; k++) twice();
-    const before = liveObjects().Kernel;
-    for (let k = 0; k < 70; k++) twice();
-    assert(liveObjects().Kernel - before <= 8, `${liveObjects().Kernel - before} kernels more`);
-  });
-});
+testOpenCL(
+  "ReplayedLaunches: the kernels of calls that cannot be replayed go with their recordings",
+  () => {
+    if (isEager()) return;
+    withDevice("cl", () => {
+      let factor = 1;
+      const f = compile((x: Tensor) => x.mul(factor).exp().sum()), x = Tensor.rand([9]).realize();
+      const twice = (): void => {
+        factor++;
+        for (let k = 0; k < 3; k++) f(x).dispose();
+      };
+      for (let k = 0; k < 70; k++) twice();
+      const before = liveObjects().Kernel;
+      for (let k = 0; k < 70; k++) twice();
+      assert(liveObjects().Kernel - before <= 8, `${liveObjects().Kernel - before} kernels more`);
+    });
+  },
+);

@@ -22,7 +22,7 @@ function numbers(length: number): TensorDataset {
   return new TensorDataset({ data: Int32Array.from({ length }, (_, i) => i), shape: [length] });
 }
 
-/** What one pass yields, batch by batch. */
+/** The batches of one pass, batch by batch. */
 async function pass(loader: DataLoader): Promise<number[][]> {
   const batches: number[][] = [];
   for await (const [batch] of loader) {
@@ -32,31 +32,34 @@ async function pass(loader: DataLoader): Promise<number[][]> {
   return batches;
 }
 
-testOnBackends("a pass yields every sample once, whatever the options", async (backend) => {
-  const options: fc.Arbitrary<DataLoaderOptions> = fc.record({
-    batchSize: fc.integer({ min: 1, max: 9 }),
-    shuffle: fc.boolean(),
-    prefetch: fc.nat({ max: 5 }),
-    pinMemory: fc.boolean(),
-    seed: fc.nat(),
-  });
-  await withDevice(backend, () =>
-    fc.assert(
-      fc.asyncProperty(fc.nat({ max: 30 }), options, async (length, options) => {
-        const loader = new DataLoader(numbers(length), options);
-        const batches = await pass(loader);
-        assertEquals(batches.length, loader.length);
-        assert(batches.slice(0, -1).every((batch) => batch.length === options.batchSize));
-        const seen = batches.flat();
-        if (options.shuffle) seen.sort((a, b) => a - b);
-        assertEquals(seen, Array.from({ length }, (_, i) => i));
-      }),
-      { numRuns: 30 },
-    ));
-});
+testOnBackends(
+  "DataLoader: a pass yields every sample once, whatever the options",
+  async (backend) => {
+    const options: fc.Arbitrary<DataLoaderOptions> = fc.record({
+      batchSize: fc.integer({ min: 1, max: 9 }),
+      shuffle: fc.boolean(),
+      prefetch: fc.nat({ max: 5 }),
+      pinMemory: fc.boolean(),
+      seed: fc.nat(),
+    });
+    await withDevice(backend, () =>
+      fc.assert(
+        fc.asyncProperty(fc.nat({ max: 30 }), options, async (length, options) => {
+          const loader = new DataLoader(numbers(length), options);
+          const batches = await pass(loader);
+          assertEquals(batches.length, loader.length);
+          assert(batches.slice(0, -1).every((batch) => batch.length === options.batchSize));
+          const seen = batches.flat();
+          if (options.shuffle) seen.sort((a, b) => a - b);
+          assertEquals(seen, Array.from({ length }, (_, i) => i));
+        }),
+        { numRuns: 30 },
+      ));
+  },
+);
 
 testOnBackends(
-  "batches are tensors on the device that is active when the pass begins",
+  "DataLoader: batches are tensors on the device that is active when the pass begins",
   async (backend) => {
     const dataset = new TensorDataset(
       { data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] },
@@ -79,7 +82,7 @@ testOnBackends(
   },
 );
 
-Deno.test("the same seed gives the same orders, and every pass a new one", async () => {
+Deno.test("DataLoader: the same seed gives the same orders, and every pass a new one", async () => {
   const orders = async (seed: number) => {
     const loader = new DataLoader(numbers(40), { batchSize: 40, shuffle: true, seed });
     return [await pass(loader), await pass(loader)].map(String);
@@ -92,7 +95,7 @@ Deno.test("the same seed gives the same orders, and every pass a new one", async
   });
 });
 
-Deno.test("without a seed the order depends on manualSeed", async () => {
+Deno.test("DataLoader: without a seed the order depends on manualSeed", async () => {
   const order = async () => {
     manualSeed(11);
     return String(await pass(new DataLoader(numbers(40), { batchSize: 40, shuffle: true })));
@@ -100,13 +103,13 @@ Deno.test("without a seed the order depends on manualSeed", async () => {
   await withDevice("cpu", async () => assertEquals(await order(), await order()));
 });
 
-Deno.test("dropLast leaves out a batch that is not full", async () => {
+Deno.test("DataLoader: dropLast leaves out a batch that is not full", async () => {
   const loader = new DataLoader(numbers(10), { batchSize: 4, dropLast: true });
   assertEquals(loader.length, 2);
   assertEquals(await withDevice("cpu", () => pass(loader)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
 });
 
-Deno.test("prefetch reads that many batches ahead, and no more", async () => {
+Deno.test("DataLoader: prefetch reads that many batches ahead, and no more", async () => {
   const asked: number[] = [];
   const dataset: Dataset = {
     length: 10,
@@ -126,21 +129,24 @@ Deno.test("prefetch reads that many batches ahead, and no more", async () => {
   }
 });
 
-testOnBackends("a pass that ends early gives back what it had read ahead", async (backend) => {
-  const loader = new DataLoader(numbers(1000), { batchSize: 10, prefetch: 5 });
-  const device = manager.default(backend);
-  await withDevice(device, async () => {
-    await pass(loader);
-    const before = memory.stats(device).currentAllocated;
-    for await (const [batch] of loader) {
-      batch!.dispose();
-      break;
-    }
-    assertEquals(memory.stats(device).currentAllocated, before);
-  });
-});
+testOnBackends(
+  "DataLoader: a pass that ends early gives back what it had read ahead",
+  async (backend) => {
+    const loader = new DataLoader(numbers(1000), { batchSize: 10, prefetch: 5 });
+    const device = manager.default(backend);
+    await withDevice(device, async () => {
+      await pass(loader);
+      const before = memory.stats(device).currentAllocated;
+      for await (const [batch] of loader) {
+        batch!.dispose();
+        break;
+      }
+      assertEquals(memory.stats(device).currentAllocated, before);
+    });
+  },
+);
 
-Deno.test("a sample that cannot be read is an error in its turn", async () => {
+Deno.test("DataLoader: a sample that cannot be read is an error in its turn", async () => {
   const dataset: Dataset = {
     length: 6,
     get: (index) => {
@@ -178,33 +184,36 @@ function interrupt(): void {
   completeInterruption();
 }
 
-testOnBackends("Ctrl+C ends the wait for a dataset, and what arrives later is given back", async (
-  backend,
-) => {
-  const device = manager.default(backend);
-  const { dataset, owed } = slow(4);
-  const sample = [{ data: new Float32Array(1000), shape: [1000] }];
-  await withDevice(device, async () => {
-    await pass(new DataLoader(numbers(4)));
-    const before = memory.stats(device).currentAllocated;
-    const iterator = new DataLoader(dataset, { prefetch: 3 })[Symbol.asyncIterator]();
-    const wait = iterator.next();
-    assertEquals(owed.length, 4);
-    try {
-      interrupt();
-      await assertRejects(() => wait, InterruptedError);
-      assertEquals(await iterator.next(), { done: true, value: undefined });
-    } finally {
-      resetInterruption();
-    }
-    owed.slice(1).forEach(({ resolve }) => resolve(sample));
-    owed[0]!.reject(new Error("broken off")); // tells nobody, and is no unhandled rejection
-    await new Promise((resolve) => setTimeout(resolve));
-    assertEquals(memory.stats(device).currentAllocated, before);
-  });
-});
+testOnBackends(
+  "DataLoader: Ctrl+C ends the wait for a dataset, and what arrives later is given back",
+  async (
+    backend,
+  ) => {
+    const device = manager.default(backend);
+    const { dataset, owed } = slow(4);
+    const sample = [{ data: new Float32Array(1000), shape: [1000] }];
+    await withDevice(device, async () => {
+      await pass(new DataLoader(numbers(4)));
+      const before = memory.stats(device).currentAllocated;
+      const iterator = new DataLoader(dataset, { prefetch: 3 })[Symbol.asyncIterator]();
+      const wait = iterator.next();
+      assertEquals(owed.length, 4);
+      try {
+        interrupt();
+        await assertRejects(() => wait, InterruptedError);
+        assertEquals(await iterator.next(), { done: true, value: undefined });
+      } finally {
+        resetInterruption();
+      }
+      owed.slice(1).forEach(({ resolve }) => resolve(sample));
+      owed[0]!.reject(new Error("broken off")); // tells nobody, and is no unhandled rejection
+      await new Promise((resolve) => setTimeout(resolve));
+      assertEquals(memory.stats(device).currentAllocated, before);
+    });
+  },
+);
 
-Deno.test("a pass that Ctrl+C ends elsewhere does not wait for the dataset either", async () => {
+Deno.test("DataLoader: a pass that Ctrl+C ends elsewhere does not wait for the dataset either", async () => {
   const { dataset, owed } = slow(3);
   await withDevice("cpu", async () => {
     const iterator = new DataLoader(dataset)[Symbol.asyncIterator]();
@@ -220,7 +229,7 @@ Deno.test("a pass that Ctrl+C ends elsewhere does not wait for the dataset eithe
   });
 });
 
-Deno.test("a program that waits for a dataset ends at Ctrl+C", async () => {
+Deno.test("DataLoader: a program that waits for a dataset ends at Ctrl+C", async () => {
   const code = `
     import { DataLoader, InterruptedError, Tensor, withDevice } from "${
     import.meta.resolve("../../../mod.ts")
@@ -244,7 +253,7 @@ Deno.test("a program that waits for a dataset ends at Ctrl+C", async () => {
   assertEquals([out, (await child.status).code], ["waiting\ntrue\n", 7]);
 });
 
-Deno.test("collate makes the fields of a batch", async () => {
+Deno.test("DataLoader: collate makes the fields of a batch", async () => {
   const words: Dataset = {
     length: 3,
     get: (index) => [{ data: new Int32Array(index + 1).fill(7), shape: [index + 1] }],
@@ -279,7 +288,7 @@ Deno.test("DataLoader refuses sizes and seeds that cannot be", () => {
 });
 
 testOnBackends(
-  "a loader goes on in the middle of a pass, and with the next one",
+  "DataLoader: a loader goes on in the middle of a pass, and with the next one",
   async (backend) => {
     await withDevice(backend, async () => {
       for (const seed of [undefined, 5]) {
@@ -327,28 +336,31 @@ testOnBackends(
   },
 );
 
-testOnBackends("shards are parts of one order, as many batches each", async (backend) => {
-  await withDevice(backend, async () => {
-    for (const dropLast of [false, true]) {
-      const options = { shuffle: true, seed: 8, dropLast };
-      const all = await pass(new DataLoader(numbers(17), { batchSize: 6, ...options }));
-      const shards = [0, 1, 2].map((rank) =>
-        new DataLoader(numbers(17), { batchSize: 2, shard: { rank, size: 3 }, ...options })
-      );
-      assertEquals(shards.map(({ length }) => length), shards.map(() => all.length));
-      const parts = await Promise.all(shards.map(pass));
-      const joined = all.map((_, k) => parts.flatMap((part) => part[k]!));
-      // The last of all batches has 5 samples: the first of the order fills it up.
-      const expected = dropLast ? all : [...all.slice(0, -1), [...all.at(-1)!, all[0]![0]!]];
-      assertEquals(joined, expected);
-    }
-    const make = (shard: unknown) => new DataLoader(numbers(4), { shard } as DataLoaderOptions);
-    assertThrows(() => make({ rank: 2, size: 2 }), RangeError, "0 to 1");
-    assertThrows(() => make({ rank: 0 }), TypeError, "size");
-  });
-});
+testOnBackends(
+  "DataLoader: shards are parts of one order, as many batches each",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      for (const dropLast of [false, true]) {
+        const options = { shuffle: true, seed: 8, dropLast };
+        const all = await pass(new DataLoader(numbers(17), { batchSize: 6, ...options }));
+        const shards = [0, 1, 2].map((rank) =>
+          new DataLoader(numbers(17), { batchSize: 2, shard: { rank, size: 3 }, ...options })
+        );
+        assertEquals(shards.map(({ length }) => length), shards.map(() => all.length));
+        const parts = await Promise.all(shards.map(pass));
+        const joined = all.map((_, k) => parts.flatMap((part) => part[k]!));
+        // The last of all batches has 5 samples: the first of the order fills it up.
+        const expected = dropLast ? all : [...all.slice(0, -1), [...all.at(-1)!, all[0]![0]!]];
+        assertEquals(joined, expected);
+      }
+      const make = (shard: unknown) => new DataLoader(numbers(4), { shard } as DataLoaderOptions);
+      assertThrows(() => make({ rank: 2, size: 2 }), RangeError, "0 to 1");
+      assertThrows(() => make({ rank: 0 }), TypeError, "size");
+    });
+  },
+);
 
-Deno.test("samples and batches that are no fields are named, whoever made them", () =>
+Deno.test("DataLoader: samples and batches that are no fields are named, whoever made them", () =>
   withDevice("cpu", async () => {
     // deno-lint-ignore no-explicit-any -- what a caller without types gives
     const any = (value: unknown) => value as any;
@@ -368,7 +380,7 @@ Deno.test("samples and batches that are no fields are named, whoever made them",
     }
   }));
 
-Deno.test("a dataset without an end is read in order, and not shuffled", () =>
+Deno.test("DataLoader: a dataset without an end is read in order, and not shuffled", () =>
   withDevice("cpu", async () => {
     const get = (k: number) => [{ data: Float64Array.of(k), shape: [1] }];
     const endless = { length: Number.MAX_SAFE_INTEGER, get };

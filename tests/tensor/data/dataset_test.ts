@@ -1,6 +1,10 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { stackSamples } from "../../../tensor/data/collate.ts";
-import { type Field, TensorDataset } from "../../../tensor/data/dataset.ts";
+import { DataLoader } from "../../../tensor/data/data_loader.ts";
+import { type Dataset, type Field, TensorDataset } from "../../../tensor/data/dataset.ts";
+import { randomSplit } from "../../../tensor/data/random_split.ts";
+import { Tensor } from "../../../tensor/mod.ts";
+import { testOnBackends } from "../../opencl.ts";
 
 const points: Field = { data: Float32Array.of(0, 1, 10, 11, 20, 21), shape: [3, 2] };
 const labels: Field = { data: Int32Array.of(5, 6, 7), shape: [3] };
@@ -45,7 +49,7 @@ Deno.test("TensorDataset says what does not fit together", () => {
   }
 });
 
-Deno.test("stackSamples says which samples differ", () => {
+Deno.test("Dataset: stackSamples says which samples differ", () => {
   const sample = (data: Field["data"], shape: number[]): Field[] => [{ data, shape }];
   const two = sample(Float32Array.of(1, 2), [2]);
   assertThrows(() => stackSamples([]), RangeError, "no samples");
@@ -66,3 +70,46 @@ Deno.test("stackSamples says which samples differ", () => {
     "Float32Array and Int32Array",
   );
 });
+
+testOnBackends(
+  "TensorDataset takes tensors, and a DataLoader gives as many of their types",
+  async () => {
+    const x = Tensor.fromHost([[1, 2], [3, 4], [5, 6]]),
+      y = Tensor.fromHost(Int32Array.of(7, 8, 9));
+    const half = x.to("bfloat16"), flags = y.gt(7);
+    const data = new TensorDataset(x.slice([0, 3], [1, 2]), y, half, flags);
+    const batches = new DataLoader(data, { batchSize: 2 });
+    const seen: unknown[] = [];
+    for await (const [left, right, other, bool] of batches) {
+      const shapes: (readonly number[])[] = [left.shape, right.shape, other.shape, bool.shape];
+      seen.push(shapes, [left.dtype, right.dtype, other.dtype, bool.dtype], await right.toArray());
+    }
+    assertEquals(seen, [
+      [[2, 1], [2], [2, 2], [2]],
+      ["float32", "int32", "bfloat16", "bool"],
+      [7, 8],
+      [[1, 1], [1], [1, 2], [1]],
+      ["float32", "int32", "bfloat16", "bool"],
+      [9],
+    ]);
+  },
+);
+
+testOnBackends(
+  "Dataset: DataLoader names the tensors of a batch from its dataset, or as it is told",
+  async () => {
+    const made: Dataset = { length: 1, get: () => [field([1]), field([2])] };
+    for await (const [a, b] of new DataLoader<[Tensor, Tensor]>(made)) {
+      assertEquals([a.shape, b.shape], [[1, 1], [1, 1]]);
+    }
+    const [part, rest] = randomSplit(new TensorDataset(Tensor.zeros([4, 2])), [3, 1]);
+    for await (const [a] of new DataLoader(part, { batchSize: 3 })) assertEquals(a.shape, [3, 2]);
+    assertEquals((await rest.get(0))[0].shape, [2]);
+    const typed: Dataset<[Field]> = { length: 1, get: () => [field([1])] };
+    for await (const [a] of new DataLoader(typed)) assertEquals(a.shape, [1, 1]);
+  },
+);
+
+function field(values: readonly number[]): Field {
+  return { data: Float32Array.from(values), shape: [values.length] };
+}

@@ -23,7 +23,7 @@ testOnBackends("what a product reads is not computed by the product's kernel", a
 
 testOnBackends("both axes of a repeated matrix are split in a reduction", (backend) => {
   withDevice(backend, () => {
-    const x = Tensor.arange(6).add(1).reshape([2, 3]).realize();
+    const x = Tensor.arange(6, { dtype: "float32" }).add(1).reshape([2, 3]).realize();
     assertEquals(
       x.repeat([2, 2]).mean(0).toHostSync(),
       Float32Array.of(2.5, 3.5, 4.5, 2.5, 3.5, 4.5),
@@ -34,7 +34,7 @@ testOnBackends("both axes of a repeated matrix are split in a reduction", (backe
 
 testOnBackends("an index that is read from memory picks from a repeated tensor", (backend) => {
   withDevice(backend, () => {
-    const x = Tensor.arange(4).add(1).realize();
+    const x = Tensor.arange(4, { dtype: "float32" }).add(1).realize();
     const indices = Tensor.fromHost(Int32Array.of(0, 5, 7));
     assertEquals(x.repeat([2]).indexSelect(0, indices).toHostSync(), Float32Array.of(1, 2, 4));
     assertEquals(x.repeat([2]).mul(2).gather(0, indices).toHostSync(), Float32Array.of(2, 4, 8));
@@ -89,7 +89,7 @@ testOnBackends(
   async (backend) => {
     await withDevice(backend, async () => {
       // Beyond its ends the sequence goes on to -1 and to 3, which are no classes.
-      const hot = Tensor.arange(0, 3).cast("int32").oneHot(3).cast("float32");
+      const hot = Tensor.arange(0, 3).oneHot(3).cast("float32");
       const padded = hot.pad([[1, 1], [0, 0]]);
       assertEquals(await padded.toArray(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]);
       const around = Tensor.concat([hot.slice([2, null]), hot.slice([0, 2])]);

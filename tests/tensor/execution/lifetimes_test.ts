@@ -33,7 +33,7 @@ function learner(optimizer?: (parameters: Tensor[]) => optim.Optimizer): Learner
   };
 }
 
-/** What programs return is read at their end: one after the other, then once more. */
+/** Reads results of programs at their end: one after the other, then once more. */
 const programs: Record<string, (keep: Keep) => Tensor[]> = {
   "gradients add up where nobody clears them": (keep) => {
     const { net, x, optimizer } = learner();

@@ -1,4 +1,4 @@
-/** What `pinMemory` and `persistent` promise, and that uploads run beside kernels. */
+/** Promises of `pinMemory` and `persistent`, and that uploads run beside kernels. */
 import { assert, assertEquals } from "@std/assert";
 import { backendOf, manager, profiler, withDevice } from "../../../backend/internal.ts";
 import { memory } from "../../../memory/mod.ts";
@@ -121,7 +121,7 @@ testOnBackends("a step trains alike with pinned and persistent memory", async (b
 const canOverlap = (manager.list().find(({ backend }) => backend === "cl")?.clDevice
   ?.maxComputeUnits ?? 0) > 1;
 
-/** How many copies an upload makes beside a kernel, and how far the kernel is after them. */
+/** The number of copies that an upload makes beside a kernel, and the kernel's state after them. */
 function uploadBeside(kernelMs: number, pinMemory: boolean): [copies: number, status: string] {
   const device = manager.default("cl");
   const path = Deno.makeTempFileSync({ suffix: ".json" });

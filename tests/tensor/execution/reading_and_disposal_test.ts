@@ -1,4 +1,4 @@
-/** What reading keeps, what dispose ends, and what memory holds of values that nobody asks for. */
+/** Values that reading keeps, that dispose ends, and what memory holds of values that nobody asks for. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   DisposedError,
@@ -57,7 +57,7 @@ testOnBackends("a loss that was read is not computed again", (backend) => {
   });
 });
 
-/** What is computed from `a`, read after `a` was disposed of. */
+/** Results of `a`, read after `a` was disposed of. */
 const afterDisposal: Record<string, (a: Tensor) => { read: () => Tensor; expected: number }> = {
   "at once": (a) => {
     const b = a.mul(3);

@@ -1,4 +1,4 @@
-/** How much memory a step of a deep model holds at a time. */
+/** Memory of a step of a deep model at a time. */
 import { assert, assertEquals } from "@std/assert";
 import { manager, manualSeed, memory, optim, Tensor, withDevice } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
@@ -36,7 +36,7 @@ testOnBackends(
   "a view can be read when it alone holds the value that it is of",
   async (backend) => {
     await withDevice(backend, async () => {
-      const x = Tensor.arange(2000).realize();
+      const x = Tensor.arange(2000, { dtype: "float32" }).realize();
       const view = x.reshape([40, 50]);
       x.dispose();
       assertEquals((await view.toHost())[1999], 1999);

@@ -1,5 +1,5 @@
 /**
- * What random graphs are made of. Every step takes any tensors and any numbers: it adapts what does
+ * Steps of random graphs. Every step takes any tensors and any numbers: it adapts what does
  * not fit, keeps values small, and stays away from points where a function has no derivative, so that
  * rounding cannot change a result by much.
  */
@@ -15,17 +15,17 @@ export type Operation = (
 /** More elements than this are summed up. */
 let most = 0;
 
-function small(t: Tensor): Tensor {
+export function small(t: Tensor): Tensor {
   return t.size > most ? t.mean(0) : t;
 }
 
-function fits(a: readonly number[], b: readonly number[]): boolean {
+export function fits(a: readonly number[], b: readonly number[]): boolean {
   const [p, q] = [a.toReversed(), b.toReversed()];
   return p.every((n, k) => q[k] === undefined || n === 1 || q[k] === 1 || n === q[k]);
 }
 
 /** `b`, or its mean where it does not broadcast with `a`. */
-function beside(a: Tensor, b: Tensor): Tensor {
+export function beside(a: Tensor, b: Tensor): Tensor {
   return fits(a.shape, b.shape) ? b : mean(b);
 }
 
@@ -34,17 +34,17 @@ function mean(t: Tensor): Tensor {
   return t.sum().mul(1 / Math.max(1, t.size));
 }
 
-function axisOf(t: Tensor, n: number): number {
+export function axisOf(t: Tensor, n: number): number {
   return t.ndim === 0 ? 0 : n % (2 * t.ndim) - t.ndim;
 }
 
 /** With at least one axis, none of them empty. */
-function filled(t: Tensor): Tensor {
+export function filled(t: Tensor): Tensor {
   if (t.size === 0) return t.sum().reshape([1]);
   return t.ndim === 0 ? t.reshape([1]) : t;
 }
 
-function matrix(t: Tensor): Tensor {
+export function matrix(t: Tensor): Tensor {
   const full = filled(t);
   return full.reshape([full.shape[0]!, -1]);
 }
@@ -71,7 +71,7 @@ function indices(t: Tensor, axis: number, n: number): Tensor {
   return t.indexLike(t.shape).mul(2 * n + 1).remainder(t.shape.at(axis)!);
 }
 
-function images(t: Tensor): Tensor {
+export function images(t: Tensor): Tensor {
   const full = matrix(t);
   return full.reshape([1, 1, ...full.shape]);
 }

@@ -1,8 +1,8 @@
 // What property tests of the readers and writers draw: arrays of every dtype, and damaged files.
 import fc from "fast-check";
 import type { DType, TypedArray } from "../../../backend/mod.ts";
-import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
-import type { HostArray } from "../../../tensor/io/host_array.ts";
+import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
+import type { HostArray } from "../../../tensor/io/core/host_array.ts";
 
 const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
   float32: (n) => fc.float32Array({ minLength: n, maxLength: n }),
@@ -62,6 +62,15 @@ export function damaged(files: readonly Uint8Array[]): fc.Arbitrary<Uint8Array<A
 export function assertOnlyFormatErrors(read: () => HostArray | Record<string, HostArray>): void {
   try {
     read();
+  } catch (error) {
+    if (!(error instanceof FileFormatError)) throw error;
+  }
+}
+
+/** Fails if what `read` promises fails by anything but a FileFormatError. */
+export async function assertOnlyFormatErrorsAsync(read: () => Promise<unknown>): Promise<void> {
+  try {
+    await read();
   } catch (error) {
     if (!(error instanceof FileFormatError)) throw error;
   }

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { gzipSync } from "node:zlib";
 import { type CsvOptions, loadCsv, parseCsv } from "../../../tensor/io/csv.ts";
-import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
+import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
 
 Deno.test("parseCsv reads rows and columns", () => {
   const table = parseCsv("1,2.5,-3\n4,5e2,.5\n");

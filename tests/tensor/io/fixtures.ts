@@ -1,6 +1,6 @@
 // Files that NumPy and the safetensors project's own tools wrote (fixtures/make.py), and their values.
 import { assert, assertEquals } from "@std/assert";
-import type { HostArray } from "../../../tensor/io/host_array.ts";
+import type { HostArray } from "../../../tensor/io/core/host_array.ts";
 import expectedValues from "./fixtures/expected.json" with { type: "json" };
 
 interface Listed {

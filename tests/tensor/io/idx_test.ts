@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
-import { gunzip } from "../../../tensor/io/gzip.ts";
+import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
+import { gunzip } from "../../../tensor/io/core/gzip.ts";
 import { decodeIdx, loadIdx } from "../../../tensor/io/idx.ts";
 import { assertHolds, expectedArray, fixtureNames, fixtureUrl, readFixture } from "./fixtures.ts";
 import { assertOnlyFormatErrors, damaged } from "./arbitraries.ts";

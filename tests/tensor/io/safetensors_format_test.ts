@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
-import type { HostArray } from "../../../tensor/io/host_array.ts";
+import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
+import type { HostArray } from "../../../tensor/io/core/host_array.ts";
 import { decodeSafetensors, encodeSafetensors } from "../../../tensor/io/safetensors_format.ts";
 import { assertHolds, expectedArrays, readFixture } from "./fixtures.ts";
 import { assertOnlyFormatErrors, damaged, hostArray } from "./arbitraries.ts";

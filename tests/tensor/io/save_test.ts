@@ -1,4 +1,4 @@
-/** What holds for every file that netcl writes, whichever of its functions writes it. */
+/** Laws of every file that netcl writes, whichever of its functions writes it. */
 import { inFolder as inTemporaryFolder, namesIn } from "../../temporary_folder.ts";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import {

@@ -24,7 +24,7 @@ const attend = nn.scaledDotProductAttention;
 const { capabilities } = backendOf(manager.default("cpu"));
 (capabilities as { minAttentionScores: number }).minAttentionScores = 0;
 
-/** How a case differs from the plain one. */
+/** The difference of a case from the plain one. */
 interface Case {
   readonly lead: readonly number[];
   readonly queries: number;

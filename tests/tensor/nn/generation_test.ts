@@ -197,6 +197,28 @@ testOnBackends("KeyValueCache holds what was appended, and says when it is full"
   });
 });
 
+testOnBackends("KeyValueCache.position stays what it was when more are appended", (backend) => {
+  return withDevice(backend, async () => {
+    using cache = new nn.KeyValueCache({ heads: 1, capacity: 8, features: 2 });
+    const [q, k] = [Tensor.randn([1, 1, 3, 2]).realize(), Tensor.ones([1, 1, 3, 2])];
+    const rotary = new nn.RotaryEmbedding(2), rotated = await rotary.forward(q, 0).toArray();
+    for (const wrap of [<F>(fn: F): F => fn, compile as <F>(fn: F) => F]) {
+      const turned = wrap((x: Tensor) => {
+        const { position } = cache;
+        cache.append(k, k);
+        return rotary.forward(x, position);
+      });
+      const before = cache.position;
+      assertEquals(await turned(q).toArray(), rotated);
+      assertEquals([await before.item(), await cache.position.item()], [0, 3]);
+      cache.clear();
+      assertEquals(await turned(q).toArray(), rotated);
+      assertEquals(await before.item(), 0);
+      cache.clear();
+    }
+  });
+});
+
 /** One layer that attends to all keys so far, which are put together anew for each word. */
 class GrowingBlock extends nn.Module<[x: Tensor, past: [Tensor, Tensor] | null]> {
   qkv = new nn.Linear(WIDTH, 3 * WIDTH);
@@ -219,7 +241,7 @@ class GrowingBlock extends nn.Module<[x: Tensor, past: [Tensor, Tensor] | null]>
   }
 }
 
-/** What a backend makes of kernels while `fn` runs: their number. */
+/** The number of kernels that a backend makes while `fn` runs. */
 function runnersMade(fn: () => void): number {
   const { prototype } = KernelRunners, { of } = prototype;
   let count = 0;

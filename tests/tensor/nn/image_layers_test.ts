@@ -159,3 +159,21 @@ testOnBackends(
       }
     }),
 );
+
+testOnBackends(
+  "padding of negative widths cuts off, whatever fills the other sides",
+  (backend) => {
+    return withDevice(backend, async () => {
+      const x = Tensor.arange(8).reshape([1, 2, 4]);
+      const rows = (layer: nn.Padding): Promise<unknown> => layer.forward(x).squeeze(0).toArray();
+      assertEquals(await rows(new nn.ZeroPad1d([-1, 1])), [[1, 2, 3, 0], [5, 6, 7, 0]]);
+      assertEquals(await rows(new nn.ConstantPad1d(-1, 9)), [[1, 2], [5, 6]]);
+      assertEquals(await rows(new nn.ReflectionPad1d([2, -3])), [[2, 1, 0], [6, 5, 4]]);
+      assertEquals(await rows(new nn.ReplicationPad1d([-2, 1])), [[2, 3, 3], [6, 7, 7]]);
+      const image = Tensor.ones([1, 1, 3, 3]);
+      assertEquals(new nn.ZeroPad2d([-1, 0, 2, -2]).forward(image).shape, [1, 1, 3, 2]);
+      assertThrows(() => new nn.ZeroPad2d(-2).forward(image), ShapeError, "cut off");
+      assertThrows(() => new nn.ZeroPad2d(0.5), RangeError, "a whole number, or an array of 4");
+    });
+  },
+);

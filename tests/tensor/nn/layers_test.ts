@@ -113,7 +113,7 @@ testOnBackends("layers name the shapes that they do not take", (backend) => {
     const refused = (
       fn: () => unknown,
       text: string,
-      type: new (m: string) => Error = ShapeError,
+      type: Parameters<typeof assertThrows>[1] = ShapeError,
     ) => assertThrows(fn, type, text);
     refused(
       () => new nn.Linear(3, 2).forward(Tensor.ones([4, 5])),
@@ -155,7 +155,7 @@ for (const [layer, fn] of activations) {
 
 testOnBackends("AvgPool2d counts padding as zeros, or not at all", (backend) => {
   return withDevice(backend, async () => {
-    const image = Tensor.arange(1, 10).reshape([1, 1, 3, 3]);
+    const image = Tensor.arange(1, 10, { dtype: "float32" }).reshape([1, 1, 3, 3]);
     const means = (countIncludePad?: boolean) => {
       const options = countIncludePad === undefined ? {} : { countIncludePad };
       const layer = new nn.AvgPool2d(2, { stride: 1, padding: 1, ...options });
@@ -176,7 +176,7 @@ testOnBackends("AvgPool2d counts padding as zeros, or not at all", (backend) => 
 
 testOnBackends("Softmax, pooling and Flatten are the tensor's", (backend) => {
   return withDevice(backend, async () => {
-    const x = Tensor.arange(32).reshape([2, 1, 4, 4]).realize();
+    const x = Tensor.arange(32, { dtype: "float32" }).reshape([2, 1, 4, 4]).realize();
     const same = (layer: nn.Module, expected: Tensor) =>
       assertClose(layer.forward(x), expected, 1e-6, layer.constructor.name);
     await same(new nn.Softmax(2), x.softmax(2));

@@ -1,6 +1,14 @@
-import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import {
+  assert,
+  assertEquals,
+  assertStrictEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import {
+  amp,
   type BackendName,
+  DTypeError,
   loadSafetensors,
   manager,
   manualSeed,
@@ -39,36 +47,37 @@ class Everything extends nn.Module {
 }
 
 const names = [
-  "in_proj_weight",
+  "inProjWeight",
   "frozen",
-  "running_mean",
-  "by_name.scale",
+  "runningMean",
+  "byName.scale",
   "fc1.weight",
   "fc1.bias",
-  "shared.weight",
-  "shared.bias",
-  "block_list.1.weight",
-  "by_name.left.weight",
-  "by_name.left.bias",
+  "blockList.1.weight",
+  "byName.left.weight",
+  "byName.left.bias",
 ];
 
-testOnBackends("a module finds its parameters and buffers, under PyTorch's names", (backend) => {
-  withDevice(backend, () => {
-    const model = new Everything();
-    assertEquals(Object.keys(model.stateDict()), names);
-    const once = names.filter((name) => !/shared|running/.test(name));
-    assertEquals(model.namedParameters().map(([name]) => name), once);
-    assertEquals(model.parameters().length, once.length);
-    assertEquals(model.namedBuffers().map(([name]) => name), ["running_mean"]);
-    assertEquals(model.children().map(([name]) => name), [
-      "fc1",
-      "shared",
-      "block_list.0",
-      "block_list.1",
-      "by_name.left",
-    ]);
-  });
-});
+testOnBackends(
+  "a module finds its parameters and buffers, under the names of properties",
+  (backend) => {
+    withDevice(backend, () => {
+      const model = new Everything();
+      assertEquals(Object.keys(model.stateDict()), names);
+      const once = names.filter((name) => !/running/.test(name));
+      assertEquals(model.namedParameters().map(([name]) => name), once);
+      assertEquals(model.parameters().length, once.length);
+      assertEquals(model.namedBuffers().map(([name]) => name), ["runningMean"]);
+      assertEquals(model.children().map(([name]) => name), [
+        "fc1",
+        "shared",
+        "blockList.0",
+        "blockList.1",
+        "byName.left",
+      ]);
+    });
+  },
+);
 
 testOnBackends("a state can be kept, saved and loaded", (backend) => {
   return withDevice(backend, async () => {
@@ -85,8 +94,8 @@ testOnBackends("a state can be kept, saved and loaded", (backend) => {
     await saveSafetensors(path, before);
     const other = make();
     assertEquals(other.loadStateDict(await loadSafetensors(path, { device: backend })), {
-      missing: [],
-      unexpected: [],
+      missingKeys: [],
+      unexpectedKeys: [],
     });
     await Deno.remove(path);
     assertEquals(await other.forward(x).toArray(), y);
@@ -111,10 +120,150 @@ testOnBackends("a state that does not fit is refused by names, and changes nothi
     );
     assertEquals(await model.weight.toArray(), before);
     assertEquals(model.loadStateDict(state, { strict: false }), {
-      missing: ["bias"],
-      unexpected: ["extra"],
+      missingKeys: ["bias"],
+      unexpectedKeys: ["extra"],
     });
     assertEquals(await model.weight.toArray(), [[1, 1]]);
+  });
+});
+
+/** Names as in models of PyTorch, those of users, and of layers here. */
+class Written extends nn.Module {
+  LayerNorm = new nn.LayerNorm(2, { bias: false });
+  lora_A = new nn.Linear(1, 1, { bias: false });
+  loraA = new nn.Linear(1, 1, { bias: false });
+  Conv2D_0 = new nn.BatchNorm1d(2, { affine: false });
+  A_log = nn.parameter(Tensor.ones([2]));
+  selfAttn = new nn.MultiheadAttention(2, 1);
+  forward(x: Tensor): Tensor {
+    return x;
+  }
+}
+
+testOnBackends("names of state are the names of properties as they are written", (backend) => {
+  return withDevice(backend, async () => {
+    const model = new Written(), names = Object.keys(model.stateDict());
+    assertEquals(names, [
+      "A_log",
+      "LayerNorm.weight",
+      "lora_A.weight",
+      "loraA.weight",
+      "Conv2D_0.running_mean",
+      "Conv2D_0.running_var",
+      "Conv2D_0.num_batches_tracked",
+      "selfAttn.in_proj_weight",
+      "selfAttn.in_proj_bias",
+      "selfAttn.out_proj.weight",
+      "selfAttn.out_proj.bias",
+    ]);
+    const other = model.stateDict();
+    other["lora_A.weight"] = Tensor.full([1, 1], 3);
+    assertEquals(model.loadStateDict(other).missingKeys, []);
+    assertEquals(await model.lora_A.weight.toArray(), [[3]]);
+    const file = Object.fromEntries(names.map((name) => [
+      name.replace("selfAttn", "self_attn"),
+      other[name]!,
+    ]));
+    const { message } = assertThrows(() => model.loadStateDict(file), RangeError);
+    assertStringIncludes(message, 'write "self_attn.in_proj_weight" for "selfAttn.in_proj_weight"');
+    assertEquals(model.loadStateDict(file, { strict: false }).unexpectedKeys.length, 4);
+  });
+});
+
+testOnBackends("layers here have PyTorch's names, also in classes that extend them", (backend) => {
+  withDevice(backend, () => {
+    class Adapted extends nn.MultiheadAttention {
+      loraA = nn.parameter(Tensor.ones([1]));
+    }
+    class Chain extends nn.Sequential {
+      lastScale = nn.parameter(Tensor.ones([1]));
+    }
+    const names = (module: nn.AnyModule): string => Object.keys(module.stateDict()).join(" ");
+    assertEquals(
+      names(new Adapted(2, 1, { bias: false })),
+      "in_proj_weight loraA out_proj.weight",
+    );
+    assertEquals(names(new Chain(new nn.Linear(1, 1))), "lastScale 0.weight 0.bias");
+    assertEquals(names(new nn.SwiGLU(2, 2)), "gate_proj.weight up_proj.weight down_proj.weight");
+    assertEquals(names(new nn.GRUCell(1, 1)), "weight_ih weight_hh bias_ih bias_hh");
+    assertEquals(
+      names(new nn.LSTM(1, 1, { bias: false, bidirectional: true })),
+      "weight_ih_l0 weight_hh_l0 weight_ih_l0_reverse weight_hh_l0_reverse",
+    );
+    assertEquals(
+      names(new nn.TransformerDecoderLayer(2, 1, { bias: false })).match(/\w+attn\.\w+/g),
+      [
+        "self_attn.in_proj_weight",
+        "self_attn.out_proj",
+        "multihead_attn.in_proj_weight",
+        "multihead_attn.out_proj",
+      ],
+    );
+  });
+});
+
+/** A language model whose embedding is its last layer, too. */
+class Tied extends nn.Module {
+  embed = new nn.Embedding(10, 4);
+  lmHead = new nn.Linear(4, 10, { bias: false });
+  constructor() {
+    super();
+    this.lmHead.weight = this.embed.weight;
+  }
+  forward(x: Tensor): Tensor {
+    return this.lmHead.forward(this.embed.forward(x));
+  }
+}
+
+testOnBackends("tied weights are saved once, and load under either name", (backend) => {
+  return withDevice(backend, async () => {
+    const model = new Tied(), value = async () => (await model.lmHead.weight.toHost())[0];
+    assertEquals(Object.keys(model.stateDict()), ["embed.weight"]);
+    for (const [k, names] of [["embed"], ["lmHead"], ["embed", "lmHead"]].entries()) {
+      const state = names.map((name) => [`${name}.weight`, Tensor.full([10, 4], k)]);
+      model.loadStateDict(Object.fromEntries(state));
+      assertEquals(await value(), k);
+    }
+    assertEquals(model.loadStateDict({}, { strict: false }).missingKeys, ["embed.weight"]);
+    assertThrows(() => model.loadStateDict({ "lmHead.weight": Tensor.ones([4]) }), ShapeError);
+    model.cast("bfloat16");
+    assertStrictEquals(model.embed.weight, model.lmHead.weight);
+    const average = new optim.AveragedModel(model);
+    average.loadStateDict({
+      n_averaged: Tensor.ones([], { dtype: "int64" }),
+      "module.lmHead.weight": Tensor.full([10, 4], 7),
+    });
+    assertEquals(await average.use(value), 7);
+    assertEquals(Object.keys(average.stateDict()), ["n_averaged", "module.embed.weight"]);
+  });
+});
+
+testOnBackends("two tensors under one name are refused: one would be lost", (backend) => {
+  withDevice(backend, () => {
+    class Same extends nn.Module {
+      heads = new Map<unknown, Tensor>([1, "1"].map((k) => [k, nn.parameter(Tensor.ones([1]))]));
+      forward(x: Tensor): Tensor {
+        return x;
+      }
+    }
+    assertThrows(() => new Same().stateDict(), TypeError, '"heads.1"');
+  });
+});
+
+testOnBackends("a state that is a promise says what to await", (backend) => {
+  withDevice(backend, () => {
+    const model = new nn.Linear(1, 1), adam = new optim.Adam(model.parameters());
+    const parts = [
+      model,
+      adam,
+      new optim.LinearLR(adam),
+      new optim.ReduceLROnPlateau(adam),
+      new optim.AveragedModel(model),
+    ];
+    for (const part of [...parts, new optim.LBFGS(model.parameters()), new amp.GradScaler()]) {
+      const load = part.loadStateDict as (state: unknown) => unknown;
+      assertThrows(() => load.call(part, Promise.resolve({})), TypeError, "await");
+    }
   });
 });
 
@@ -147,6 +296,19 @@ testOnBackends("cast changes what is floating point, and shared tensors stay sha
     assertEquals([model.mask.dtype, model.constant.dtype], ["float16", "float32"]);
     assertEquals(norm.numBatchesTracked!.dtype, "int64");
     assert(model.fc1.weight.requiresGrad && !model.frozen.requiresGrad, "as before");
+  });
+});
+
+testOnBackends("to() takes an element type, too, and half() is float16", (backend) => {
+  withDevice(backend, () => {
+    const model = new nn.Sequential(new nn.Linear(2, 2), new nn.BatchNorm1d(2));
+    const types = () => [...new Set(Object.values(model.stateDict()).map(({ dtype }) => dtype))];
+    assertStrictEquals(model.to("bfloat16"), model);
+    assertEquals(types(), ["bfloat16", "int64"]);
+    assertEquals(model.half().parameters()[0]!.dtype, "float16");
+    assertEquals(model.to(backend).to("float32").parameters()[0]!.backend, backend);
+    assertThrows(() => model.to("int32"), DTypeError, '"int32"');
+    assertThrows(() => model.cast("float8" as never), DTypeError, '"float8"');
   });
 });
 

@@ -39,14 +39,14 @@ class Block extends nn.Module {
   norm1: nn.LayerNorm;
   attention: nn.MultiheadAttention;
   norm2: nn.LayerNorm;
-  feedForward: nn.Sequential;
+  feed_forward: nn.Sequential;
 
   constructor(features: number, heads: number) {
     super();
     this.norm1 = new nn.LayerNorm(features);
     this.attention = new nn.MultiheadAttention(features, heads, { batchFirst: true });
     this.norm2 = new nn.LayerNorm([features], { eps: 1e-3 });
-    this.feedForward = new nn.Sequential(
+    this.feed_forward = new nn.Sequential(
       new nn.Linear(features, 2 * features),
       new nn.SiLU(),
       new nn.Linear(2 * features, features),
@@ -56,7 +56,7 @@ class Block extends nn.Module {
   forward(x: Tensor): Tensor {
     const normal = this.norm1.forward(x);
     const y = x.add(this.attention.forward(normal, normal, normal, { isCausal: true }));
-    return y.add(this.feedForward.forward(this.norm2.forward(y)));
+    return y.add(this.feed_forward.forward(this.norm2.forward(y)));
   }
 }
 

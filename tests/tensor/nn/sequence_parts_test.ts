@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { DTypeError, grad, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
@@ -53,6 +53,24 @@ testOnBackends("SwiGLU: values and gradients are PyTorch's", (backend) => {
     await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
   });
 });
+
+testOnBackends(
+  "RotaryEmbedding's waves are those of doubles, far from the start, too",
+  (backend) => {
+    return withDevice(backend, async () => {
+      const rotary = new nn.RotaryEmbedding(128), start = 100_000, half = 64;
+      const x = Tensor.concat([Tensor.ones([1, half]), Tensor.zeros([1, half])], 1);
+      const turned = await rotary.forward(x, start).toNumbers();
+      for (let k = 0; k < half; k++) {
+        const angle = start * Math.fround(10_000 ** (-k / half));
+        // The product is rounded to float32: half a unit in the last place.
+        const room = angle * 2 ** -24 + 1e-6;
+        assert(Math.abs(turned[k]! - Math.cos(angle)) < room, `cos of pair ${k}`);
+        assert(Math.abs(turned[half + k]! - Math.sin(angle)) < room, `sin of pair ${k}`);
+      }
+    });
+  },
+);
 
 testOnBackends("RotaryEmbedding rotates as complex numbers do", (backend) => {
   return withDevice(backend, async () => {

@@ -50,6 +50,35 @@ testOnBackends("TransformerDecoderLayer: outputs and gradients are PyTorch's", (
   });
 });
 
+Deno.test("TransformerEncoder and TransformerDecoder run their layers in turn, named as PyTorch's", async () => {
+  await withDevice("cpu", async () => {
+    const options = { dimFeedforward: 12, dropout: 0 };
+    const encoder = new nn.TransformerEncoder(
+      () => new nn.TransformerEncoderLayer(8, 2, options),
+      2,
+      new nn.LayerNorm(8),
+    );
+    const decoder = new nn.TransformerDecoder(
+      () => new nn.TransformerDecoderLayer(8, 2, options),
+      2,
+    );
+    const x = Tensor.randn([5, 3, 8]).realize(), causal = { isCausal: true };
+    const memory = encoder.forward(x, causal), y = decoder.forward(x, memory, causal);
+    const [first, second] = encoder.layers;
+    const inTurn = second!.forward(first!.forward(x, causal), causal);
+    await assertClose(memory, encoder.norm!.forward(inTurn), 1e-6, "encoder");
+    const [lower, upper] = decoder.layers;
+    const told = upper!.forward(lower!.forward(x, memory, causal), memory, causal);
+    await assertClose(y, told, 1e-6, "decoder");
+    const names = Object.keys(encoder.stateDict());
+    assertEquals([names.includes("layers.1.self_attn.in_proj_weight"), names.at(-1)], [
+      true,
+      "norm.bias",
+    ]);
+    assertThrows(() => new nn.TransformerEncoder(() => first!, 0), RangeError, "count");
+  });
+});
+
 testOnBackends("transformer layers: batchFirst, no batch, dropout in training only", (backend) => {
   return withDevice(backend, async () => {
     const layer = new nn.TransformerEncoderLayer(8, 2, { dimFeedforward: 12, batchFirst: true });

@@ -70,7 +70,7 @@ testOnBackends("customGradient says what is wrong", (backend) => {
     const fails = (
       fn: () => unknown,
       pattern: RegExp,
-      type: new (message: string) => Error = Error,
+      type: Parameters<typeof assertThrows>[1] = Error,
     ): void => {
       const error = assertThrows(fn, type);
       assert(pattern.test(error.message), error.message);

@@ -1,4 +1,4 @@
-/** What einsum says of equations that are none, and how it fits beside the other operations. */
+/** Errors of einsum for equations that are none, and how it fits beside the other operations. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { amp, compile, einsum, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";

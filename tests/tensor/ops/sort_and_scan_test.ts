@@ -1,7 +1,7 @@
 /** Sorting and running results of rows of every length, on CPU devices and as GPUs compute them. */
 import { assert, assertEquals } from "@std/assert";
 import { backendOf } from "../../../backend/internal.ts";
-import { type DType, manager, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { type DType, manager, memory, profiler, Tensor, withDevice } from "../../../mod.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
@@ -36,7 +36,7 @@ async function sortsRows(dtype: DType, rows: number, length: number): Promise<vo
     : x.eq(x).logicalAnd(x.abs().lt(60)).where(x.abs(), 7).cast(dtype);
   const values = await cast.cast("float32").toHost() as Float32Array;
   for (const descending of [false, true]) {
-    const found = await cast.argsort(1, descending).toArray() as (number | bigint)[][];
+    const found = await cast.argsort(1, { descending }).toArray() as (number | bigint)[][];
     for (let row = 0; row < rows; row++) {
       const expected = ordered([...values.subarray(row * length, (row + 1) * length)], descending);
       assertEquals(found[row]!.map(Number), expected, `${dtype} ${rows}x${length} ${descending}`);
@@ -70,8 +70,8 @@ async function selects(isBuilt: boolean): Promise<void> {
       const cast = (dtype.includes("float") ? x : whole).cast(dtype);
       for (const k of [8, 128, 129].filter((k) => k <= length && !(isBuilt && k === 128))) {
         for (const largest of [false, true]) {
-          const { values, indices } = cast.topk(k, 1, largest);
-          const expected = cast.argsort(1, largest).slice(null, [0, k]);
+          const { values, indices } = cast.topk(k, 1, { largest });
+          const expected = cast.argsort(1, { descending: largest }).slice(null, [0, k]);
           const what = `${k} of ${dtype} ${rows}x${length} ${largest}`;
           assertEquals(await indices.toArray(), await expected.toArray(), what);
           assertEquals(await values.toArray(), await cast.gather(1, expected).toArray(), what);
@@ -89,7 +89,7 @@ testOnBackends("topk of other axes and of nothing", (backend) =>
   withDevice(backend, async () => {
     const x = Tensor.fromHost([[1, 5], [4, 2], [3, 3]]);
     assertEquals(await x.topk(2, 0).values.toArray(), [[4, 5], [3, 3]]);
-    assertEquals(await x.topk(2, 0, false).indices.toArray(), [[0, 1], [2, 2]]);
+    assertEquals(await x.topk(2, 0, { largest: false }).indices.toArray(), [[0, 1], [2, 2]]);
     assertEquals(x.topk(0, 1).values.shape, [3, 0]);
     assertEquals(Tensor.zeros([0, 5]).topk(3, 1).indices.shape, [0, 3]);
   }));
@@ -162,3 +162,16 @@ testOnBackends("running sums of half types, and of NaN and infinities", (backend
     assert(Math.abs(Number(last[0]) - 40) < 0.1, `${last}`);
   });
 });
+
+testOnBackends(
+  "sort, topk and gather leave nothing when their results are disposed of",
+  (backend) =>
+    withDevice(backend, () => {
+      const x = Tensor.rand([64]).realize(), before = memory.stats().currentAllocated;
+      for (const ordered of [x.sort(0), x.topk(3)]) {
+        ordered.values.realize().dispose();
+        ordered.indices.dispose();
+      }
+      assertEquals(memory.stats().currentAllocated, before);
+    }),
+);

@@ -1,4 +1,4 @@
-/** What holds on a device without double precision: the device for tests, which hides that it has it. */
+/** Laws on a device without double precision: the device for tests, which hides that it has it. */
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { backendOf, type DType } from "../../../backend/internal.ts";
 import {

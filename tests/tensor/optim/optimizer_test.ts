@@ -164,7 +164,7 @@ testOnBackends("optimizers refuse what they cannot use", (backend) => {
     const refused = (
       fn: () => unknown,
       text: string,
-      type: new (message: string) => Error = TypeError,
+      type: Parameters<typeof assertThrows>[1] = TypeError,
     ) => assertThrows(fn, type, text);
     refused(() => new optim.SGD([]), "no parameters");
     refused(() => new optim.SGD([Tensor.ones([2])]), "require a gradient");

@@ -19,11 +19,14 @@ const adam = (lr: number, options: optim.AdamOptions = {}): Setup => ({
   make: (w, b) => new optim.Adam([w, b], { lr, ...options }),
 });
 
-function later(made: Record<string, (p: Tensor[]) => optim.Optimizer>): Record<string, Setup> {
+function later(
+  made: Record<string, (p: Tensor[]) => optim.Optimizer>,
+  fixture = "more_optimizers",
+): Record<string, Setup> {
   return Object.fromEntries(
     Object.entries(made).map(([name, make]) => [
       name,
-      { make: (w: Tensor, b: Tensor) => make([w, b]), fixture: "more_optimizers" },
+      { make: (w: Tensor, b: Tensor) => make([w, b]), fixture },
     ]),
   );
 }
@@ -75,6 +78,28 @@ const setups: Record<string, Setup> = {
     lion: (p) => new optim.Lion(p, { lr: 0.01 }),
     lion_decay: (p) => new optim.Lion(p, { lr: 0.01, beta1: 0.8, beta2: 0.95, weightDecay: 0.3 }),
   }),
+  ...later({
+    muon: ([w]) => new optim.Muon([w!], { lr: 0.02 }),
+    muon_rms: ([w]) =>
+      new optim.Muon([w!], {
+        lr: 0.01,
+        momentum: 0.8,
+        nesterov: false,
+        weightDecay: 0.3,
+        nsSteps: 3,
+        adjustLr: "match_rms_adamw",
+      }),
+    adafactor: (p) => new optim.Adafactor(p, { lr: 0.05 }),
+    adafactor_decay: (p) =>
+      new optim.Adafactor(p, {
+        lr: 0.1,
+        beta2Decay: -0.6,
+        eps1: 1e-6,
+        eps2: 1e-2,
+        d: 1.5,
+        weightDecay: 0.2,
+      }),
+  }, "matrix_optimizers"),
   groups: {
     make: (w, b) =>
       new optim.Adam([{ parameters: [w] }, { parameters: [b], lr: 0.1, weightDecay: 0.2 }], {

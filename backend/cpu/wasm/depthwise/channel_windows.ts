@@ -20,7 +20,7 @@ export interface ChannelWindows {
   readonly image: Load;
   /** Kernels, or the gradient of what came out. */
   readonly other: Load;
-  /** Whether the image is the contraction's second operand. */
+  /** True when the image is the contraction's second operand. */
   readonly isSecond: boolean;
   readonly y: number;
   readonly x: number;

@@ -34,11 +34,11 @@ export const depthwiseArguments = [
   "imageRow",
 ] as const;
 
-/** What the code depends on. */
+/** Dependencies of the code. */
 export interface DepthwiseForm {
   readonly tapsY: number;
   readonly tapsX: number;
-  /** Where each tap lies among a kernel's, in bytes. */
+  /** Offset of each tap among a kernel's, in bytes. */
   readonly tapOffsets: readonly number[];
   readonly isRelaxed: boolean;
 }

@@ -138,7 +138,7 @@ function allOf(count: number): number[] {
   return Array.from({ length: count }, (_, k) => k);
 }
 
-/** Where pieces of `length` begin: the last one overlaps the one before where they do not fit. */
+/** Starts of pieces of `length`: the last one overlaps the one before where they do not fit. */
 function starts(size: number, length: number): number[] {
   return allOf(Math.ceil(size / length)).map((k) => Math.min(k * length, size - length));
 }

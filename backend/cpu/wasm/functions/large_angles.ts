@@ -1,5 +1,5 @@
 /**
- * What is left of large angles without multiples of pi, by M. Payne and R. Hanek: the product with
+ * Remainder of large angles without multiples of pi, by M. Payne and R. Hanek: the product with
  * 96 bits of `2 / pi`, of which those before the point matter only as far as they tell quadrants
  * apart.
  */
@@ -78,7 +78,7 @@ function power64(f: FunctionBuilder, exponent: number): Local {
 }
 
 /**
- * What is left of `x` from 2^7 on: for a sine without multiples of pi, for a cosine, which is the
+ * Remainder of `x` from 2^7 on: for a sine without multiples of pi, for a cosine, which is the
  * sine of a quarter turn more, too, and for a tangent without those of half pi. NaN of infinity and
  * NaN.
  */

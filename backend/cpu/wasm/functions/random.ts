@@ -9,7 +9,7 @@ import { FunctionBuilder, type Local } from "../assembler.ts";
 import { f32x4, i32, i32x4, i64x2, v128 } from "../opcodes.ts";
 
 const MULTIPLIERS = [0xd2511f53, 0xcd9e8d57] as const;
-/** What the two words of the key grow by from round to round. */
+/** Increments of the key's two words from round to round. */
 const STEPS = [0x9e3779b9, 0xbb67ae85] as const;
 /** The second word of the first round's key. */
 const SECOND_WORD = 0x9e3779b9;
@@ -24,11 +24,11 @@ interface Product {
   readonly high: Local;
 }
 
-/** What does not depend on the element: computed once before all loops. */
+/** Part independent of the element: computed once before all loops. */
 export interface RandomKey {
   /** The first word of each round's key. */
   readonly words: readonly Local[];
-  /** What the second round takes: the product of the stream, exclusive or the first of those. */
+  /** Input of the second round: the product of the stream, exclusive or the first of those. */
   readonly product: Product;
 }
 

@@ -66,7 +66,7 @@ function adjusted(f: FunctionBuilder, found: Local, b: Local): Local {
   return f.v(f64x2.add, found, f.v(v128.and, isAdded, b));
 }
 
-/** What `write` makes of the halves of whole numbers as doubles, as whole numbers of 32 bits. */
+/** Applies `write` to the halves of whole numbers as doubles; whole numbers of 32 bits. */
 function wholeInDoubles(
   f: FunctionBuilder,
   operands: readonly Local[],

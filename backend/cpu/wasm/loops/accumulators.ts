@@ -15,7 +15,7 @@ export interface Sum {
   readonly dtype: DType;
 }
 
-/** How a reduction joins values. */
+/** Join of values in a reduction. */
 interface Join {
   readonly op: number;
   /** The bits of a lane that changes nothing. */
@@ -122,7 +122,7 @@ export class Accumulators {
     this.#add(sum, 0, this.#f.v(f32x4.add, pairs[0]!, pairs[1]!), lanes);
   }
 
-  /** Whether values of several steps may be added up before they are joined. */
+  /** True when values of several steps may be added up before they are joined. */
   get mayJoinSteps(): boolean {
     return !this.#joinsLanes &&
       this.#sums.every(({ join }) => join.op === f64x2.add && !join.takesPairs);

@@ -12,7 +12,7 @@ interface Found {
 }
 
 /**
- * What finds the larger and the smaller of two values; all bits of what is true are set: it is -1.
+ * Instructions for the larger and the smaller of two values; true has all bits set: it is -1.
  */
 const comparisons: Readonly<Record<LaneKind, readonly [larger: number, smaller: number]>> = {
   float: [f32x4.gt, f32x4.lt],
@@ -55,7 +55,7 @@ export class ArgAccumulator {
     });
   }
 
-  /** Where `x` comes before `y`, whatever their places. */
+  /** True where `x` comes before `y`, whatever their places. */
   #isBetter(x: Local, y: Local): Local {
     const f = this.#f;
     const better = f.v(this.#better, x, y);

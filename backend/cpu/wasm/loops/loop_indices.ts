@@ -4,14 +4,14 @@
  */
 import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
-import type { RandomStream } from "../../../graph/random_stream.ts";
+import type { RandomStream } from "../../../graph/scalar.ts";
 import type { Bound, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
 import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
 import { i32, i32x4, v128 } from "../opcodes.ts";
 
-/** Where a kernel leaves an indirect index that is out of range, as positions of its parameters. */
+/** Place of an indirect index that is out of range, as positions of the kernel's parameters. */
 export interface IndexFault {
   readonly indirect: IndirectIndex;
   /** The index that was found. */
@@ -24,7 +24,7 @@ export interface IndexFault {
 export class LoopIndices {
   /** The kernel's arguments behind its buffers. */
   readonly parameters: Parameter[] = [];
-  /** Where indices that are out of range are left. */
+  /** Places for indices that are out of range. */
   readonly faults: IndexFault[] = [];
   readonly #f: FunctionBuilder;
   readonly #kernel: LoopKernel;
@@ -47,7 +47,7 @@ export class LoopIndices {
     this.#varies = varies;
   }
 
-  /** Where an argument lies behind the first, in bytes. */
+  /** Offset of an argument behind the first, in bytes. */
   word(key: string, parameter: Parameter): number {
     let id = this.#parameterIds.get(key);
     if (id === undefined) {
@@ -57,7 +57,7 @@ export class LoopIndices {
     return this.#offset(id);
   }
 
-  /** Where a parameter lies behind the first argument, in bytes. */
+  /** Offset of a parameter behind the first argument, in bytes. */
   #offset(parameter: number): number {
     const { inputs, outputs } = this.#kernel;
     return 4 * (inputs.length + outputs.length + parameter);
@@ -87,7 +87,7 @@ export class LoopIndices {
     return this.#f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset);
   }
 
-  /** Where an input, or else an output, begins. */
+  /** Start of an input, or else of an output. */
   base(input: number | null, output = 0): Local {
     const place = input ?? this.#kernel.inputs.length + output;
     return this.#f.once(`base ${place}`, () => this.argument(4 * place));
@@ -134,7 +134,7 @@ export class LoopIndices {
     return fault;
   }
 
-  /** Whether the values of all indirect indices of an expression are known in a scope. */
+  /** True when the values of all indirect indices of an expression are known in a scope. */
   isKnown(affine: AffineExpr, isComputed: (expr: number) => boolean): boolean {
     return this.#kernel.indirect.every(({ symbol, expr }) =>
       coefficient(affine, symbol) === 0 || isComputed(expr)

@@ -1,8 +1,13 @@
-/** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
+/** Decisions about a loop kernel before it is written: lanes, cuts, costs. */
 import type { Parameter } from "../../../codegen/emit.ts";
 import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { Expr, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
+import {
+  type Expr,
+  type IndirectIndex,
+  type LoopKernel,
+  readsPacked,
+} from "../../../kernel/kernel.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
 import {
@@ -29,7 +34,7 @@ export interface GeneratedLoop {
   readonly grain: number;
   /** About how many nanoseconds it takes on one core. */
   readonly cost: number;
-  /** Where indices that are out of range are left. */
+  /** Places for indices that are out of range. */
   readonly faults: readonly IndexFault[];
   /** An output holds values in between: it must not be an input as well. */
   readonly keepsValues: boolean;
@@ -50,7 +55,7 @@ const MAX_ELEMENTS = 2 ** 30;
 /** True when there are lanes for all that a kernel computes, and addresses for all that it reads. */
 export function fitsLanes(kernel: LoopKernel): boolean {
   const { exprs, outputs, loads, reductions, sizes } = kernel;
-  if (kernel.contraction || needsWideIndices(kernel)) return false;
+  if (kernel.contraction || needsWideIndices(kernel) || readsPacked(kernel)) return false;
   if (!kernel.indirect.every((i) => isReadable(kernel, i))) return false;
   const computed = neededBy(kernel, [...outputs, ...reductions].map(({ expr }) => expr));
   if (!computed.every((id) => isWritable(kernel, exprs[id]!))) return false;
@@ -88,7 +93,7 @@ function isWritable({ exprs }: LoopKernel, e: Expr): boolean {
 /** Rows shorter than this are better computed side by side than one by one. */
 const MIN_PLAIN_ROW = 16;
 
-/** Whether an indirect index changes along a loop: lanes share theirs. */
+/** True when an indirect index changes along a loop: lanes share theirs. */
 function movesIndirect(kernel: LoopKernel, symbol: number): boolean {
   if (kernel.indirect.length === 0) return false;
   const varies = variesWith(kernel, [symbol]);
@@ -171,7 +176,7 @@ export function costOf(kernel: LoopKernel, ids: readonly number[]): number {
   return ids.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
 }
 
-/** How many vectors a pass over a body computes: few where it keeps many values at once. */
+/** Vectors that a pass over a body computes: few where it keeps many values at once. */
 export function unrollOf(kernel: LoopKernel, ids: readonly number[]): number {
   const cost = costOf(kernel, ids);
   return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;

@@ -1,6 +1,6 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import type { RandomStream } from "../../../graph/random_stream.ts";
+import type { RandomStream } from "../../../graph/scalar.ts";
 import type { CheckIndex, Runner } from "../../script/runner.ts";
 import { generateLoop } from "./loop.ts";
 import type { GeneratedLoop } from "./loop_plan.ts";
@@ -59,7 +59,7 @@ function makeRunner(
   };
 }
 
-/** Whether an output is an input as well. */
+/** True when an output is an input as well. */
 function overlap(addresses: Int32Array, inputs: number, count: number): boolean {
   for (let k = inputs; k < count; k++) {
     for (let i = 0; i < inputs; i++) if (addresses[i] === addresses[k]) return true;

@@ -1,4 +1,4 @@
-/** What a loop's code knows where it is written: values, places, intervals. */
+/** Values, places and intervals that a loop's code knows where it is written. */
 import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { KeptValue } from "../../../kernel/row_program.ts";
 import type { Local } from "../assembler.ts";
@@ -7,7 +7,7 @@ import type { ElementBytes } from "../lanes.ts";
 /** Lanes of a vector. */
 export const LANES = 4;
 
-/** How many elements a pass over the vector loop's body computes, and whether they fill vectors. */
+/** Elements per pass over the vector loop's body; tells whether they fill vectors. */
 export interface Strip {
   /** Vectors side by side. */
   readonly vectors: number;
@@ -33,7 +33,7 @@ export interface Interval {
   readonly reach: Local;
 }
 
-/** What is known inside a loop. */
+/** Facts known inside a loop. */
 export class Scope {
   readonly #values = new Map<string, Local>();
   /** By the text of their bounds. */

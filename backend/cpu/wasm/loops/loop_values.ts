@@ -39,13 +39,13 @@ export class LoopValues {
     this.#varies = varies;
   }
 
-  /** Where and how a load reads. */
+  /** Place and form of a load's read. */
   access(load: Load, id: number): LoopAccess {
     const bytes = elementBytes(load.dtype);
     return { key: `load ${id}`, base: this.#indices.base(load.input), index: load.index, bytes };
   }
 
-  /** Where and how an output is written. */
+  /** Place and form of an output's write. */
   outputAccess(output: number): LoopAccess {
     const { dtype, index } = this.#kernel.outputs[output]!;
     const bytes = elementBytes(dtype);
@@ -168,7 +168,7 @@ export class LoopValues {
     );
   }
 
-  /** What a value is known by: those that change with the lanes are there once a vector. */
+  /** Name of a value: those that change with the lanes are there once a vector. */
   name(id: number, vector: number): string {
     return this.#varies[id] ? `${id} ${vector}` : `${id}`;
   }
@@ -228,7 +228,7 @@ export class LoopValues {
     return f.pair(both, both);
   }
 
-  /** What random numbers depend on beside the element: the same in all lanes. */
+  /** Parameters of random numbers beside the element: the same in all lanes. */
   #key({ seed, stream }: Expr & { readonly op: "random" }): RandomKey {
     const indices = this.#indices;
     return randomKey(

@@ -1,6 +1,9 @@
-/** The scalar functions of kernels, on vectors of four lanes. */
+/**
+ * The scalar functions of kernels, on vectors of four lanes: those of which lanes are quicker. JavaScript
+ * computes the others.
+ */
 import type { DType } from "../../../graph/dtype.ts";
-import { formOf, type PrimitiveForms, type PrimitiveName } from "../../../graph/primitives.ts";
+import type { PrimitiveName } from "../../../graph/primitives.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { acosh, asinh, atanh, cosh, sinh } from "../functions/hyperbolic.ts";
 import { acos, asin, atan, atan2 } from "../functions/inverse_trigonometry.ts";
@@ -20,34 +23,36 @@ import { f32x4, i32x4, v128 } from "../opcodes.ts";
 /** Writes one function of vectors. */
 type Write = (f: FunctionBuilder, m: VectorMath, a: Local, b: Local, c: Local) => Local;
 
-/** How a function is written, and about how many instructions that takes; "scalar": JavaScript does it. */
-type LaneForm = { readonly write: Write; readonly cost: number } | "scalar";
-type Written = Exclude<LaneForm, "scalar">;
+/** Writer of a function, and its rough cost in instructions. */
+interface LaneForm {
+  readonly write: Write;
+  readonly cost: number;
+}
 
-function form(write: Write, cost = 1): Written {
+function form(write: Write, cost = 1): LaneForm {
   return { write, cost };
 }
-function vector(op: number): Written {
+function vector(op: number): LaneForm {
   return form((f, _, a) => f.v(op, a));
 }
-function vectors(op: number): Written {
+function vectors(op: number): LaneForm {
   return form((f, _, a, b) => f.v(op, a, b));
 }
 function math(
   name: "exp" | "expm1" | "log" | "log1p" | "tanh" | "sigmoid" | "erf" | "sign",
   cost = 1,
-): Written {
+): LaneForm {
   return form((_, m, a) => m[name](a), cost);
 }
 
-type ByKind = Readonly<Record<LaneKind, LaneForm>>;
+type ByKind = Readonly<Partial<Record<LaneKind, LaneForm>>>;
 
 function numbers(float: LaneForm, int: LaneForm): ByKind {
-  return { float, int, mask: "scalar" };
+  return { float, int };
 }
 
 function floats(float: LaneForm): ByKind {
-  return { float, int: "scalar", mask: "scalar" };
+  return { float };
 }
 
 const itself = form((_f, _m, a) => a);
@@ -65,7 +70,7 @@ function logic(op: number): ByKind {
 
 const extreme = (op: number): LaneForm => ({ ...vectors(op), cost: 6 });
 
-const forms: PrimitiveForms<LaneForm, LaneKind> = {
+const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   neg: numbers(vector(f32x4.neg), vector(i32x4.neg)),
   abs: numbers(vector(f32x4.abs), vector(i32x4.abs)),
   sign: floats(math("sign")),
@@ -92,7 +97,6 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   acosh: form(acosh, 60),
   atanh: form(atanh, 52),
   erf: math("erf", 45),
-  erfc: "scalar",
   sigmoid: math("sigmoid", 22),
   floor: numbers(vector(f32x4.floor), itself),
   ceil: numbers(vector(f32x4.ceil), itself),
@@ -141,17 +145,18 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   bitAnd: vectors(v128.and),
   bitOr: vectors(v128.or),
   bitXor: vectors(v128.xor),
-  shiftLeft: "scalar",
-  shiftRight: "scalar",
   where: form((_, m, a, b, c) => m.select(a, b, c)),
 };
 
+/** The form for lanes of one kind; undefined where there is none. */
+function formOf(name: PrimitiveName, kind: LaneKind): LaneForm | undefined {
+  const row = forms[name];
+  return row === undefined || "write" in row ? row : row[kind];
+}
+
 /** About how many instructions a function takes, of lanes of the kind that takes most. */
 export function costOf(name: PrimitiveName): number {
-  const row = forms[name];
-  if (row === "scalar") return 1;
-  const found = "write" in row ? row : Object.values(row).find((each) => each !== "scalar");
-  return found?.cost ?? 1;
+  return (formOf(name, "float") ?? formOf(name, "int") ?? formOf(name, "mask"))?.cost ?? 1;
 }
 
 /** The function of operands of `dtype`, in lanes of the kind of `result`. */
@@ -165,8 +170,8 @@ export function writePrimitive(
 ): Local {
   const kind = kindOf(dtype);
   if (isWide(kind)) return writeWide(f, m, name, kind, args);
-  const found = formOf(forms, name, kind);
-  if (found === "scalar") throw new Error(`There are no lanes for ${name} of ${dtype}`);
+  const found = formOf(name, kind);
+  if (found === undefined) throw new Error(`There are no lanes for ${name} of ${dtype}`);
   const [a, b, c] = args;
   const value = found.write(f, m, a!, b!, c!);
   const isByte = result === "uint8" && name !== "where";
@@ -176,7 +181,7 @@ export function writePrimitive(
 /** True when there are lanes for a function of operands of `dtype`, which has lanes. */
 export function hasLaneForm(name: PrimitiveName, dtype: DType): boolean {
   const kind = kindOf(dtype);
-  return isWide(kind) ? hasWideForm(name, kind) : formOf(forms, name, kind) !== "scalar";
+  return isWide(kind) ? hasWideForm(name, kind) : formOf(name, kind) !== undefined;
 }
 
 /** True when lanes of one type can be made those of another: a float out of range is no uint8. */

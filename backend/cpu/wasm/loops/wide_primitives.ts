@@ -34,7 +34,7 @@ function both(f: FunctionBuilder, value: Local): Local {
   return f.pair(value, value);
 }
 
-/** Whether lanes are not 0. */
+/** True in lanes that are not 0. */
 function truth(f: FunctionBuilder, m: VectorMath, x: Local, kind: WideKind): Local {
   return m.lowHalves(m.wide(kind === "double" ? f64x2.ne : i64x2.ne, x, both(f, f.splat(0))));
 }
@@ -63,7 +63,7 @@ const common = (kind: WideKind): Forms => ({
   xor: logic(v128.xor, kind),
 });
 
-/** What is not here is left to JavaScript. */
+/** Forms by kind; JavaScript does the rest. */
 const forms: Readonly<Record<WideKind, Forms>> = {
   double: {
     ...common("double"),

@@ -32,7 +32,7 @@ const MIN_PRODUCTS = 1024;
 export interface FloatContraction {
   readonly kernel: LoopKernel;
   readonly contraction: Contraction;
-  /** Where its elements go. */
+  /** Destination of its elements. */
   readonly target: AffineExpr;
   /** About how many nanoseconds one thread takes to compute it as products of matrices. */
   readonly cost: number;
@@ -112,7 +112,7 @@ export function contractionRunner(
 const SUM_SPEED = 5;
 
 /**
- * Whether each element is better added up by itself: a single row leaves most of a tile empty, and
+ * True when elements are better added up one by one: one row leaves most of a tile empty, and
  * windows of an image are copied for it alone.
  */
 function isQuickerAsSum(kernel: LoopKernel, c: Contraction, { m, n, cost }: ProductPlan): boolean {

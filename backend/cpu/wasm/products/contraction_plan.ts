@@ -1,4 +1,4 @@
-/** How a contraction is computed: which operand lies in vectors, what is copied, how it is cut. */
+/** Plan of a contraction: the operand that lies in vectors, the copies, the cuts. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
 import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
@@ -48,12 +48,12 @@ export function offsetsOf(
   return offsets;
 }
 
-/** Whether elements lie side by side. */
+/** True when elements lie side by side. */
 export function isContiguous(offsets: Int32Array): boolean {
   return offsets.every((offset, k) => offset === offsets[0]! + 4 * k);
 }
 
-/** Whether every four elements, and the rest, lie side by side. */
+/** True when every four elements, and the rest, lie side by side. */
 export function areInFours(offsets: Int32Array): boolean {
   return offsets.every((offset, k) => offset === offsets[k - k % 4]! + 4 * (k % 4));
 }
@@ -61,7 +61,7 @@ export function areInFours(offsets: Int32Array): boolean {
 /** Nanoseconds to store an element of a tile. */
 const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
 
-/** What lies side by side in a result. */
+/** Side-by-side axis of a result. */
 export function contiguousAxis({ rows, columns }: ProductOperand): ContiguousAxis {
   if (isContiguous(columns)) return "columns";
   const areRows = rows.every((offset, i) =>
@@ -77,7 +77,7 @@ function stepOf(offsets: Int32Array): number | null {
 }
 
 /**
- * How the columns of the right operand are found: at equal steps from one summed index to the next, where a
+ * Columns of the right operand: at equal steps from one summed index to the next, where a
  * table says, or copied into panels first.
  */
 export type RightForm =
@@ -85,7 +85,7 @@ export type RightForm =
   | { readonly kind: "table" }
   | { readonly kind: "panels" };
 
-/** Whether the columns of each panel lie side by side. */
+/** True when the columns of each panel lie side by side. */
 function panelsAreContiguous(columns: Int32Array): boolean {
   return columns.length % TILE_COLUMNS === 0 &&
     columns.every((offset, j) =>
@@ -93,13 +93,13 @@ function panelsAreContiguous(columns: Int32Array): boolean {
     );
 }
 
-/** Whether an operand of so many bytes is read row by row for `m` rows of the other. */
+/** True when an operand of so many bytes is read row by row for `m` rows of the other. */
 function isReadInPlace(nbytes: number, m: number): boolean {
   if (m <= 4 * TILE_ROWS) return true;
   return nbytes < (m < MIN_PANEL_ROWS ? MAX_STRIDED_BYTES : MAX_NEAR_BYTES);
 }
 
-/** How the right operand of `m` rows is read, and the nanoseconds that takes beside the product. */
+/** Access to the right operand for `m` rows, and its nanoseconds beside the product. */
 function chooseRight(b: ProductOperand, m: number): { right: RightForm; cost: number } {
   const n = b.columns.length, k = b.rows.length, step = stepOf(b.rows);
   const isStraight = panelsAreContiguous(b.columns);
@@ -123,7 +123,7 @@ export interface ProductPlan {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  /** How tiles find the columns of b. */
+  /** Access of tiles to the columns of b. */
   readonly right: RightForm;
   readonly cost: number;
 }
@@ -179,7 +179,7 @@ export function describe({ batches, m, n, k, right }: ProductPlan): string {
   return `// WebAssembly SIMD: ${times}${m} x ${k} by ${k} x ${n}, float32${how}`;
 }
 
-/** How the tasks of a product are cut: what the names of its arguments say. */
+/** Cuts of a product's tasks, as the names of the arguments say. */
 export interface Blocks {
   readonly blockRows: number;
   readonly blockPanels: number;

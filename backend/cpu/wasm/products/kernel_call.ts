@@ -2,14 +2,14 @@
 import type { Tables } from "./tables.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 
-/** What a kernel is called with. */
+/** Options of a kernel's call. */
 export interface KernelCallOptions {
   readonly kernel: WasmKernel;
   /** Its arguments, in order. */
   readonly names: readonly string[];
   readonly tables: Tables;
   readonly numbers: Readonly<Record<string, number>>;
-  /** How far it runs, of what its parts are multiples, nanoseconds of one thread. */
+  /** Length of its range, grain of its parts, nanoseconds of one thread. */
   readonly range: number;
   readonly grain: number;
   readonly cost: number;

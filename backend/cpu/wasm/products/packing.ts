@@ -19,7 +19,7 @@ const packArguments = [
 
 type Argument = typeof packArguments[number];
 
-/** What lies side by side in an operand: its columns, every four of its summed indices, or neither. */
+/** Side-by-side axis of an operand: columns, every four of its summed indices, or neither. */
 export type PackedAxis = "columns" | "sums" | "nothing";
 
 /** The module that copies panels `begin` to `end`, of all matrices of a batch, side by side. */
@@ -69,7 +69,7 @@ class PackingWriter {
     f.branch(isWhole, () => this.#copy(task, (offset) => this.#loaded(places[0]!, offset)), gather);
   }
 
-  /** Where each column of a panel begins; behind the last one that is taken again. */
+  /** Start of each column of a panel; behind the last one that is taken again. */
   #places(task: Local, column: Local): Local[] {
     const f = this.#f;
     const matrix = this.#entry("batch", f.i(i32.divU, task, this.#arg("panels")));
@@ -150,7 +150,7 @@ class PackingWriter {
   }
 }
 
-/** Where a panel is written, and where in the table of summed indices. */
+/** Places in the panel written, and in the table of summed indices. */
 interface Walk {
   readonly to: Local;
   readonly at: Local;

@@ -16,10 +16,10 @@ import { Tables } from "./tables.ts";
 import { makeProduct, productArguments, type TileForm } from "./tile.ts";
 import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
-/** Where something lies in the memory that WebAssembly sees; null: elsewhere. */
+/** Address in the memory that WebAssembly sees; null: elsewhere. */
 type Address = number | null;
 
-/** How the right operand is read: where it lies, or copied into panels. */
+/** Access to the right operand: its address, or a copy in panels. */
 interface Right {
   /** Panels of a matrix. */
   readonly panels: number;

@@ -18,13 +18,13 @@ const SUM_BYTES = 32;
 /** Bytes of a thread's panel. */
 export const PANEL_BYTES: number = LONG_PANEL_SUMS * SUM_BYTES;
 
-/** Where rows come from. */
+/** Source of rows. */
 export interface RowSource {
   /** The address that offsets count from. */
   readonly base: Local;
-  /** Where the offset of the first row lies in their table. */
+  /** Address of the first row's offset in their table. */
   readonly rows: Local;
-  /** Where the offset of the first summed index lies in their table, and where the table's part ends. */
+  /** Address of the first summed index's offset in their table, and the table part's end. */
   readonly sums: Local;
   readonly sumsEnd: Local;
 }
@@ -32,7 +32,7 @@ export interface RowSource {
 /** Writes the code that fills a panel, and that reads it. */
 export class RowPanel {
   readonly #f: FunctionBuilder;
-  /** Where the panel lies in the shared memory; null: in the private page. */
+  /** Address of the panel in the shared memory; null: in the private page. */
   readonly #base: Local | null;
   readonly #sumsAreInFours: boolean;
 

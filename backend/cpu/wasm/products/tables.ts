@@ -19,7 +19,7 @@ export class Tables {
     }
   }
 
-  /** Where one begins, in bytes; undefined where there is none of that name. */
+  /** Start of a table, in bytes; undefined where there is none of that name. */
   begin(name: string): number | undefined {
     return this.#begins.get(name);
   }

@@ -22,7 +22,7 @@ export const productArguments = [
   "a",
   "b",
   "c",
-  /** Where the panels of all threads lie; of no use where they are in private pages. */
+  /** Address of the panels of all threads; unused where they are in private pages. */
   "rowPanels",
   /** Tables: an offset for each row of a, each summed index of a, each panel of b. */
   "aRows",
@@ -50,11 +50,11 @@ export const productArguments = [
 
 type Argument = typeof productArguments[number];
 
-/** How the left operand is read, and the result written. */
+/** Access to the left operand, and store of the result. */
 export interface TileForm {
   /** Every four of the left operand's summed indices lie side by side. */
   readonly sumsAreInFours: boolean;
-  /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
+  /** Side-by-side axis of the result: the columns, the rows of each tile, or neither. */
   readonly contiguousAxis: ContiguousAxis;
   /** The right operand's summed indices lie where a table says: windows of images. */
   readonly hasSumTable: boolean;
@@ -100,7 +100,7 @@ class ProductWriter {
     );
   }
 
-  /** Where this thread's panel lies in the shared memory. */
+  /** Address of this thread's panel in the shared memory. */
   #ownPanel(): Local {
     const f = this.#f, panels = this.#arg("rowPanels");
     return f.once("own panel", () => {

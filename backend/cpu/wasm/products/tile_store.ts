@@ -8,10 +8,10 @@ export const TILE_ROWS = 6;
 /** Vectors of a tile's row, and the columns that they hold. */
 export const TILE_VECTORS = 2, TILE_COLUMNS = 8;
 
-/** What lies side by side in the result: the columns, the rows of each tile, or neither. */
+/** Side-by-side axis of the result: the columns, the rows of each tile, or neither. */
 export type ContiguousAxis = "columns" | "rows" | "nothing";
 
-/** Where a tile goes: the result, the tile's first row, its panel of columns. */
+/** Destination of a tile: the result, the tile's first row, its panel of columns. */
 export interface Tile {
   readonly c: Local;
   readonly row: Local;
@@ -22,7 +22,7 @@ export interface Tile {
   readonly sum: Local;
 }
 
-/** Whether sums are added to what is there: never, always, or where a number is not 0. */
+/** Condition for adding sums to what is there: never, always, or where a number is not 0. */
 type IsAdded = Local | "always" | null;
 
 interface StoreTarget {
@@ -73,12 +73,12 @@ export class TileStore {
     );
   }
 
-  /** Where the columns of a tile lie, in the table of columns. */
+  /** Address of a tile's columns in the table of columns. */
   #columnsOf({ column }: StoreTarget): Local {
     return this.#f.wordAt(this.#arg("cColumns"), column);
   }
 
-  /** Where a row of a tile begins. */
+  /** Start of a tile's row. */
   #placeOf({ c, row }: StoreTarget, r: number): Local {
     const f = this.#f, rows = f.wordAt(this.#arg("cRows"), row);
     return f.i(i32.add, c, f.loadNumber(i32.load, rows, 4 * r));

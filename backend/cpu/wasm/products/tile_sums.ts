@@ -17,7 +17,7 @@ export interface Columns {
 /** The sums of a tile: those of each row, in vectors. */
 export type TileSums = Local[][];
 
-/** What a tile is: so many rows, and so many vectors of columns. */
+/** Size of a tile: rows, and vectors of columns. */
 export interface TileSize {
   readonly rows: number;
   readonly vectors: number;

@@ -15,7 +15,7 @@ import type { WasmRuntime } from "../runtime.ts";
 type Col2im = SpecialKernel & { readonly op: "col2im" };
 
 /**
- * What is known of an axis: sizes, steps in elements of the image, steps in bytes of the windows.
+ * Arguments of an axis: sizes, steps in elements of the image, steps in bytes of the windows.
  */
 const axisArguments = [
   "size",

@@ -68,7 +68,7 @@ export function recurrenceRunner(
   };
 }
 
-/** Whether tiles divide the weights, and all addresses are numbers of 32 bits. */
+/** True when tiles divide the weights, and all addresses are numbers of 32 bits. */
 function fits({ columns, output, inputs }: Recurrence): boolean {
   return columns % COLUMNS === 0 && 4 * output.size < MAX_BYTES &&
     inputs.every((dtype) => dtype === "float32");
@@ -128,7 +128,7 @@ function tablesOf(kernel: Recurrence, tile: TileSize): Int32Array {
   return table;
 }
 
-/** What a thread keeps: the products, and for a backward pass what flows to the states beside them. */
+/** Scratch of a thread: the products, and backward what flows to the states beside them. */
 function scratchBytes(kernel: Recurrence, blockRows: number, { rows }: TileSize): number {
   const products = Math.ceil(blockRows / rows) * rows * columnBytes(kernel);
   const beside = kernel.pass === "forward" ? 0 : 2 * blockRows * 4 * kernel.features;

@@ -22,7 +22,7 @@ export const recurrenceArguments = [
   /** Backward: the gradient of the states, and the result. */
   "gradient",
   "found",
-  /** Where the threads' sums lie, and what each has of them. */
+  /** Address of the threads' sums, and the bytes of each. */
   "scratch",
   "scratchBytes",
   /** Tables: where the left operand has each row of the batch, and each summed index. */
@@ -40,14 +40,14 @@ export const recurrenceArguments = [
   "batch",
   "blockRows",
   "steps",
-  /** Where time begins, and which way it goes. */
+  /** First step in time, and direction of the steps. */
   "firstStep",
   "direction",
 ] as const;
 
 type Argument = typeof recurrenceArguments[number];
 
-/** What the text of a module depends on; sizes are arguments. */
+/** Dependencies of a module's text; sizes are arguments. */
 export interface RecurrenceForm {
   readonly pass: RecurrenceOp["pass"];
   readonly gates: RecurrenceOp["gates"];
@@ -236,7 +236,7 @@ class RecurrenceWriter {
     });
   }
 
-  /** Where the columns of a gate begin in a row of sums. */
+  /** Start of a gate's columns in a row of sums. */
   #gateColumns(gate: number): Local {
     const f = this.#f, { gates } = gateCounts[this.#form.gates];
     return f.once(`columns of gate ${gate}`, () => {

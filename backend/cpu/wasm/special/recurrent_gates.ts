@@ -4,9 +4,9 @@ import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4 } from "../opcodes.ts";
 
-/** What a step reads for some features of a row, by the names of `RecurrenceOp`. */
+/** Reads of a step for some features of a row, by names of `RecurrenceOp`. */
 export interface GateCell {
-  /** What a gate gets: from the input, and from the product with h. */
+  /** Inputs of a gate: from the input, and from the product with h. */
   readonly input: (gate: number) => Local;
   readonly hidden: (gate: number) => Local;
   /** A plane before the step, and after it. */
@@ -57,7 +57,7 @@ export class GateWriter {
     }
   }
 
-  /** What a step back gives, from the gradients of the states after it. */
+  /** Results of a step back, from the gradients of the states after it. */
   gradients(
     gates: RecurrentGates,
     { before, after }: GateCell,

@@ -51,7 +51,7 @@ const MAX_ELEMENTS = 2 ** 28;
 const INDEX_COST = 1, COPY_COST = 0.3, ADD_COST = 0.5;
 /** Parts for each thread where rows are long: the threads end at about the same time. */
 const PARTS_PER_THREAD = 4;
-/** Where rows are shorter, looking at the indices costs as much as adding: one part a thread. */
+/** Shorter rows get one part a thread: looking at the indices costs as much as adding. */
 const LONG_ROW = 16;
 /** Threads that share a scatter of single elements. */
 const MIN_COLUMN_THREADS = 4;
@@ -68,7 +68,7 @@ export function rowScatterRunner(
 ): Runner | null {
   const { inputs, shape, sourceShape, indexStrides, axis, mode, opName, output } = kernel;
   const outerStride = outerStrideOf(kernel);
-  if (outerStride === null || !hasWords(kernel)) return null;
+  if (outerStride === null || !hasWords(kernel) || mode === "write") return null;
   const outer = sizeOf(shape.slice(0, axis)), columns = sizeOf(shape.slice(axis + 1));
   const form = { dtype: output.dtype, index: inputs[1]!, mode, isColumn: columns === 1 };
   const bytes = new ScatterWriter(form, runtime.relaxed).write();
@@ -114,7 +114,7 @@ function partsFor(columns: number, threads: number): number {
 }
 
 /**
- * Where an index says where a whole row of the source goes: how far apart the indices of one
+ * Stride of an index that moves a whole row of the source: how far apart the indices of one
  * coordinate before the axis and the next lie, 0 where they share theirs; else null.
  */
 function outerStrideOf({ indexStrides, shape, sourceShape, axis }: Scatter): number | null {
@@ -142,7 +142,7 @@ function hasWords(kernel: Scatter): boolean {
   return inputs[1]! in indexBytes && Math.max(size, sizeOf(sourceShape)) < MAX_ELEMENTS;
 }
 
-/** What a module depends on. */
+/** Dependencies of a module. */
 interface ScatterForm {
   readonly dtype: DType;
   readonly index: DType;

@@ -31,7 +31,7 @@ const MAX_ELEMENTS = 2 ** 28;
 /** Nanoseconds of an element. */
 const SCAN_COST = 0.7;
 
-/** How values are joined: an operation, and the bits of a lane that changes nothing. */
+/** Join of values: an operation, and the bits of a lane that changes nothing. */
 interface Join {
   readonly op: number;
   readonly identity: readonly number[];
@@ -44,7 +44,7 @@ const doubles = (upper: number): readonly number[] => [0, upper, 0, upper];
 /** The upper halves of the doubles 1 and infinity. */
 const ONE = 0x3ff00000, INFINITE = 0x7ff00000, NEGATIVE = -0x80000000;
 
-/** What is not here is left to JavaScript. */
+/** Joins by kind; JavaScript does the rest. */
 const joins: Readonly<Record<LaneKind | WideKind, Readonly<Partial<Record<ScanFn, Join>>>>> = {
   float: {
     sum: { op: f64x2.add, identity: splat(0), isPromoted: true },

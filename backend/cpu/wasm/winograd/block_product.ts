@@ -20,20 +20,20 @@ export const PANEL_COLUMNS = 8;
 const UNROLLED_SUMS = 64, PIECE_SUMS = 16;
 const PIECE_SHIFT = 4;
 
-/** Where the vectors of a panel's columns lie. */
+/** Byte offsets of the vectors of a panel's columns. */
 const halves = [0, 16];
 
-/** Which code there is. */
+/** Variants of the code. */
 export interface ProductForm {
   /** Rows of the first groups. */
   readonly rows: number;
-  /** Whether other groups have one row less. */
+  /** True when other groups have one row less. */
   readonly hasShorter: boolean;
   /** The rows of a group are copied to a private page, whose addresses are not checked. */
   readonly hasPrivatePage: boolean;
 }
 
-/** What is multiplied: addresses, counts, and bytes from one point's plane to the next. */
+/** Operands of a product: addresses, counts, and bytes from one point's plane to the next. */
 export interface ProductBlock {
   /** The first group's rows. */
   readonly left: Local;
@@ -59,7 +59,7 @@ export class BlockProduct {
   readonly #math: VectorMath;
   readonly #form: ProductForm;
   readonly #panel: RowPanel;
-  /** Where the group's rows lie when they are read in place. */
+  /** Address of the group's rows when they are read in place. */
   readonly #rows: Local;
 
   constructor(f: FunctionBuilder, math: VectorMath, form: ProductForm) {
@@ -177,6 +177,6 @@ interface SumRange {
   /** In bytes. */
   readonly begin: Local;
   readonly bytes: Local;
-  /** Whether the group has all rows. */
+  /** True when the group has all rows. */
   readonly isLong: Local;
 }

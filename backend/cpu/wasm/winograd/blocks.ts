@@ -1,4 +1,4 @@
-/** How rows are grouped, and how a convolution is cut into blocks. */
+/** Groups of rows, and blocks of a convolution. */
 import { GROUP_ROWS, PANEL_COLUMNS, STEP_BYTES } from "./block_product.ts";
 import { POINTS } from "./transforms.ts";
 
@@ -12,9 +12,9 @@ const GRADIENT_COST = 35, STORE_COST = 0.1;
 export const SUM_COST = 25;
 /** Nanoseconds to transform the kernels of a group for one channel. */
 export const FILTER_COST = 57;
-/** Where other threads multiply by them that takes so many times as long: caches do not hold them. */
+/** Cost factor where other threads multiply by them: caches do not hold them. */
 const FAR_COST = 1.7;
-/** What copying a group's rows costs, in panels that they are multiplied by. */
+/** Cost of copying a group's rows, in panels that they are multiplied by. */
 const FILL_COST = 0.25;
 /** Bytes of a thread's columns, products and transformed kernels: its caches hold them. */
 const MAX_COLUMN_BYTES = 2 ** 20, MAX_PRODUCT_BYTES = 2 ** 18, MAX_FILTER_BYTES = 2 ** 22;
@@ -130,7 +130,7 @@ function blocksOf(
   };
 }
 
-/** When the last of some threads ends: each transforms the columns of the blocks that it sees. */
+/** The end of the last of some threads: each transforms the columns of the blocks that it sees. */
 function endOf(
   sizes: ConvolutionSizes,
   { blockPanels, panelBlocks, blockGroups, groupBlocks, grain }: ConvolutionBlocks,

@@ -51,15 +51,15 @@ export const convolutionArguments = [
   "notFinite",
 ] as const;
 
-/** Where columns begin in a thread's memory. */
+/** Bytes before the columns in a thread's memory. */
 export const HEADER_BYTES = 64;
 
-/** What the code of tiles depends on. */
+/** Dependencies of the tiles' code. */
 export interface TileForm extends ProductForm {
   readonly isRelaxed: boolean;
 }
 
-/** What the code of a convolution depends on. */
+/** Dependencies of a convolution's code. */
 export interface ConvolutionForm extends TileForm {
   /** Kernels of four channels lie side by side. */
   readonly areSideBySide: boolean;

@@ -18,7 +18,7 @@ function tileAxis(length: number): TileAxis {
   return { begins, overlap };
 }
 
-/** What is skipped of a tile of which nothing is new. */
+/** Skipped lines of a tile of which nothing is new: all. */
 const WHOLE_TILE = TILE;
 
 /** All tiles of all images. */
@@ -58,7 +58,7 @@ export class Tiling {
     ).fill(WHOLE_TILE, this.count);
   }
 
-  /** Where each tile begins, in bytes: behind the offset of the whole. */
+  /** Offset of each tile in bytes, behind the offset of the whole. */
   offsets(index: AffineExpr): Int32Array {
     const [y, x] = this.#axes, { y: sy, x: sx } = this.#loops;
     const [rowStep, step] = [coefficient(index, sy), coefficient(index, sx)];

@@ -21,7 +21,7 @@ export const POINTS: number = PATCH * PATCH;
 const A = 0.75, B = 1.5;
 const A2 = A * A, B2 = B * B;
 
-/** What the products at 0, ±A and ±B are divided by: the derivatives of the polynomial there. */
+/** Divisors of the products at 0, ±A and ±B: the derivatives of the polynomial there. */
 const AT_0 = A2 * B2, AT_A = 2 * A2 * (A2 - B2), AT_B = 2 * B2 * (B2 - A2);
 
 /** Transforms vectors: each of a line's elements is one vector, whose lanes are different lines. */

@@ -14,11 +14,11 @@ export interface WindowLoops {
 /** A convolution, or the gradient of its kernels, with symbols by role. */
 export interface WindowProduct {
   readonly kind: "convolution" | "filterGradient";
-  /** What is read by windows. */
+  /** Load that windows read. */
   readonly image: Load;
   /** Kernels, or the gradient of what came out. */
   readonly other: Load;
-  /** Whether the image is the contraction's second operand. */
+  /** True when the image is the contraction's second operand. */
   readonly isSecond: boolean;
   readonly loops: WindowLoops;
   /** Symbols of the rows that the other operand has, in order. */

@@ -1,4 +1,4 @@
-/** What convolutions and gradients of their kernels have in common: where operands and scratch lie. */
+/** Common part of convolutions and gradients of their kernels: operands and scratch. */
 import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
@@ -10,17 +10,17 @@ import type { TileForm } from "./convolution.ts";
 import { groupRows, type RowGroups } from "./blocks.ts";
 import type { WindowProduct } from "./windows.ts";
 
-/** What a product is made from. */
+/** Parts of a product. */
 export interface WinogradOptions {
   readonly kernel: LoopKernel;
   readonly product: WindowProduct;
-  /** Where its elements go. */
+  /** Destination of its elements. */
   readonly target: AffineExpr;
   readonly runtime: WasmRuntime;
   readonly host: GemmHost;
 }
 
-/** Where a run's operands begin, its tables, and the scratch behind them. */
+/** Starts of a run's operands, of its tables, and of the scratch behind. */
 export interface Addresses {
   readonly image: number;
   readonly other: number;
@@ -51,7 +51,7 @@ export abstract class WinogradProduct implements Product {
     this.groups = groupRows(product.rows.reduce((count, s) => count * kernel.sizes[s]!, 1));
   }
 
-  /** What the code of its tiles depends on. */
+  /** Dependencies of its tiles' code. */
   protected get form(): TileForm {
     const { relaxed: isRelaxed, hasPrivatePages: hasPrivatePage } = this.runtime;
     const { rows, long, count } = this.groups;

@@ -1,4 +1,4 @@
-/** What takes the logarithm of its result in doubles: powers of floats, erfc; and powers of integers. */
+/** Functions with the result's logarithm in doubles: powers of floats and integers, erfc. */
 export const powers: Readonly<Record<string, string>> = {
   // A factor times 2^p, rounded once, subnormal results, too.
   exp2_8: `#ifdef cl_khr_fp64

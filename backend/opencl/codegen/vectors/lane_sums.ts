@@ -1,12 +1,15 @@
 /** Accumulators of reductions in vectors of 16 lanes. */
-import { identityOf } from "../../../graph/reductions.ts";
+import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
 import type { Blocks } from "../../../kernel/accumulation.ts";
 import type { Reduction } from "../../../kernel/kernel.ts";
 import type { ReduceStep } from "../../../kernel/row_program.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { Total } from "../../../codegen/total.ts";
 import { totalText } from "../tile_sums.ts";
-import { joinLanes, laneType } from "./vector_types.ts";
+import { computeType } from "../types.ts";
+import { ArgLanes } from "./arg_lanes.ts";
+import type { Lanes, VectorBody } from "./vector_body.ts";
+import { joinLanes, lanesOf, laneType, spreadLanes } from "./vector_types.ts";
 
 const floatLanes = totalText("float16");
 
@@ -30,6 +33,7 @@ export class LaneSums {
   readonly #step: ReduceStep;
   readonly #areRows: boolean;
   readonly #totals: ReadonlyMap<number, readonly Total[]>;
+  readonly #args: ReadonlyMap<number, ArgLanes>;
 
   /** @param areRows Whether vectors walk a loop of the row. */
   constructor(emitter: Emitter, dialect: Dialect, step: ReduceStep, areRows: boolean) {
@@ -38,6 +42,10 @@ export class LaneSums {
     this.#step = step;
     this.#areRows = areRows;
     this.blocks = step.blocked?.blocks ?? null;
+    this.#args = new Map(step.reductions.flatMap((r) => {
+      const { fn } = emitter.kernel.reductions[r]!;
+      return isArgReduction(fn) ? [[r, new ArgLanes(emitter, dialect, r, fn)]] : [];
+    }));
     const totals = areRows ? 1 : step.copies;
     this.#totals = new Map(
       step.blocked?.sums.map((r) => [
@@ -55,15 +63,16 @@ export class LaneSums {
     for (const r of this.#step.reductions) {
       const totals = this.#totals.get(r);
       if (totals) { for (const total of totals) total.declare(); }
-      else this.#declare(r);
+      else if (this.#args.has(r)) {
+        for (let c = 0; c < this.#step.copies; c++) this.#args.get(r)!.declare(`_${c}`);
+      } else this.#declare(r);
     }
   }
 
   #declare(r: number): void {
     const reduction = this.#emitter.kernel.reductions[r]!;
     const type = laneType(reduction);
-    const { fn, dtype } = reduction;
-    const identity = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
+    const identity = spreadLanes(identityOf(reduction.fn, reduction.dtype), reduction.dtype);
     for (let c = 0; c < this.#step.copies; c++) {
       this.#emitter.line(`${type} ${this.#name(r)}_${c} = ${identity};`);
       if (picks(reduction)) this.#emitter.line(`${type} n${r}_${c} = 0.0f;`);
@@ -75,22 +84,52 @@ export class LaneSums {
     for (const r of this.#totals.keys()) this.#declare(r);
   }
 
-  /** Joins a vector of values into an accumulator. */
-  accumulate(r: number, copy: number, value: string): void {
-    const emitter = this.#emitter, reduction = emitter.kernel.reductions[r]!;
-    const z = `${this.#name(r)}_${copy}`;
-    if (picks(reduction)) {
-      // A bare comparison is one instruction but loses NaN, which is collected in a vector of its own.
-      const n = `n${r}_${copy}`, operator = reduction.fn === "max" ? ">" : "<";
-      emitter.line(`${z} = select(${value}, ${z}, ${z} ${operator} ${value});`);
-      emitter.line(`${n} = select(${n}, ${value}, ${value} != ${value});`);
-    } else this.join(r, value, copy);
+  /** Joins a vector of values into the accumulators of the copy that has its tag. */
+  accumulate(body: VectorBody, lanes: Lanes): void {
+    const emitter = this.#emitter, { tag = "" } = lanes;
+    for (const r of this.#step.reductions) {
+      const reduction = emitter.kernel.reductions[r]!, arg = this.#args.get(r);
+      const value = body.name(reduction.expr, tag), z = `${this.#name(r)}${tag}`;
+      if (arg) arg.accumulate(body, lanes);
+      else if (picks(reduction)) {
+        // A bare comparison is one instruction but loses NaN, which is collected in a vector of its own.
+        const n = `n${r}${tag}`, operator = reduction.fn === "max" ? ">" : "<";
+        emitter.line(`${z} = select(${value}, ${z}, ${z} ${operator} ${value});`);
+        emitter.line(`${n} = select(${n}, ${value}, ${value} != ${value});`);
+      } else this.#join(r, value, tag);
+    }
+  }
+
+  /** The same for the last vector of a row, of which `left` lanes count. */
+  accumulateRest(body: VectorBody, lanes: Lanes & { readonly left: string }): void {
+    const { tag = "", left } = lanes;
+    for (const r of this.#step.reductions) {
+      const { fn, dtype, expr } = this.#emitter.kernel.reductions[r]!, arg = this.#args.get(r);
+      if (arg) {
+        arg.accumulate(body, lanes, left);
+        continue;
+      }
+      const { type } = lanesOf(dtype), none = spreadLanes(identityOf(fn, dtype), dtype);
+      const value = `select(${none}, ${body.name(expr, tag)}, lanes16() < ${left})`;
+      this.#emitter.line(`const ${type} x${r} = ${value};`);
+      this.#join(r, `x${r}`, tag);
+    }
   }
 
   /** Joins a vector of values by one expression, which keeps NaN. */
-  join(r: number, value: string, copy = 0): void {
-    const z = `${this.#name(r)}_${copy}`;
+  #join(r: number, value: string, tag: string): void {
+    const z = `${this.#name(r)}${tag}`;
     this.#emitter.line(`${z} = ${joinLanes(this.#emitter.kernel.reductions[r]!, z, value)};`);
+  }
+
+  /** Declares the results of rows: the lanes of each joined. */
+  fold(): void {
+    const { kernel } = this.#emitter;
+    for (const r of this.#step.reductions) {
+      const { fn, dtype } = kernel.reductions[r]!;
+      const text = this.#args.get(r)?.fold("_0") ?? `fold_${fn}_${computeType(dtype)}(z${r}_0)`;
+      this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
+    }
   }
 
   /** After the iterations of a block. */
@@ -125,7 +164,11 @@ export class LaneSums {
   #joinCopies(r: number): void {
     const name = this.#name(r);
     for (let half = this.#step.copies >> 1; half > 0; half >>= 1) {
-      for (let c = 0; c < half; c++) this.join(r, `${name}_${c + half}`, c);
+      for (let c = 0; c < half; c++) {
+        const [tag, other] = [`_${c}`, `_${c + half}`], arg = this.#args.get(r);
+        if (arg) arg.join(tag, other);
+        else this.#join(r, `${name}${other}`, tag);
+      }
     }
   }
 }

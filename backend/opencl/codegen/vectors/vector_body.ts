@@ -19,7 +19,7 @@ export interface Lanes {
   readonly tag?: string;
   /** Elements behind the loop's index. */
   readonly shift?: number;
-  /** How many lanes count, as text; by default all. */
+  /** Number of lanes that count, as text; by default all. */
   readonly left?: string;
   /** The variable that holds the result of the kernel's contraction. */
   readonly contracted?: string;
@@ -89,12 +89,8 @@ export class VectorBody {
         const load = kernel.loads[e.load]!;
         return loadLanes(load.dtype, this.#pointer(`a${load.input}`, load.index, shift), left);
       }
-      case "index": {
-        const step = coefficient(e.index, this.#symbol);
-        const lane = shift === 0 ? "lanes16()" : `(lanes16() + ${shift})`;
-        const scaled = step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`;
-        return `(int16)((int)(${this.#emitter.affine(e.index)})) + ${scaled}`;
-      }
+      case "index":
+        return this.position(e.index, { shift });
       case "random":
         return this.#random(e, shift);
       case "primitive": {
@@ -112,6 +108,15 @@ export class VectorBody {
       default:
         throw new Error(`Cannot vectorize ${e.op}`);
     }
+  }
+
+  /** An index in each of the lanes. */
+  position(index: AffineExpr, { shift = 0 }: Lanes = {}): string {
+    const step = coefficient(index, this.#symbol);
+    const first = `(int16)((int)(${this.#emitter.affine(index)}))`;
+    if (step === 0) return first;
+    const lane = shift === 0 ? "lanes16()" : `(lanes16() + ${shift})`;
+    return `${first} + ${step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`}`;
   }
 
   /** The random numbers of 16 counters: those of the loop's elements from `shift` on. */

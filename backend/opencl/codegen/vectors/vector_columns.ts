@@ -75,16 +75,12 @@ class VectorColumns implements RowWriter {
   }
 
   reduce(step: ReduceStep): void {
-    const { kernel } = this.#emitter, body = this.#body;
+    const { kernel } = this.#emitter;
     const sums = new LaneSums(this.#emitter, this.#dialect, step, false);
     sums.declare();
     walk(this.#emitter, this.#dialect, kernel.inner, sums, () => {
       this.compute(step.exprs);
-      this.#lanes.forEach(({ tag }, c) =>
-        step.reductions.forEach((r) =>
-          sums.accumulate(r, c, body.name(kernel.reductions[r]!.expr, tag))
-        )
-      );
+      for (const lanes of this.#lanes) sums.accumulate(this.#body, lanes);
       this.store(step.outputs);
     });
     sums.finish();

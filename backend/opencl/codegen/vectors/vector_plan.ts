@@ -1,5 +1,5 @@
 /**
- * What is decided of a kernel in explicit vectors before it is written: along which loop, how many at once.
+ * Plan of a kernel in explicit vectors before it is written: along which loop, how many at once.
  *
  * This folder (`vectors/`) writes kernels of vectors of 16 lanes. It imports `opencl/codegen/`,
  * `backend/codegen/`, `kernel/` and `graph/`. The templates of loops and convolutions ask for plans
@@ -40,15 +40,15 @@ const MIN_KEPT_COST = 8;
 /** Bytes of a result that no cache keeps for its reader (measured from 4 MiB to 128 MiB). */
 const MIN_STREAMED_BYTES = 32 << 20;
 
-/** Which loop of a kernel vectors walk, and what its elements are: of a map, of rows or of columns. */
+/** Loop of a kernel that vectors walk, and its elements: of a map, of rows or of columns. */
 export interface VectorForm {
   readonly kind: "map" | "rows" | "columns";
   readonly symbol: number;
-  /** How the elements of rows lie where lanes are no neighbours. */
+  /** Layout of the rows' elements where lanes are no neighbours. */
   readonly apart?: ApartRows | null;
 }
 
-/** How a kernel is computed in vectors; null where its loops do not allow it. */
+/** Form of a kernel in vectors; null where its loops do not allow it. */
 export function vectorFormOf(kernel: LoopKernel): VectorForm | null {
   const lastOuter = kernel.outer[kernel.outer.length - 1];
   const lastInner = kernel.inner[kernel.inner.length - 1];
@@ -127,7 +127,7 @@ function isShortBody(kernel: LoopKernel, exprs: readonly number[]): boolean {
   return exprs.length <= MAX_SHORT_BODY && !isCostly(exprs.map((id) => kernel.exprs[id]!));
 }
 
-/** What the text depends on beside the kernel's structure; null for a grid of two dimensions. */
+/** Variant of the text beside the kernel's structure; null for a grid of two dimensions. */
 export function vectorVariant(
   kernel: LoopKernel,
   form: VectorForm,

@@ -1,8 +1,7 @@
 /** Rows in vectors along their last loop: lanes are parts of one result. */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { boundsOf, openBlocks, walk } from "../../../codegen/loops.ts";
-import { identityOf } from "../../../graph/reductions.ts";
-import { accumulatorType, extent } from "../../../kernel/kernel.ts";
+import { extent } from "../../../kernel/kernel.ts";
 import {
   type ReduceStep,
   type RowWriter,
@@ -11,13 +10,12 @@ import {
 } from "../../../kernel/row_program.ts";
 import type { WorkSize } from "../generated.ts";
 import { openRows } from "../indices.ts";
-import { computeType } from "../types.ts";
 import { emitElements } from "./lane_pairs.ts";
 import { LaneSums } from "./lane_sums.ts";
 import { type Lanes, VectorBody } from "./vector_body.ts";
 import { emitRest } from "./vector_map.ts";
 import { rowsOfItem, type VectorForm, vectorRowProgram } from "./vector_plan.ts";
-import { LANES, laneType } from "./vector_types.ts";
+import { LANES } from "./vector_types.ts";
 import { windowReader } from "./window_lanes.ts";
 
 /** Elements that a sum asks for in advance, a bare load a vector being all that it does. */
@@ -97,22 +95,13 @@ class VectorRows implements RowWriter {
     sums.declare();
     this.#loops(step.exprs, sums, () => this.#accumulate(sums, step));
     sums.finish();
-    for (const r of step.reductions) this.#joinLanes(r);
-  }
-
-  /** Joins the lanes of a result. */
-  #joinLanes(r: number): void {
-    const reduction = this.#emitter.kernel.reductions[r]!;
-    const dtype = accumulatorType(this.#emitter.kernel, reduction);
-    const text = `fold_${reduction.fn}_${computeType(dtype)}(z${r}_0)`;
-    this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
+    sums.fold();
   }
 
   /** Adds the elements of a line to `copies` accumulators a reduction. */
   #accumulate(sums: LaneSums, step: ReduceStep): void {
-    const { exprs, reductions: stage, copies, keeps, outputs } = step;
+    const { exprs, copies, keeps, outputs } = step;
     const emitter = this.#emitter, body = this.#body;
-    const { reductions } = emitter.kernel;
     const i = `i${this.#symbol}`;
     // The index within a pair is not there yet.
     const isBareLoad = exprs.length === 1 && this.#pair === null;
@@ -126,23 +115,15 @@ class VectorRows implements RowWriter {
       emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
       for (let c = 0; c < count; c++) {
         if (count > 1 && isBareLoad) body.prefetch(exprs, c * LANES, PREFETCH_DISTANCE);
-        compute({ tag: `_${c}`, shift: c * LANES }, () => {
-          for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
-        });
+        const lanes = { tag: `_${c}`, shift: c * LANES };
+        compute(lanes, () => sums.accumulate(body, lanes));
       }
       emitter.close();
     }
-    emitRest(emitter, i, "end", (left) =>
-      compute({ tag: "_0", left }, () => {
-        for (const r of stage) {
-          const type = laneType(reductions[r]!);
-          const { fn, dtype } = reductions[r]!;
-          const none = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
-          const value = body.name(reductions[r]!.expr, "_0");
-          emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
-          sums.join(r, `x${r}`);
-        }
-      }));
+    emitRest(emitter, i, "end", (left) => {
+      const lanes = { tag: "_0", left };
+      compute(lanes, () => sums.accumulateRest(body, lanes));
+    });
   }
 
   storeEach({ exprs, outputs, keeps }: StoreEachStep): void {

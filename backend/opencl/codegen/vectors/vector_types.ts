@@ -1,21 +1,28 @@
-/** How elements become lanes of explicit vectors, and which kernels can be written with them. */
+/** Elements as lanes of explicit vectors, and the kernels that can be written with them. */
 import { coefficient } from "../../../kernel/affine.ts";
 import { variesWith } from "../../../kernel/analysis.ts";
 import type { DType } from "../../../graph/dtype.ts";
-import { type PrimitiveName, primitives } from "../../../graph/primitives.ts";
+import { type PrimitiveName, primitives, type VectorKind } from "../../../graph/primitives.ts";
 import { combinerOf, isArgReduction } from "../../../graph/reductions.ts";
-import type { Bound, Expr, Load, LoopKernel, Reduction } from "../../../kernel/kernel.ts";
-import { storageType } from "../types.ts";
-import { hasVectorForm, type LaneKind, renderVector } from "./primitives.ts";
+import {
+  accumulatorType,
+  type Bound,
+  type Expr,
+  type Load,
+  type LoopKernel,
+  type Reduction,
+} from "../../../kernel/kernel.ts";
+import { literal, storageType } from "../types.ts";
+import { hasVectorForm, renderVector } from "./primitives.ts";
 
 /** Elements of a vector. */
 export const LANES = 16;
 
-/** How the elements of a type become lanes and back; `$p` is a pointer, `$v` a vector. */
+/** Conversion of a type's elements to lanes and back; `$p` is a pointer, `$v` a vector. */
 interface VectorType {
   readonly type: "float16" | "int16";
-  /** Which forms of primitives are for it; null: none, it is read and converted only. */
-  readonly kind: LaneKind | null;
+  /** Forms of primitives for it; null: none, it is read and converted only. */
+  readonly kind: VectorKind | null;
   /** From a vector of what lies in memory, `$v`, where that is something else. */
   readonly unpack?: string;
   readonly pack?: string;
@@ -66,7 +73,7 @@ function hasForm(fn: PrimitiveName, dtype: DType): boolean {
 }
 
 /**
- * How elements of a type become lanes.
+ * Conversion of a type's elements to lanes.
  *
  * @throws {Error} For a type that there are no lanes for.
  */
@@ -87,7 +94,7 @@ export function loadLanes(dtype: DType, pointer: string, left: string): string {
 }
 
 /**
- * How lanes of a type are loaded of which those from `low` to before `high` are in memory, and others are 0:
+ * Load of lanes of which those from `low` to before `high` are in memory, and others are 0:
  * neighbours, or every second element.
  */
 export function loadBetween(
@@ -125,11 +132,13 @@ export function storeLanes(dtype: DType, pointer: string, value: string, left: s
 }
 
 /** True when two vectors of a reduction's results can be joined lane by lane. */
-export function joinsLanes({ fn, dtype }: Reduction): boolean {
-  return !isArgReduction(fn) && hasForm(combinerOf(fn), dtype);
+export function joinsLanes(kernel: LoopKernel, reduction: Reduction): boolean {
+  const { fn, dtype } = reduction;
+  if (!isArgReduction(fn)) return hasForm(combinerOf(fn), dtype);
+  return dtype === "int32" && hasForm("eq", accumulatorType(kernel, reduction));
 }
 
-/** What can be read along a loop: by which loads, and within which bounds. */
+/** Reads possible along a loop: their loads, and their bounds. */
 export interface LaneReads {
   load(load: Load, symbol: number): boolean;
   inside(bounds: readonly Bound[], symbol: number): boolean;
@@ -185,7 +194,7 @@ export function canCompute(
 export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
   if (!canCompute(kernel, symbol)) return false;
   const depends = variesWith(kernel, [symbol]);
-  const reductions = kernel.reductions.every((r) => depends[r.expr] && joinsLanes(r));
+  const reductions = kernel.reductions.every((r) => depends[r.expr] && joinsLanes(kernel, r));
   return reductions && kernel.outputs.every((o) => {
     const c = coefficient(o.index, symbol);
     return c === 0 && !depends[o.expr] || c === 1 && storesLanes(o.dtype);
@@ -200,6 +209,13 @@ export function isCostly(exprs: readonly Expr[]): boolean {
 /** The type of the lanes that a reduction is accumulated in. */
 export function laneType(reduction: Reduction): "float16" | "int16" {
   return lanesOf(reduction.dtype).type;
+}
+
+/** A number in every lane. */
+export function spreadLanes(value: number | bigint, dtype: DType): string {
+  const { type } = lanesOf(dtype);
+  // A truth value is a mask.
+  return `(${type})(${dtype === "bool" ? -Number(value) : literal(value, dtype)})`;
 }
 
 /** Two vectors of partial results, lane by lane. */

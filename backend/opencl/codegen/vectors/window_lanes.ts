@@ -3,10 +3,9 @@
  * or two elements apart, or partly beyond an edge.
  */
 import type { Emitter } from "../../../codegen/emit.ts";
-import { isArgReduction } from "../../../graph/reductions.ts";
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { usesInner, variesWith } from "../../../kernel/analysis.ts";
-import type { Bound, LoopKernel, Output, Reduction } from "../../../kernel/kernel.ts";
+import type { Bound, LoopKernel, Output } from "../../../kernel/kernel.ts";
 import { extent } from "../../../kernel/kernel.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import type { LaneReader, Lanes } from "./vector_body.ts";
@@ -26,7 +25,7 @@ const MIN_APART_ROW = 64;
 /** Fewer windows side by side waste too many lanes. */
 const MIN_SIDE_BY_SIDE = 6;
 
-/** How windows are computed side by side. */
+/** Form of windows side by side. */
 export interface WindowForm {
   /** The loop whose iterations are lanes. */
   readonly lane: number;
@@ -41,7 +40,7 @@ export interface WindowForm {
   readonly rows: readonly number[];
 }
 
-/** How a kernel is computed as windows side by side; null where it has another form. */
+/** Form of a kernel as windows side by side; null where it has another form. */
 export function windowForm(kernel: LoopKernel): WindowForm | null {
   const { outer, inner, sizes } = kernel;
   if (kernel.chunk || kernel.contraction || kernel.indirect.length > 0) return null;
@@ -52,9 +51,7 @@ export function windowForm(kernel: LoopKernel): WindowForm | null {
   if (length === 0) return null; // its results are what reductions begin with
   const isShort = length <= MAX_WINDOW && length * kernel.exprs.length <= MAX_UNROLLED;
   const varies = variesWith(kernel, [form.lane]);
-  const areJoined = kernel.reductions.every((r) =>
-    varies[r.expr] && isJoined(kernel, r, form.lane)
-  );
+  const areJoined = kernel.reductions.every((r) => varies[r.expr] && joinsLanes(kernel, r));
   return isShort && areJoined && canCompute(kernel, form.lane, windowReads) ? form : null;
 }
 
@@ -121,19 +118,8 @@ export function apartRows(kernel: LoopKernel): ApartRows | null {
   if (form === null || sizes[form.symbol]! < MIN_SIDE_BY_SIDE) return null;
   const alongLanes = variesWith(kernel, [form.symbol]);
   const areJoined = kernel.reductions.length > 0 &&
-    kernel.reductions.every((r) => alongLanes[r.expr] && joinsLanes(r));
+    kernel.reductions.every((r) => alongLanes[r.expr] && joinsLanes(kernel, r));
   return areJoined && canCompute(kernel, form.symbol, windowReads) ? form : null;
-}
-
-/**
- * True for a reduction whose results may be lanes, where its value changes with them: a position does
- * not.
- */
-function isJoined({ exprs }: LoopKernel, r: Reduction, lane: number): boolean {
-  if (!isArgReduction(r.fn)) return joinsLanes(r);
-  const { dtype } = exprs[r.expr]!;
-  return (dtype === "float32" || dtype === "int32" || dtype === "bool") && r.dtype === "int32" &&
-    coefficient(r.index, lane) === 0;
 }
 
 /** Neighbours or every second element, within bounds that grow along the lanes. */
@@ -144,7 +130,7 @@ const windowReads: LaneReads = {
     bounds.every(({ index }) => [0, 1, 2].includes(coefficient(index, lane))),
 };
 
-/** What reads lanes that lie as {@linkcode windowForm} and {@linkcode apartRows} allow. */
+/** Reader of lanes that lie as {@linkcode windowForm} and {@linkcode apartRows} allow. */
 export function windowReader(emitter: Emitter, lane: number): LaneReader {
   return (e, id, lanes) => {
     if (e.op === "load") {

@@ -1,8 +1,7 @@
 /** Short windows side by side: each lane has one, whose elements are written out. */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import { accumulatorType, extent } from "../../../kernel/kernel.ts";
+import { extent } from "../../../kernel/kernel.ts";
 import {
   type ReduceStep,
   rowProgram,
@@ -67,17 +66,11 @@ class WindowRows implements RowWriter {
   }
 
   reduce(step: ReduceStep): void {
-    const emitter = this.#emitter, { reductions } = emitter.kernel;
-    const isArg = (r: number): boolean => isArgReduction(reductions[r]!.fn);
-    const joined = step.reductions.filter((r) => !isArg(r));
-    const sums = new LaneSums(emitter, this.#dialect, { ...step, reductions: joined }, false);
-    const args = step.reductions.filter(isArg);
+    const sums = new LaneSums(this.#emitter, this.#dialect, step, false);
     sums.declare();
-    for (const r of args) this.#declareArg(r);
     this.#each(step.outputs, () => {
       this.compute(step.exprs);
-      for (const r of joined) sums.accumulate(r, 0, this.#body.name(reductions[r]!.expr, "_0"));
-      for (const r of args) this.#accumulateArg(r);
+      sums.accumulate(this.#body, this.#lanes);
     });
     sums.finish();
   }
@@ -95,29 +88,6 @@ class WindowRows implements RowWriter {
     const { kernel } = this.#emitter;
     const exprs = neededBy(kernel, kernel.outputs.map((o) => o.expr));
     this.storeEach({ kind: "storeEach", exprs, outputs: [...kernel.outputs.keys()], keeps: null });
-  }
-
-  /** The value of an arg-reduction is `best`, its position `z`, -1 before the first element. */
-  #declareArg(r: number): void {
-    const { kernel } = this.#emitter, reduction = kernel.reductions[r]!;
-    const dtype = accumulatorType(kernel, reduction);
-    const identity = this.#dialect.constant(identityOf(reduction.fn, dtype), dtype);
-    const { type } = lanesOf(dtype);
-    this.#emitter.line(`${type} best${r} = (${type})(${identity}); int16 z${r}_0 = -1;`);
-  }
-
-  /** The first of the best elements; NaN is better than any. */
-  #accumulateArg(r: number): void {
-    const emitter = this.#emitter, { fn, expr, index } = emitter.kernel.reductions[r]!;
-    const name = this.#body.name(expr, "_0"), better = `better${r}`;
-    // A mask is 0 or -1.
-    const value = emitter.kernel.exprs[expr]!.dtype === "bool" ? `(-${name})` : name;
-    const isNoBetter = `${value} ${fn === "argmax" ? "<=" : ">="} best${r}`;
-    emitter.line(
-      `const int16 ${better} = (z${r}_0 < 0) | (~(${isNoBetter}) & (best${r} == best${r}));`,
-    );
-    emitter.line(`best${r} = select(best${r}, ${value}, ${better});`);
-    emitter.line(`z${r}_0 = select(z${r}_0, (int16)(${emitter.affine(index)}), ${better});`);
   }
 
   /** Writes a body for each element of the windows, and stores those outputs of it. */

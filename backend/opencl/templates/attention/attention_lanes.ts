@@ -40,7 +40,7 @@ export const lanesAttention: Template<AttentionKernel, Planned<AttentionKernel>>
 /** No core has so much more work than the others that computing scores once does not make up for it. */
 const MAX_IMBALANCE = 1.25;
 
-/** Whether a work-item computes all gradients of a head: in float32, of rows of whole vectors. */
+/** True when a work-item computes all gradients of a head: float32, rows of whole vectors. */
 function takesHeads({ kernel, target }: Planned<AttentionKernel>): boolean {
   const { stored, outputs, features, isInterleaved } = kernel, heads = headsOf(kernel);
   const turns = Math.ceil(heads / target.computeUnits);
@@ -60,7 +60,7 @@ interface LaneKernel {
   readonly vectors: readonly number[];
   /** Work-items, each a group of its own. */
   readonly items: number;
-  /** How many queries a head has, and how many keys. */
+  /** Numbers of a head's queries, and of its keys. */
   readonly l: string;
   readonly s: string;
 }
@@ -134,7 +134,7 @@ function softmaxStep({ text, tile, vectors }: LaneKernel): void {
   text.add("}");
 }
 
-/** What a weight of row `r` is multiplied by, where weights are dropped. */
+/** Factor of a weight of row `r`, where weights are dropped. */
 function keptAt({ kernel }: AttentionText, { width }: Tile, v: number): string {
   return kernel.dropout ? ` * vload16(${v}, kb + r * ${width})` : "";
 }
@@ -224,7 +224,7 @@ function headGradients(kernel: AttentionKernel, target: Target): Generated {
   return text.finish(headsOf(kernel), 1, target.narrowEnd);
 }
 
-/** What adds the gradients of queries up, behind a block of gradients of scores. */
+/** Statements that add up queries' gradients, behind a block of scores' gradients. */
 function queryRows(text: AttentionText, tile: Tile, l: string, s: string): string[] {
   const { features, key, scale } = text.kernel, { width } = tile;
   text.local("keyRows", width * features);

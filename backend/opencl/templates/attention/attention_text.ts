@@ -1,4 +1,5 @@
-/** What all kernels of attention are written with: parameters, where matrices lie, masks, dropout. */
+/** Common text of all kernels of attention: parameters, where matrices lie, masks, dropout. */
+import type { DType } from "../../../graph/dtype.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
 import {
   type AttentionKernel,
@@ -67,13 +68,20 @@ export class AttentionText {
 
   /** Declares where every matrix that the kernel reads begins. */
   placeMatrices(): void {
-    const { query, key, value, backward, mask } = this.kernel;
+    const { query, key, value, backward, mask, filled } = this.kernel;
     const gradients = backward && {
       gradient: backward.gradient,
       logSums: backward.logSums,
       products: backward.products,
     };
-    const all = { query, key, value, ...gradients, ...(mask && { mask: mask.at }) };
+    const all = {
+      query,
+      key,
+      value,
+      ...gradients,
+      ...(mask && { mask: mask.at }),
+      ...(filled && { filled: filled.at }),
+    };
     for (const [name, at] of Object.entries(all)) this.#placeMatrix(name, at);
   }
 
@@ -99,13 +107,13 @@ export class AttentionText {
     return mask.kind === "bool" ? `(${element} ? ${score} : -INFINITY)` : `(${score} + ${element})`;
   }
 
-  /** What a weight is multiplied by: 0 where it is dropped. */
+  /** Factor of a weight: 0 where it is dropped. */
   kept(head: string, row: string, column: string): string {
     const { at, key, probability, factor } = this.#draw(head, row, column);
     return `(philox(${at}, ${key}) >= ${probability} ? ${factor} : 0.0f)`;
   }
 
-  /** What 16 weights are multiplied by: neighbours in a column where rows are on the lanes, or in a row. */
+  /** Factors of 16 weights: neighbours in a column where rows are on the lanes, or in a row. */
   keptLanes(lanes: "rows" | "columns", head: string, row: string, column: string): string {
     const { at, key, probability, factor } = this.#draw(head, row, column);
     const step = lanes === "rows" ? `(ulong)${this.index(this.kernel.keys)}` : "1";
@@ -128,7 +136,7 @@ export class AttentionText {
     };
   }
 
-  /** Where a row of a head of `length` rows begins in an output of so many columns. */
+  /** Start of a row of a head of `length` rows in an output of so many columns. */
   placeRow(length: string, row: string, columns: number): string {
     const { isInterleaved, lead } = this.kernel;
     if (!isInterleaved) return `((Index)head * ${length} + ${row}) * ${columns}`;
@@ -159,12 +167,17 @@ export class AttentionText {
     return storeText(`o${at}`, this.kernel.outputs[at]!.dtype, place, value);
   }
 
-  /** The kernel, of so many groups of so many work-items. */
-  finish(groups: number, local: number, narrowEnd: number): Generated {
+  /** The kernel, of so many groups of so many work-items, with the types of its scratch. */
+  finish(
+    groups: number,
+    local: number,
+    narrowEnd: number,
+    scratch: readonly DType[] = [],
+  ): Generated {
     const { inputs, outputs } = this.kernel;
     return generated({
       inputs,
-      outputs: outputs.map(({ dtype }) => dtype),
+      outputs: [...outputs.map(({ dtype }) => dtype), ...scratch],
       parameters: this.#parameters,
       checksIndices: false,
       isWide: attentionReach(this.kernel) >= narrowEnd,
@@ -175,7 +188,7 @@ export class AttentionText {
   }
 }
 
-/** How one way to compute attention writes its kernels. */
+/** Writer of the kernels of one way to compute attention. */
 export type AttentionWriter = Readonly<
   Record<
     "forward" | "queryGradient" | "keyGradient",

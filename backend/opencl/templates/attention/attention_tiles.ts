@@ -85,13 +85,21 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
   return text.finish(headsOf(kernel) * Math.ceil(queries / rows), GROUP, target.narrowEnd);
 }
 
+/**
+ * A score as it was compared with others: a difference would be joined with the product by the scale, which
+ * then is not rounded. No compiler sees that this product is one by 1.
+ */
+function rounded(text: AttentionText, score: string): string {
+  return `${score} * ${text.float(1)}`;
+}
+
 /** The weight and the gradient of the score of an element: `w`, `kept` and `d`. */
 function weigh(text: AttentionText, i: string, j: string): string {
   const { backward, dropout, scale, queries } = text.kernel;
   const { logSums, products } = backward!;
   const row = `min(${i}, ${text.index(queries)} - 1)`;
   return `const float v = scores[i][j] * ${text.float(scale)}; ` +
-    `const float w = exp((${score(text, "v", i, j)}) - ${
+    `const float w = exp(${rounded(text, `(${score(text, "v", i, j)})`)} - ${
       text.load("logSums", logSums, row, "0")
     }); ` +
     `const float kept = ${dropout ? text.kept("head", i, j) : "1.0f"}; ` +
@@ -123,7 +131,9 @@ function softmaxStep(text: AttentionText, { rows, columns }: Tile): void {
         `const float low = most == -INFINITY ? 0.0f : most; const float factor = exp(top[i] - low); ` +
         `top[i] = most; total[i] *= factor; ` +
         `for (int c = 0; c < ${Math.ceil(valueFeatures / SIDE)}; ++c) sum[i][c] *= factor; ` +
-        `for (int k = 0; k < ${tn}; ++k) { const float w = exp(scores[i][k] - low); total[i] += w; ` +
+        `for (int k = 0; k < ${tn}; ++k) { const float w = exp(${
+          rounded(text, "scores[i][k]")
+        } - low); total[i] += w; ` +
         `tile[(ty + i * ${SIDE}) * ${columns + 1} + tx + k * ${SIDE}] = w${
           dropout ? ` * ${text.kept("head", i, `(first + tx + k * ${SIDE})`)}` : ""
         }; }`,
@@ -170,9 +180,9 @@ type TilePair = readonly [kept: TileSide, walked: TileSide];
 interface GradientKernel {
   readonly text: AttentionText;
   readonly tile: Tile;
-  /** What is kept and walked for the scores, and for the gradients of the weights. */
+  /** Tiles kept and walked for the scores, and for the gradients of the weights. */
   readonly pairs: readonly [TilePair, TilePair];
-  /** How many queries a head has, and how many keys. */
+  /** Numbers of a head's queries, and of its keys. */
   readonly l: string;
   readonly s: string;
 }

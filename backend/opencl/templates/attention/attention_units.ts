@@ -1,5 +1,5 @@
 /**
- * How groups make the products of attention: warp by warp (`mma.sync`), or by warpgroups of four warps, whose
+ * Products of attention: warp by warp (`mma.sync`), or by warpgroups of four warps, whose
  * instructions (`wgmma`, Hopper) read both operands of a score from local memory.
  */
 import type { AttentionKernel } from "../../../kernel/attention.ts";
@@ -18,7 +18,7 @@ import {
 export interface Scores {
   /** The array that is declared for them. */
   readonly into: string;
-  /** Where the tile of the rows begins. */
+  /** Start of the tile of the rows. */
   readonly rows: string;
   /** The registers that hold the rows of a warp; null where they are read from the tile. */
   readonly held: string | null;
@@ -34,15 +34,15 @@ export interface Weighed {
   readonly features: number;
 }
 
-/** What makes products. */
+/** Writer of products. */
 export interface Units {
   /** Warps of a group. */
   readonly warps: number;
   /** Bytes at whose multiples tiles begin. */
   readonly alignment: number;
-  /** Whether rows of scores are held in registers of their warp. */
+  /** True when rows of scores are held in registers of their warp. */
   readonly holdsRows: boolean;
-  /** What stands between the end of copies and the barrier behind which products read them. */
+  /** Statements between the end of copies and the barrier behind which products read them. */
   readonly arrived: readonly string[];
   /** Makes scores, all at once where the units can. */
   score(text: AttentionText, all: readonly Scores[], tiles: number, columns: number): void;

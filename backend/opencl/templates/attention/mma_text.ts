@@ -10,7 +10,7 @@ export interface Walked {
   readonly features: number;
   /** Rows of a head. */
   readonly length: number;
-  /** Where it begins in local memory, and how long it is, in bytes. */
+  /** Offset in local memory, and length, in bytes. */
   readonly at: number;
   readonly bytes: number;
 }
@@ -18,7 +18,7 @@ export interface Walked {
 /** Elements of a piece of 16 bytes. */
 const PIECE = 8;
 
-/** Which piece of a row in local memory holds piece `ch`: rows of a matrix instruction lie in different banks. */
+/** Place of piece `ch` in a row of local memory: an instruction's rows use different banks. */
 function swizzled(features: number, r: string, ch: string): string {
   const pieces = features / PIECE;
   if (pieces % 8 === 0) return `(${ch} ^ (${r} & 7))`;
@@ -32,13 +32,13 @@ function pieceAt(tile: string, features: number, r: string, ch: string): string 
   } * 16)`;
 }
 
-/** What a group is like. */
+/** Form of a group. */
 export interface GroupForm {
   /** Rows of instructions of a warp. */
   readonly tiles: number;
   /** Bytes at whose multiples local memory begins. */
   readonly alignment: number;
-  /** Whether the last rows come first. */
+  /** True when the last rows come first. */
   readonly isReversed: boolean;
 }
 
@@ -141,7 +141,7 @@ export function loadRows(
   );
 }
 
-/** What the names of helpers for the operands' type end with. */
+/** Suffix of the names of helpers for the operands' type. */
 export function suffixOf(text: AttentionText): string {
   return text.kernel.query.dtype === "float16" ? "F16" : "BF16";
 }
@@ -283,16 +283,22 @@ export function storeSums(
 ): void {
   const buffer = text.output(output);
   if (!buffer) return;
+  const { dtype } = text.kernel.outputs[text.kernel.stored.indexOf(output)]!;
+  const both = (e: string): string => `${sum}[i][j][${e}]${factor}`;
+  const place = `${text.placeRow(length, "row", features)} + j * 8 + (lane & 3) * 2`;
+  const [pack, store] = dtype === "float32"
+    ? ["", `vstore2((float2)(${both("e")}, ${both("e + 1")}), 0, ${buffer} + ${place})`]
+    : [
+      `uint both; ${packing(text)}(both, ${both("e")}, ${both("e + 1")});`,
+      `((global uint*)${buffer})[(${place}) / 2] = both`,
+    ];
   text.add(...nested(
     tiles,
     features / 8,
     `for (int e = 0; e < 4; e += 2) {
     const Index row = row0 + warp_row + i * 16 + (lane >> 2) + (e >> 1) * 8;
-    uint both;
-    ${packing(text)}(both, ${sum}[i][j][e]${factor}, ${sum}[i][j][e + 1]${factor});
-    if (row < ${length}) ((global uint*)${buffer})[(${
-      text.placeRow(length, "row", features)
-    } + j * 8 + (lane & 3) * 2) / 2] = both;
+    ${pack}
+    if (row < ${length}) ${store};
     }`,
   ));
 }

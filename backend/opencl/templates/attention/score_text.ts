@@ -6,7 +6,7 @@ import { eachScore } from "./mma_text.ts";
 const ROWS = 16;
 const LOG2E = Math.LOG2E;
 
-/** How far weights may grow beyond 1, as a power of 2, before sums are scaled down: halves hold them. */
+/** Largest growth of weights beyond 1, as a power of 2, before scaling down: halves hold it. */
 const MAX_GROWTH = 8;
 
 /**

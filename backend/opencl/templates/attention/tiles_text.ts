@@ -8,7 +8,7 @@ export const SIDE = 16, GROUP = SIDE * SIDE;
 /** Rows and columns of a tile, the fastest first. */
 const TILES = [[64, 64], [64, 32], [32, 32], [32, 16], [16, 16]] as const;
 
-/** How many rows are kept, and how many are walked at a time. */
+/** Number of rows kept, and of rows walked at a time. */
 export interface Tile {
   readonly rows: number;
   readonly columns: number;

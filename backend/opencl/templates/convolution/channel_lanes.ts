@@ -76,7 +76,7 @@ interface LaneLoops {
   readonly turned: TurnedLanes;
 }
 
-/** What a work-item computes. */
+/** Share of a work-item. */
 interface Share {
   /** Tiles of channels, and of positions along a line. */
   readonly blocks: number;
@@ -129,7 +129,7 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
 }
 
 /**
- * Whether this takes less time than positions as lanes; both estimated for a position of all
+ * True when this takes less time than positions as lanes; both estimated for a position of all
  * channels.
  */
 function isWorth(
@@ -150,7 +150,7 @@ function isWorth(
   return ours < channels * products * waste / POSITION_RATE + packing;
 }
 
-/** How many positions of a line a tile may have. */
+/** Most positions of a line that a tile may have. */
 function maxPositions({ sizes, inner, contraction }: LoopKernel, column: number): number {
   const { index } = contraction!.b, tap = last(inner);
   const step = coefficient(index, column) / (coefficient(index, tap) || 1);

@@ -37,7 +37,7 @@ const PLANE_SHARE = 1 / 8;
 /** Products of a work-item, in vectors, that are worth its start; work-items that keep a device busy. */
 const MIN_PRODUCTS = 2000, MIN_ITEMS = 8;
 
-/** What a work-item computes: some lines of some planes. */
+/** Share of a work-item: some lines of some planes. */
 interface DepthwiseShare {
   readonly lines: number;
   readonly planes: number;

@@ -87,7 +87,7 @@ function planOf(kernel: LoopKernel, target: Target, loops: RowLoops): DirectPlan
   return tiling && { kernel, target, shape, tile, tiling };
 }
 
-/** How the rows of a kernel read a window: the loop over its lines, and how many a work-item takes. */
+/** Reads of a window by a kernel's rows: the loop over its lines, and lines a work-item. */
 interface DirectTiling {
   readonly tile: PlacedTile;
   readonly window: Window;

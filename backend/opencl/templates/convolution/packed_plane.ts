@@ -19,7 +19,7 @@ export interface PlaneAxes {
   readonly column: ImageAxis;
 }
 
-/** Where the lines of a plane lie among those packed. */
+/** Place of a plane's lines among those packed. */
 export interface PackedPlane {
   /** Lines, for so many positions. */
   readonly lines: number;

@@ -31,10 +31,10 @@ import { divisors, product } from "../parts/tiling.ts";
 const MAX_VECTORS = 26, MIN_TAPS = 3;
 /** Fewer channels than this waste too many lanes. */
 const MIN_LANES = 8;
-/** What is packed of each operand, and the sums, stay in the second level of caches. */
+/** Largest size of packed operands and sums: they stay in the second level of caches. */
 const MAX_BYTES = 1 << 16;
 
-/** How the loops of a weight gradient are divided. */
+/** Division of a weight gradient's loops. */
 interface WeightTiling {
   /** The loop over channels that are lanes, and vectors of them. */
   readonly channel: number;
@@ -101,7 +101,7 @@ function weightTiling(kernel: LoopKernel, target: Target): WeightTiling | null {
   return null;
 }
 
-/** How many of the innermost loops of the columns fit a tile together. */
+/** Number of the columns' innermost loops that fit a tile together. */
 function tapCount(kernel: LoopKernel, most: number): number {
   const { n } = kernel.contraction!;
   let count = 0;

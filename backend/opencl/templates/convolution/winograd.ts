@@ -46,7 +46,7 @@ const MAX_ACROSS = 64, MAX_ROWS = 16, MAX_IMAGES = 4;
  * a sum, to transform the sums of a tile back, to store a line; and for a vector of weights. PoCL 3.1, AVX-512.
  */
 const CYCLES = { row: 10, tile: 20, product: 0.56, sum: 1, back: 30, line: 8, weights: 250 };
-/** What is kept fits the first level of caches; else each vector costs so many cycles more. */
+/** Kept bytes that fit the first level of caches; cycles that each vector costs beyond. */
 const NEAR_BYTES = 80_000, FAR_CYCLES = 2;
 /** A tile of one vector reads as much as it multiplies. */
 const SINGLE_VECTOR = 1.25;
@@ -156,7 +156,7 @@ function keptFloats({ lanes, images, channels }: WinogradShare, terms: number): 
   return TAPS * lanes * images * (terms + channels);
 }
 
-/** What a work-item takes. */
+/** Cycles of a work-item. */
 function itemCycles(share: WinogradShare, terms: number): number {
   const { rows, width, images, lanes, channels, tile } = share;
   const vectors = lanes / LANES * images, kept = keptFloats(share, terms);

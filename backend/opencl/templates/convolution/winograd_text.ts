@@ -246,7 +246,7 @@ function resultHalf({ lanes }: WinogradShare): number {
   return 2 * lanes + LANES;
 }
 
-/** Where the line `r` of a work-item's results lies. */
+/** Address of the line `r` of a work-item's results. */
 function resultLine(share: WinogradShare): string {
   return `results + (r & 1) * ${resultHalf(share)} + (r >> 1) * ${2 * share.width}`;
 }

@@ -18,7 +18,7 @@ export interface WinogradLoops extends ConvolutionLoops {
   readonly turned: TurnedLanes;
 }
 
-/** What a work-item computes: tiles of two by two results. */
+/** Share of a work-item: tiles of two by two results. */
 export interface WinogradShare {
   /** Rows of tiles, tiles of a row, images. */
   readonly rows: number;

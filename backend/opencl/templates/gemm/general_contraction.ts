@@ -23,6 +23,7 @@ const GPU_ITEMS = 2048, SHORTEST_PART = 128;
 /** One work-item an element. */
 export const generalContraction: ContractionTemplate = {
   name: "general contraction",
+  readsPacked: true,
   matches: (kernel, target) => kernel.contraction === null ? null : { kernel, target, shape: null },
   emit: ({ kernel, target: { isGpu }, target }) =>
     single(generatedLoop(kernel, target, (emitter, dialect) => {

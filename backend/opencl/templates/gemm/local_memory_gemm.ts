@@ -67,7 +67,7 @@ export const localMemoryGemm: ContractionTemplate<TiledPlan<LocalMemoryTile>> = 
   writeTile,
 );
 
-/** What the statements of one kernel are written by. */
+/** Text by which the statements of one kernel are written. */
 interface TileText {
   readonly emitter: Emitter;
   readonly c: Contraction;

@@ -126,7 +126,7 @@ function canPack({ k }: ContractionSize, columns: number, { localMemory }: Targe
   return k.length === 1 && packedCapacity(k[0]!) * columns * FLOAT <= localMemory / 2;
 }
 
-/** How many terms of a sum a work-item's packed columns have room for: alike for similar sizes. */
+/** Terms of a sum for which a work-item's packed columns have room: alike for similar sizes. */
 function packedCapacity(terms: number): number {
   return Math.max(64, 2 ** Math.ceil(Math.log2(terms)));
 }
@@ -257,7 +257,7 @@ function inPlace(
   };
 }
 
-/** How a work-item packs its columns: room for so many terms of the sum, used for so many rows. */
+/** Packed columns of a work-item: room for so many terms of the sum, used for so many rows. */
 interface Packing {
   readonly capacity: number;
   readonly rows: number;

@@ -57,7 +57,7 @@ export class TileLoader {
     this.#address = isPlain ? null : new OperandAddress(emitter, load, next, symbols, c.k);
   }
 
-  /** Whether {@linkcode prepare} writes a table that all work-items read. */
+  /** True when {@linkcode prepare} writes a table that all work-items read. */
   get hasTable(): boolean {
     return this.#address !== null;
   }
@@ -100,7 +100,7 @@ export class TileLoader {
     emitter.close();
   }
 
-  /** Which element of a tile a work-item copies in turn `u`. */
+  /** Element of a tile that a work-item copies in turn `u`. */
   #element(): string {
     const e = `(lid + u * ${this.#threads})`, { extent } = this.#operand;
     const [at, kk] = this.#alongK

@@ -20,6 +20,7 @@ const GROUP = 256;
 /** One work-item a row; elements are rows of one. */
 export const itemRows: LoopTemplate<Planned<LoopKernel>> = {
   name: "one item a row",
+  readsPacked: true,
   matches: (kernel, target) => ({ kernel, target }),
   emit: ({ kernel, target }) =>
     single(generatedLoop(kernel, target, (emitter, dialect) => {

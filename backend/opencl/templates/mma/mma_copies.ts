@@ -1,5 +1,5 @@
 /**
- * How the operands of matrix units travel from global to local memory: in pieces of 16 bytes, of which a
+ * Copies of matrix units' operands from global to local memory: pieces of 16 bytes, of which a
  * work-item copies the same place of several rows in each stage.
  *
  * Where an operand has several loops (convolutions), work-items keep what follows from their rows or columns
@@ -87,7 +87,7 @@ export class OperandCopier {
     return !this.#isWhole.p && this.#operand.load.bounds.length === 0;
   }
 
-  /** Which piece a work-item copies in turn `u`: its row and its place there. */
+  /** Piece that a work-item copies in turn `u`: its row and its place there. */
   #place(): string {
     return `const int piece = lid + u * ${this.#tiling.threads}, r = piece / ${this.#perRow}, ` +
       `ch = piece % ${this.#perRow};`;

@@ -1,4 +1,4 @@
-/** How the sums of matrix units leave: through local memory, with what follows the product. */
+/** Store of matrix units' sums: through local memory, with what follows the product. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";

@@ -47,7 +47,7 @@ export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
   writeTile,
 );
 
-/** Whether matrix units win: for halves nearly always, for float32 where three products do. */
+/** True when matrix units win: halves nearly always, float32 where three products do. */
 function isWorthwhile(c: Contraction, { m, n, k, batch }: ContractionSize): boolean {
   if (unitOf(c) === null) return false;
   const terms = product(k);
@@ -105,7 +105,7 @@ function writeTile(emitter: Emitter, c: Contraction, tile: MmaTile): WorkSize {
   };
 }
 
-/** Which tile a work-group computes: strips of eight along the rows share columns in the cache. */
+/** Tile of a work-group: strips of eight along the rows share columns in the cache. */
 function placeTile(
   emitter: Emitter,
   c: Contraction,

@@ -11,7 +11,7 @@ export const CHUNK_BYTES = 16;
 /** Work-items that make a matrix instruction together. */
 const WARP = 32;
 
-/** How elements are multiplied. */
+/** Unit that multiplies elements. */
 export type Unit = "f16" | "bf16" | "tf32" | "3xtf32";
 
 /** One operand, as it is copied to local memory. */
@@ -20,7 +20,7 @@ export interface StagedOperand {
   /** The loops of its rows (m) or columns (n). */
   readonly symbols: readonly number[];
   readonly name: "a" | "b";
-  /** Where the tile begins along `symbols`, and how long that axis is. */
+  /** Start of the tile along `symbols`, and length of that axis. */
   readonly origin: string;
   readonly size: string;
   /** True where neighbours along the summed axis lie side by side. */
@@ -111,7 +111,7 @@ function isAlongK(
 }
 
 /**
- * How many neighbours along `symbols` may be copied at once: as many as 16 or 4 bytes hold where all
+ * Neighbours along `symbols` that may be copied at once: as many as 16 or 4 bytes hold where all
  * of them begin at multiples of that and none crosses the end of the innermost loop.
  */
 function vectorOf(
@@ -141,7 +141,7 @@ export function turnsOf({ chunk, threads }: WarpTiling, { rows, columns }: Stage
   return Math.ceil(rows * columns / chunk / threads);
 }
 
-/** Where in its row a piece lies: no two rows that are read together meet in a bank. */
+/** Place of a piece in its row: no two rows that are read together meet in a bank. */
 export function swizzled(
   tiling: WarpTiling,
   operand: StagedOperand,

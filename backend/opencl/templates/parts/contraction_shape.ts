@@ -7,9 +7,9 @@ import type { Target } from "../../../kernel/target.ts";
 import type { Planned, Template } from "./template.ts";
 import type { ContractionSize } from "./tiling.ts";
 
-/** What every plan of a contraction contains. */
+/** Common part of every plan of a contraction. */
 export interface ContractionPlan extends Planned<LoopKernel> {
-  /** What its tile was chosen for, and may be tuned for; null where there is no tile to choose. */
+  /** Size for which its tile was chosen, and may be tuned; null: no tile to choose. */
   readonly shape: ContractionSize | null;
 }
 
@@ -46,7 +46,8 @@ export function isMasked({ a, b }: Contraction): boolean {
 
 /** True for contractions of operands and sums of one type, of which a device multiplies tiles. */
 export function isUniform(c: Contraction, { isGpu }: Target): boolean {
-  const isOneType = c.a.dtype === c.dtype && c.b.dtype === c.dtype;
+  const isOneType = c.a.dtype === c.dtype && c.b.dtype === c.dtype &&
+    !c.a.packed && !c.b.packed;
   const isMade = c.dtype === "float32" || isGpu && c.dtype !== "uint8" && c.dtype !== "bool";
   return isOneType && isMade && c.m.length > 0 && c.n.length > 0 && c.k.length > 0;
 }

@@ -1,4 +1,4 @@
-/** What gemms of work-groups have in common: tiles go over all rows and columns, a tile a group. */
+/** Common part of work-groups' gemms: tiles over all rows and columns, a tile a group. */
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { Contraction } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";

@@ -5,7 +5,7 @@ import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { laneText, laneValue, vectorType } from "../../codegen/types.ts";
 
-/** How many neighbours make a vector. Blocks of memory begin at multiples of its bytes. */
+/** Number of neighbours in a vector. Blocks of memory begin at multiples of its bytes. */
 export const LANES = 4;
 
 /** True for an index that walks neighbours along a loop, from multiples of the lanes on. */

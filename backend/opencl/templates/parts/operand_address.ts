@@ -1,5 +1,5 @@
 /**
- * Where the elements of an operand with several loops lie, such as the image of a convolution. An index is the
+ * Addresses of an operand with several loops, such as a convolution's image. An index is the
  * sum of a part that follows from the row or column and one that follows from the term of the sum; so is
  * each condition of its bounds mask. Computed apart and kept, an element costs additions and comparisons
  * instead of divisions for every loop.
@@ -27,7 +27,7 @@ export function isFlat(
 /** Steps from neighbour to neighbour that still share what the memory delivers at once. */
 const MAX_NEAR_STEP = 8;
 
-/** How many neighbours along some loops are worth reading together; 0: they lie apart. */
+/** Number of neighbours along some loops worth reading together; 0: they lie apart. */
 function neighbours(
   { sizes }: LoopKernel,
   index: AffineExpr,

@@ -7,7 +7,7 @@ import { last, type RowLoops } from "./contraction_shape.ts";
 /** The fewest elements along which vectors are worth their trouble. */
 export const MIN_VECTOR = 4;
 
-/** How vectors may walk a contraction. */
+/** Orders of vectors in a contraction. */
 export interface OperandOrder {
   /** Both operands are contiguous along the summed axis. */
   readonly isInner: boolean;

@@ -1,5 +1,5 @@
 /**
- * What a tile reads of an operand whose padding is not in memory (the images of a convolution): its
+ * Window of an operand whose padding is not in memory (the images of a convolution): its
  * elements are packed into local memory, with zeros where there is nothing, and read from there as
  * often as tiles and taps overlap.
  */
@@ -32,7 +32,7 @@ export interface Window {
   readonly load: Load;
   /** The one along the column is the last. */
   readonly axes: readonly Axis[];
-  /** How many elements they are. */
+  /** Number of the elements. */
   readonly size: number;
 }
 
@@ -88,7 +88,7 @@ export function windowOf(
   return { load, axes: strided.reverse(), size };
 }
 
-/** Where an iteration finds its element among those packed; `at` gives the loops' indices as text. */
+/** Packed index of an iteration's element; `at` gives the loops' indices as text. */
 export function packedIndex(window: Window, at: (symbol: number) => string | null): string {
   const terms = window.axes.flatMap(({ walks, stride, extent, phases }) => {
     const moves = walks.flatMap(([s, d]) => {
@@ -103,7 +103,7 @@ export function packedIndex(window: Window, at: (symbol: number) => string | nul
   return terms.join(" + ") || "0";
 }
 
-/** How far an iteration of a loop moves among the packed elements. */
+/** Step of a loop's iteration among the packed elements. */
 export function packedStep({ axes }: Window, symbol: number): number {
   for (const { walks, stride } of axes) {
     for (const [s, d] of walks) if (s === symbol) return d * stride;
@@ -146,7 +146,7 @@ export function packWindow(
   emitter.close();
 }
 
-/** Where an index begins in a window: its loops within are at 0, but for those of the tile. */
+/** Start of an index in a window: its loops within are at 0, but for those of the tile. */
 function startOf(
   emitter: Emitter,
   axes: Window["axes"],

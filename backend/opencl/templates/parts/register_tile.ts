@@ -36,7 +36,7 @@ const tables = {
   },
 } as const;
 
-/** What a vector costs where tiles do not divide the columns, and are stored one by one. */
+/** Cost of a vector where tiles do not divide the columns, and are stored one by one. */
 const RAGGED_COST = 1.15;
 
 /** True for CPUs whose vectors are as wide as those of the kernels. */
@@ -61,7 +61,7 @@ export function registerTile(
   return { rows: leastWork(m, heights, (r) => r + 1.5), columns };
 }
 
-/** Whether code can be written for a tile of a shape. */
+/** True when code can be written for a tile of a shape. */
 export function fitsRegisters({ rows, columns }: RegisterTile, { m, n }: ContractionSize): boolean {
   return rows <= Math.min(m, 32) && columns >= 4 && columns <= Math.min(n, 128);
 }

@@ -1,5 +1,5 @@
 /**
- * What a template is: a way to compute kernels of one form. A backend has ordered lists of them; the first
+ * Template: a way to compute kernels of one form. A backend has ordered lists of them; the first
  * that matches a kernel writes it. Plans are data, so that what is chosen can be asked without any text.
  *
  * This folder (`parts/`) is what templates have in common: their contract, shapes of contractions,
@@ -23,17 +23,19 @@ export interface KernelSequence {
  * @typeParam P What it decides about a kernel before any text is written.
  */
 export interface Template<K, P = unknown> {
-  /** What it is called in reports. */
+  /** Name in reports. */
   readonly name: string;
+  /** It reads operands that are packed in blocks; kernels with such operands pass other templates by. */
+  readonly readsPacked?: true;
   /** Decides how a kernel is computed on a device; null where this template cannot, or should not. */
   matches(kernel: K, target: Target): P | null;
   /** Writes the OpenCL C of a plan. */
   emit(plan: P): KernelSequence;
-  /** How many pieces of work run side by side: what tells whether a long sum must be split. */
+  /** Pieces of work that run side by side: they tell whether a long sum must be split. */
   workItems(plan: P): number;
   /** Buffers behind the outputs, `o1`, `o2`, ... of a kernel with one output; none where it is missing. */
   scratch?(plan: P): readonly Scratch[];
-  /** How kernels of equal structure share a launch; where it is missing, or null, they do not. */
+  /** Variant by which kernels of equal structure share a launch; missing or null: they do not. */
   variant?(plan: P): LaunchVariant | null;
 }
 

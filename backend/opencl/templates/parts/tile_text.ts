@@ -3,7 +3,6 @@ import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
-import { loadText } from "../../codegen/types.ts";
 
 /** An index with some symbols left out, as text. */
 export function without(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
@@ -18,14 +17,14 @@ export function only(emitter: Emitter, index: AffineExpr, symbols: readonly numb
   return emitter.affine({ offset: 0, terms: index.terms.filter(([s]) => symbols.includes(s)) });
 }
 
-/** How far an index moves with a symbol, as text. */
+/** Step of an index with a symbol, as text. */
 export function step(emitter: Emitter, index: AffineExpr, symbol: number): string {
   const c = coefficient(index, symbol);
   return c === 1 || c === 0 ? `${c}` : emitter.index(c);
 }
 
 /**
- * Where a tile begins: the last one is moved back so that it is full, and stores only what the one
+ * Start of a tile: the last one is moved back so that it is full, and stores only what the one
  * before it did not.
  */
 export function declareStart(
@@ -59,8 +58,8 @@ export function storeTile(
 
 /** An element of an operand in the type that products are computed in; 0 where it is padding. */
 export function operandText(emitter: Emitter, load: Load, type: string): string {
-  const { input, dtype, index, bounds } = load;
-  const text = `(${type})${loadText(`a${input}`, dtype, emitter.affine(index))}`;
+  const { index, bounds } = load;
+  const text = `(${type})${emitter.load(load, emitter.affine(index))}`;
   return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${type})0)`;
 }
 

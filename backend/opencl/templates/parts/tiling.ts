@@ -1,25 +1,25 @@
 /**
- * Which tile a contraction is computed in: each template has a rule, and `deno task tune` may have found
+ * Tile of a contraction: each template has a rule, and `deno task tune` may have found
  * better on this very device. Asked when a kernel is planned; its text contains the tile.
  */
 import type { Target } from "../../../kernel/target.ts";
 
 /** A contraction as its kernel walks it: what the best tile depends on, beside the device. */
 export interface ContractionSize {
-  /** Which rule it is for. */
+  /** Rule that it is for. */
   readonly kind: string;
   readonly batch: number;
   readonly m: number;
   readonly n: number;
   /** The loops of the sum. */
   readonly k: readonly number[];
-  /** How far neighbours lie apart: of the left operand along m and k, of the right along k and n. */
+  /** Distances of neighbours: of the left operand along m and k, of the right along k and n. */
   readonly steps: readonly [am: number, ak: number, bk: number, bn: number];
   /** Bytes of an element of the operands; 4 where nothing is said. */
   readonly elementBytes?: number;
 }
 
-/** What is chosen for a template, and what its code can do. */
+/** Choice of a template's tile, and limits of its code. */
 export interface TileRule<T> {
   /** Its name in the keys of what was tuned. */
   readonly kind: string;
@@ -27,7 +27,7 @@ export interface TileRule<T> {
   choose(shape: ContractionSize, target: Target): T;
   /** The fields that are positive integers. */
   readonly counts: readonly (keyof T)[];
-  /** Whether the code of the kernel can be written for a tile of such numbers. */
+  /** True when the code of the kernel can be written for a tile of such numbers. */
   admits(tile: T, shape: ContractionSize, target: Target): boolean;
 }
 
@@ -50,7 +50,7 @@ export function tileOf<T>(rule: TileRule<T>, shape: ContractionSize, target: Tar
   return isTile(rule, tile, shape, target) ? tile : rule.choose(shape, target);
 }
 
-/** Whether a value is a tile that a shape can be computed in. */
+/** True when a value is a tile that a shape can be computed in. */
 export function isTile<T>(
   { counts, admits }: TileRule<T>,
   value: unknown,
@@ -88,7 +88,7 @@ export function defaultParts(tiles: number, length: number, target: Target): num
   return Math.max(1, Math.min(room, Math.floor(length / shortest)));
 }
 
-/** How many tiles a shape is computed in, one after the other or side by side. */
+/** Number of tiles of a shape, one after the other or side by side. */
 export function tileCount({ m, n, batch }: ContractionSize, bm: number, bn: number): number {
   return Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
 }

@@ -10,7 +10,7 @@ import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { step, without } from "./tile_text.ts";
 
-/** How the terms of a sum lie among those turned. */
+/** Layout of a sum's terms among those turned. */
 export interface TurnedLanes {
   readonly load: Load;
   /** The loop whose elements are lanes. */
@@ -21,13 +21,13 @@ export interface TurnedLanes {
    * The elements of a run, from the first that is read to the last; those between may be unused.
    */
   readonly run: number;
-  /** Where in a run a term lies. */
+  /** Place of a term in a run. */
   readonly within: AffineExpr;
   /** Vectors for all terms. */
   readonly terms: number;
 }
 
-/** How an operand is turned; null where its index does not grow along the lanes. */
+/** Transposition of an operand; null: its index does not grow along the lanes. */
 export function turnedLanes(kernel: LoopKernel, load: Load, lane: number): TurnedLanes | null {
   const { sizes, inner } = kernel;
   const apart = coefficient(load.index, lane);
@@ -55,7 +55,7 @@ function runOf({ sizes, inner }: LoopKernel, index: AffineExpr): number[] {
   return near;
 }
 
-/** Which of the turned vectors belongs to a term, as text. */
+/** Turned vector that belongs to a term, as text. */
 export function turnedTerm(emitter: Emitter, { outer, run, within }: TurnedLanes): string {
   const [first, ...further] = outer, { sizes } = emitter.kernel;
   const inside = [

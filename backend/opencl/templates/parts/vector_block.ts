@@ -21,7 +21,7 @@ const MAX_UNROLLED = 8;
 export interface Columns {
   readonly count: number;
   readonly width: number;
-  /** Where each vector begins. */
+  /** Start of each vector. */
   readonly starts: readonly number[];
 }
 
@@ -34,7 +34,7 @@ export function columnsOf(count: number, width = vectorWidth(count)): Columns {
   return { count, width, starts };
 }
 
-/** What a work-item's tile is: rows of scalars times columns of vectors. */
+/** Tile of a work-item: rows of scalars times columns of vectors. */
 export interface PlacedTile {
   readonly row: number;
   readonly column: number;
@@ -52,16 +52,16 @@ export function placeTile(
   return { row, column, scalar, height: rows, columns };
 }
 
-/** Where the terms of a tile's sums are read. */
+/** Addresses of the terms of a tile's sums. */
 export interface TermSources {
   /** The type of the pointer to a term's scalars, and where they begin. */
   readonly pointer: string;
   readonly scalars: string;
   /** From one scalar to the next. */
   readonly move: string;
-  /** Where a term's vectors begin. */
+  /** Start of a term's vectors. */
   readonly vectors: string;
-  /** How far its vectors lie from those of the next term, where they are asked for before their turn. */
+  /** Distance from its vectors to the next term's, where they are asked for before their turn. */
   readonly stride?: string | undefined;
 }
 

@@ -12,7 +12,7 @@ const SHARE = 8;
 /** Elements of a block: those of a group of 256 at most. */
 const MAX_BLOCK = 256 * SHARE, MIN_BLOCK = 8 * SHARE;
 
-/** What is sorted, in the words of a kernel. */
+/** Rows to sort, in the words of a kernel. */
 export interface SortedRows {
   readonly rows: number;
   readonly length: number;
@@ -23,7 +23,7 @@ export interface SortedRows {
   /** Two buffers of keys and two of places in a row; results are in the first of each. */
   readonly keys: readonly [string, string];
   readonly places: readonly [string, string];
-  /** Whether the sorted keys are asked for. */
+  /** True when the sorted keys are asked for. */
   readonly keepsKeys: boolean;
 }
 
@@ -71,7 +71,7 @@ function blockOf(length: number): number {
   return block;
 }
 
-/** Which block of which row a group has. */
+/** Row and block that a group has. */
 function openBlock({ length }: SortedRows, p: Parameters, block: number): string {
   const blocks = p.index(Math.ceil(length / block));
   return `  const int lid = get_local_id(0);

@@ -30,7 +30,7 @@ export interface RadixSorted extends SortedRows {
   readonly state: string;
 }
 
-/** How keys are cut in digits, and rows in tiles. */
+/** Digits of keys, and tiles of rows. */
 interface Digits {
   readonly bits: number;
   readonly passes: number;
@@ -49,7 +49,7 @@ export function stateSize(sorted: Pick<RadixSorted, "rows" | "length" | "bits">)
   return sorted.rows * passes * radix + passes + passes * tiles * radix;
 }
 
-/** What clears the state, in groups of 256 work-items: a kernel that runs before may do it besides. */
+/** Clears the state, in groups of 256 work-items: an earlier kernel may do it besides. */
 export function clearState(
   sorted: RadixSorted,
 ): { readonly groups: number; readonly text: (p: Parameters) => string } {
@@ -137,7 +137,7 @@ ${openTile(sorted, p, "get_group_id(0)")}
   }`;
 }
 
-/** Where a pass reads from and writes to: the last writes the first buffers. */
+/** Buffers that a pass reads and writes: the last writes the first buffers. */
 function buffersOf(pass: number, passes: number): { readonly from: 0 | 1; readonly to: 0 | 1 } {
   const to = (passes - 1 - pass) % 2 === 0 ? 0 : 1;
   return { from: to === 0 ? 1 : 0, to };

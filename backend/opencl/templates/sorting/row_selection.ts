@@ -10,7 +10,7 @@ import { type Argsort, keyText } from "./merge_argsort.ts";
 
 const rows = rowTemplate("row selection", "argsort", (kernel) => kernel.rows, select);
 
-/** Where fewer places are asked for than a row has. */
+/** Selection of fewer places than a row has. */
 export const rowSelection: SpecialTemplate<ReturnType<typeof rows.matches> & object> = {
   ...rows,
   matches: (kernel, target) =>

@@ -25,7 +25,7 @@ const MIN_CHUNK = 4 * GROUP * ITEM_ELEMENTS, MAX_CHUNKS = 512;
 /** Elements of a CPU device's chunk. */
 const CPU_CHUNK = 1 << 14;
 
-/** How a row is cut. */
+/** Cuts of a row. */
 interface ScanPlan {
   readonly kernel: Scan;
   readonly target: Target;
@@ -97,7 +97,7 @@ function kernelOf(plan: ScanPlan, body: (plan: ScanPlan, p: Parameters) => strin
   });
 }
 
-/** What scans are written with: the type, the identity, how two results are joined. */
+/** Words that scans are written with: the type, the identity, the join of two results. */
 function words({ fn, output: { dtype }, inputs }: Scan) {
   return {
     T: computeType(dtype),

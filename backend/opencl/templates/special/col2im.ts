@@ -104,7 +104,7 @@ function openTaps(kernel: Col2im, p: Parameters, k: number): string[] {
   ];
 }
 
-/** Where the element of a tap of a window lies in the source, by the first axes. */
+/** Place of a window tap's element in the source, by the first axes. */
 function sourceText(kernel: Col2im, p: Parameters, axes: number): string {
   const source = [...kernel.positions, ...kernel.kernel], strides = sourceStrides(kernel);
   const spatial = kernel.shape.length, total = source.reduce((a, b) => a * b, 1);

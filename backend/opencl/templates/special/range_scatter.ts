@@ -27,14 +27,16 @@ type Scatter = SpecialKernel & { readonly op: "scatter" };
 const MIN_ELEMENTS = 4096;
 /** Ranges for each core where rows are long: the cores end at about the same time. */
 const RANGES_PER_CORE = 4;
-/** Where rows are shorter, looking at the indices costs as much as adding: no more than a range a core. */
+/** Shorter rows get at most a range a core: looking at the indices costs as much as adding. */
 const LONG_ROW = 16;
 
 /** One work-item a range of target rows. */
 export const rangeScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "range scatter",
   matches: (kernel, target) =>
-    !target.isGpu && kernel.op === "scatter" && hasWholeRows(kernel) ? { kernel, target } : null,
+    !target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" && hasWholeRows(kernel)
+      ? { kernel, target }
+      : null,
   emit: (plan) => kernelOf(plan),
   workItems: (plan) => partsOf(plan).outer * partsOf(plan).ranges,
 };

@@ -129,13 +129,13 @@ class RecurrenceText {
     ];
   }
 
-  /** Where feature `u` of row `r` lies at a place of a plane. */
+  /** Position of feature `u` of row `r` at a place of a plane. */
   #plane(buffer: string, plane: number, place: string): string {
     const step = plane === 0 ? place : `(${plane} * (${this.#steps} + 1) + ${place})`;
     return `${buffer} + (${step} * ${this.#batch} + first + r) * ${this.#kernel.features} + u`;
   }
 
-  /** Where it lies in a matrix of so many blocks of features a row, behind those of other steps. */
+  /** Position in a matrix of so many blocks of features a row, behind those of other steps. */
   #block(buffer: string, step: string, blocks: number, block: number): string {
     const { features } = this.#kernel;
     const row = `(${step} * ${this.#batch} + first + r)`;
@@ -251,7 +251,7 @@ class RecurrenceText {
   }
 }
 
-/** How vectors of features are read and written. */
+/** Access to vectors of features. */
 interface Memory {
   readonly load: (from: string) => string;
   readonly store: (value: string, to: string) => string;

@@ -1,9 +1,9 @@
 /** The gates of recurrent layers in OpenCL C, 16 features of a row at a time. */
 import type { RecurrentGates } from "../../../graph/op.ts";
 
-/** What a step reads and writes, as text. */
+/** Reads and writes of a step, as text. */
 export interface StepText {
-  /** What a gate gets from the input and from the product with h: added, or each by itself. */
+  /** Input of a gate from the input and from the product with h: added, or each by itself. */
   readonly sum: (gate: number) => string;
   readonly input: (gate: number) => string;
   readonly hidden: (gate: number) => string;

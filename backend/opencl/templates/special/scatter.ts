@@ -41,7 +41,7 @@ function linesOf({ shape, axis }: Scatter): number {
   return shape.reduce((n, size, k) => k === axis ? n : n * size, 1);
 }
 
-/** How a source is joined with the element that it goes to. */
+/** Join of a source with the element that it goes to. */
 function joined({ mode, output: { dtype } }: Scatter, target: string, from: string): string {
   const source = loadText("a2", dtype, from);
   return storeText(
@@ -97,7 +97,9 @@ function scatter(kernel: Scatter, p: Parameters): string {
   return [
     head,
     ...place,
-    `  for (Index j = 0; j < ${count}; ++j) { ${storeText("o0", dtype, target, source)} }`,
+    ...kernel.mode === "write"
+      ? []
+      : [`  for (Index j = 0; j < ${count}; ++j) { ${storeText("o0", dtype, target, source)} }`],
     "  if (skip) return;",
     `  for (Index s = 0; s < ${sourceCount}; ++s) {`,
     `    const Index from = at + s * ${sourceStep};`,
@@ -129,8 +131,10 @@ function scatterStrip(kernel: Scatter, p: Parameters): string {
     ...head,
     ...place,
     `  const Index end = ${end(shape[last]!)}, sources = ${end(sourceShape[last]!)};`,
-    `  for (Index j = 0; j < ${count}; ++j)`,
-    `    for (Index c = first; c < end; ++c) { ${storeText("o0", dtype, target, source)} }`,
+    ...kernel.mode === "write" ? [] : [
+      `  for (Index j = 0; j < ${count}; ++j)`,
+      `    for (Index c = first; c < end; ++c) { ${storeText("o0", dtype, target, source)} }`,
+    ],
     "  if (skip) return;",
     `  for (Index s = 0; s < ${sourceCount}; ++s)`,
     "    for (Index c = first; c < sources; ++c) {",

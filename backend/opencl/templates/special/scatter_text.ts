@@ -1,4 +1,4 @@
-/** What the scatters of GPUs have in common: where rows lie, and the copy of what is added to. */
+/** Common part of the scatters of GPUs: places of rows, and the copy of what is added to. */
 import { stridesOf } from "../../../graph/shape.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
@@ -45,7 +45,7 @@ export function columnPlace(
   return [`  Index rest = ${column}, base = 0, at = 0;`, ...lines].join("\n");
 }
 
-/** What groups of {@linkcode copyBase} do besides. */
+/** Further work of the groups of {@linkcode copyBase}. */
 export interface BesideCopy {
   readonly groups: number;
   readonly text: (p: Parameters) => string;

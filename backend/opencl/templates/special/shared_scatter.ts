@@ -24,7 +24,8 @@ const GROUP = 128, TURN = 1024, PIECE = 16384;
 export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "shared-index scatter",
   matches: (kernel, target) =>
-    target.isGpu && kernel.op === "scatter" && kernel.shape.length > 1 && hasSharedIndices(kernel)
+    target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" && kernel.shape.length > 1 &&
+      hasSharedIndices(kernel)
       ? { kernel, target }
       : null,
   emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),

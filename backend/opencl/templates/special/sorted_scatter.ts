@@ -34,11 +34,11 @@ const MIN_COLUMNS = 32;
 const MIN_CHUNK = 32, MAX_CHUNK = 1024;
 /** Fewer rows, of so many columns, are found by a search in all of them: `shared_scatter.ts`. */
 const MIN_SHARED = 16_384, MIN_SHARED_COLUMNS = 8;
-/** What a work-item of a line walks while sources are sorted: at least, and for each thousand sources. */
+/** Sources that a line's work-item walks while they are sorted: at least, and per thousand. */
 const MIN_WALK = 400, WALK_PER_THOUSAND = 1.25;
 
 interface SortedScatter extends Planned<Scatter> {
-  /** What is sorted: rows of sources where lines have the same indices, else single sources. */
+  /** Sorted items: rows of sources where lines share indices, else single sources. */
   readonly count: number;
   /** Elements of a row. */
   readonly columns: number;
@@ -52,7 +52,8 @@ interface SortedScatter extends Planned<Scatter> {
 export const sortedScatter: SpecialTemplate<SortedScatter> = {
   name: "sorted scatter",
   matches: (kernel, target) =>
-    target.isGpu && kernel.op === "scatter" && !needsWideIndices(kernel, target.narrowEnd) &&
+    target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" &&
+      !needsWideIndices(kernel, target.narrowEnd) &&
       isWorthSorting(kernel)
       ? planOf(kernel, target)
       : null,
@@ -153,7 +154,7 @@ function sequenceOf(plan: SortedScatter): KernelSequence {
   };
 }
 
-/** Where source `i` goes: a row of the result, or an element of it. */
+/** Destination of source `i`: a row of the result, or an element of it. */
 function keyText({ kernel, columns }: SortedScatter, p: Parameters): string {
   const { shape, sourceShape, indexStrides, axis, opName } = kernel;
   const checked = (at: string): string =>
@@ -175,7 +176,7 @@ function keyText({ kernel, columns }: SortedScatter, p: Parameters): string {
       const uint key = (uint)(goal + (int)${checked("index")} * ${p.index(strides[axis]!)});`;
 }
 
-/** How a kernel addresses sources and targets: a sorted place or key, in a column. */
+/** Addresses of sources and targets in a kernel: a sorted place or key, in a column. */
 function addresses({ kernel, columns }: SortedScatter, p: Parameters): {
   /** Declares where the column begins in sources (`at`) and targets (`base`). */
   readonly open: string;

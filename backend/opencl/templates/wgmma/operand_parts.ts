@@ -1,5 +1,5 @@
 /**
- * What is written of operands before they are multiplied: floats as sums of numbers of bfloat16, for units that
+ * Operands before they are multiplied: floats as sums of numbers of bfloat16, for units that
  * multiply those (the first part is the float rounded, the next what that left; three parts have all 24 bits of
  * a float, two have 16), and operands in another order.
  */
@@ -110,7 +110,7 @@ interface Turn {
   readonly length: number;
 }
 
-/** What is turned: lines that are one in memory are one. */
+/** Lines to transpose: those that are one in memory are one. */
 function turnOf({ channel, lines }: Packing): Turn {
   const merged: Line[] = [];
   let packed = channel.padded;

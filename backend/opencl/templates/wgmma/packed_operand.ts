@@ -50,7 +50,7 @@ function ownAxis({ axes }: OperandMemory, s: number): MemoryAxis | undefined {
   );
 }
 
-/** Which axes are channels of the operands, and the sides of tiles that follow. */
+/** Channel axes of the operands, and the sides of tiles that follow. */
 interface PackedLayout {
   /** Channels are terms of the sum; else they are rows of one operand and columns of the other. */
   readonly alongK: boolean;
@@ -69,7 +69,7 @@ export interface PackedProduct extends Pick<PackedLayout, "rows" | "columns" | "
 /** Tiles that are emptier than this are left to other templates. */
 const MIN_FILLED = 0.4;
 
-/** How both operands are packed; null where they cannot be. */
+/** Packing of both operands; null where they cannot be packed. */
 export function packedProductOf(
   kernel: LoopKernel,
   c: Contraction,
@@ -213,7 +213,7 @@ function mapOf(
 /** Elements between those that a box has, and elements between its first and last. */
 const MAX_EVERY = 8, MAX_BOX = 256;
 
-/** Where a box begins on an axis: loops that tiles walk begin with their tile, those of a batch stand still. */
+/** Start of a box on an axis: loops of tiles begin with their tile, a batch's stand still. */
 function startOf(
   emitter: Emitter,
   { offset, terms }: AffineExpr,

@@ -34,11 +34,11 @@ export interface MapAxis {
   /** Elements that a copy moves, and from one to the next. */
   readonly box: number;
   readonly every: number;
-  /** Where a copy of the stage's tile begins, or of one of its blocks of 64 rows or columns. */
+  /** Start of a copy of the stage's tile, or of one of its blocks of 64 rows or columns. */
   readonly start: (emitter: Emitter, block: number) => string;
 }
 
-/** What is written once more: the channels of each line side by side. */
+/** Copy written once more: the channels of each line side by side. */
 export interface Packing {
   readonly base: number;
   /** The axis that comes first, and its length in memory. */
@@ -47,7 +47,7 @@ export interface Packing {
   readonly lines: readonly { readonly size: number; readonly stride: number }[];
 }
 
-/** Where the elements of a map come from. */
+/** Source of the elements of a map. */
 export type MapSource =
   | { readonly kind: "buffer" }
   /** A kernel before has written them: `count` elements from `first` on of the buffer, for each part. */
@@ -55,7 +55,7 @@ export type MapSource =
   /** The same in another order. */
   | { readonly kind: "packed"; readonly packing: Packing; readonly count: number };
 
-/** How an operand is copied: one box for a stage, or one for every 64 of its rows or columns. */
+/** Copy of an operand: one box for a stage, or one for every 64 of its rows or columns. */
 export interface OperandMap {
   readonly name: "a" | "b";
   readonly load: Load;
@@ -77,7 +77,7 @@ export interface OperandLoops {
   readonly k: readonly number[];
 }
 
-/** Where an operand's elements are fewer than this share of those between its first and last, it has no parts. */
+/** Least share of elements between an operand's first and last; below it has no parts. */
 const MIN_SHARE = 1 / 2;
 
 /** The map of an operand as it lies, of which tiles have `length` rows or columns; null where there is none. */

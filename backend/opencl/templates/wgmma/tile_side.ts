@@ -30,7 +30,7 @@ export interface BoxedSide {
 /** A side of a tile. */
 export type TileSide = FlatSide | BoxedSide;
 
-/** How many tiles lie along a side. */
+/** Number of tiles along a side. */
 export function tilesAlong(kernel: LoopKernel, side: TileSide): number {
   if (side.kind === "flat") return Math.ceil(extent(kernel, side.symbols) / side.length);
   return side.loops.reduce((all, { symbol, box }) => all * boxesOf(kernel, symbol, box), 1);

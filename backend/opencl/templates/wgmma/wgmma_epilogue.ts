@@ -1,4 +1,4 @@
-/** How the sums of warpgroups leave: through local memory of each warp, with what follows the product. */
+/** Store of warpgroups' sums: by each warp's local memory, with what follows the product. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { LoopKernel, Output } from "../../../kernel/kernel.ts";
@@ -16,7 +16,7 @@ const VECTOR = 8;
 /** Columns of the sums of one instruction that a work-item has side by side, and of all its warp. */
 const COLUMNS = 8;
 
-/** Where a column of a row lies in local memory: no two that are accessed together meet in a bank. */
+/** Place of a row's column in local memory: no two accessed together meet in a bank. */
 function slabPlace(row: string, column: string): string {
   return `(${row}) * ${SLAB_COLUMNS} + ((${column}) ^ ((${row}) & 3) << 3)`;
 }

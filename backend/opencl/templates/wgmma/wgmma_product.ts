@@ -17,7 +17,7 @@ const WRITE_OPERATIONS = 290;
 /** One more launch takes as long. */
 const LAUNCH_OPERATIONS = 3e8;
 
-/** What a kernel is written from. */
+/** Product behind a kernel. */
 export interface WgmmaProduct {
   readonly c: Contraction;
   readonly tile: WgmmaTile;
@@ -34,7 +34,7 @@ export interface WgmmaPlan extends TiledPlan<WgmmaTile> {
   readonly product: WgmmaProduct;
 }
 
-/** How a kernel is computed by warpgroups; null where it is not. */
+/** Plan of a kernel for warpgroups; null where they do not compute it. */
 export function wgmmaPlanOf(kernel: LoopKernel, target: Target): WgmmaPlan | null {
   const whole = kernel.contraction!, parts = partsOf(whole);
   if (parts === null) return null;
@@ -150,7 +150,7 @@ function partsOf(c: Contraction): PartCount | null {
   return unit === "3xtf32" ? 3 : 2;
 }
 
-/** Whether a product pays for the operands that are written before it. */
+/** True when a product pays for the operands that are written before it. */
 function isWorthwhile({ m, n, k, batch }: ContractionSize, made: WgmmaProduct): boolean {
   const written = writtenOperands(made);
   if (written.length === 0) return true;

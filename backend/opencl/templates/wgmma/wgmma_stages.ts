@@ -42,7 +42,7 @@ function nextStage(emitter: Emitter, { tile }: WgmmaProduct): void {
   emitter.line(`if (++stage == ${tile.stages}) { stage = 0; phase ^= 1; }`);
 }
 
-/** What the copying work-item does for a tile. */
+/** Writes the copying work-item's part of a tile. */
 export function produceStages(emitter: Emitter, product: WgmmaProduct): void {
   const { tile, parts, a, b } = product, bytes = stageBytes(tile, parts);
   openStages(emitter, product);
@@ -58,7 +58,7 @@ export function produceStages(emitter: Emitter, product: WgmmaProduct): void {
   emitter.close();
 }
 
-/** What the warpgroups do for a tile: their sums are in `sums`, two rows of all columns a work-item. */
+/** Writes the warpgroups' part of a tile: `sums` has two rows of all columns a work-item. */
 export function consumeStages(emitter: Emitter, product: WgmmaProduct): void {
   const { tile, parts, a, b } = product, count = tile.bn / 2;
   clearSums(emitter, "sums", count);
@@ -121,7 +121,7 @@ function outputsOf(name: string, count: number): string {
 }
 
 /**
- * How an operand lies in local memory, as instructions are told: rows of 128 bytes, swizzled, in eights of
+ * Layout of an operand in local memory for instructions: swizzled rows of 128 bytes, eights of
  * 1024 bytes; blocks of 64 rows or columns where these lie side by side.
  */
 function layoutOf({ alongK }: OperandMap): string {
@@ -135,7 +135,7 @@ function placeOf({ alongK, length }: OperandMap, part: number, step: number): nu
   return (part * length * ROW_BYTES + step * (alongK ? STEP_BYTES : TERMS * ROW_BYTES)) >> 4;
 }
 
-/** Which parts are multiplied: smaller products first, those that no sum would show not at all. */
+/** Pairs of parts to multiply: smaller products first, without those that no sum would show. */
 function pairsOf(parts: number): (readonly [a: number, b: number])[] {
   const pairs: (readonly [number, number])[] = [];
   for (let order = parts - 1; order >= 0; order--) {

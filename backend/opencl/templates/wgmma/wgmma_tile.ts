@@ -95,7 +95,7 @@ export function residentGroups(tile: WgmmaTile, parts: PartCount): number {
 
 /** Operations of a compute unit in a microsecond, by tiles of speed 1, and bytes that it stores. */
 const OPERATIONS = 5.3e6, STORED_BYTES = 15e3;
-/** What a group needs before its first product, and what one more launch takes, in microseconds. */
+/** Microseconds that a group needs before its first product, and that one more launch takes. */
 const START = 2, LAUNCH = 3;
 /** Into how many parts sums are divided at most, and terms of the shortest. */
 const MAX_SPLITS = 64, MIN_TERMS = 256;

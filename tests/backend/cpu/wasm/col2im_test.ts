@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { assertAgree, sourcesOf } from "../strategies.ts";
 
-/** What the means of windows give back of weights for them. */
+/** Gradients of the means of windows for weights. */
 function gradient(
   image: readonly number[],
   kernel: number,

@@ -9,7 +9,7 @@ function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): T
   return Tensor.fromHost(values, { shape }).cast(dtype).realize();
 }
 
-/** What runs for a tensor, kernel by kernel. */
+/** The code that runs for a tensor, kernel by kernel. */
 /** Agrees with the reference, and no kernel is JavaScript. */
 function assertVectors(make: () => Tensor): void {
   using tensor = make();

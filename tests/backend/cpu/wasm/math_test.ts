@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { erf, floatMod, philox, power } from "../../../../backend/cpu/script/scalar.ts";
+import { erf, floatMod, philox, power } from "../../../../backend/graph/scalar.ts";
 import { manualSeed, randomState, Tensor, withDevice } from "../../../../mod.ts";
 import { compute, reference, wasmBackend } from "../strategies.ts";
 

@@ -14,7 +14,7 @@ function indicesOf(count: number, size: number, dtype: DType): Tensor {
   return Tensor.fromHost(places).cast(dtype).realize();
 }
 
-/** Whether the scatter that a tensor ends with is WebAssembly. */
+/** True if the scatter that a tensor ends with is WebAssembly. */
 function isVectors(tensor: Tensor): boolean {
   return sourcesOf(tensor).some((source) => source.includes("rows are scattered"));
 }

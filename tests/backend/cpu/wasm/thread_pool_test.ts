@@ -38,7 +38,7 @@ function product(): Tensor {
   return numbers(5, 7).matmul(numbers(3, 5)).relu().mul(0.5).sum(1).add(1);
 }
 
-Deno.test("workers start by themselves, compute the same, end and start again", async () => {
+Deno.test("ThreadPool: workers start by themselves, compute the same, end and start again", async () => {
   const backend = backendWith(3), { threads } = backend.strategy.wasm!;
   const result = (on: CPUBackend) =>
     withDevice("cpu", () => {
@@ -62,7 +62,7 @@ Deno.test("workers start by themselves, compute the same, end and start again", 
   backend.dispose();
 });
 
-Deno.test("a thread takes its own parts first, then those of others, each once", () => {
+Deno.test("ThreadPool: a thread takes its own parts first, then those of others, each once", () => {
   const threads = 3, parts = 8;
   const block = new Int32Array(controlBytes(threads) / 4);
   block[fields.threads] = threads;
@@ -75,7 +75,7 @@ Deno.test("a thread takes its own parts first, then those of others, each once",
   assertEquals([take(1), take(2), take(0), take(2)], [7, 6, 5, -1]);
 });
 
-Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
+Deno.test("ThreadPool: WasmMemory joins what is given back, and gives it out again", () => {
   const memory = new WasmMemory(
     new WebAssembly.Memory({ initial: 1, maximum: 4, shared: true }),
   );
@@ -89,7 +89,7 @@ Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
   assertEquals(memory.tryAllocate(131073), 0);
 });
 
-Deno.test("views stay valid while the memory grows", () => {
+Deno.test("ThreadPool: views stay valid while the memory grows", () => {
   const memory = makeWasmMemory()!;
   const bytes = memory.bytes(memory.tryAllocate(100)!, 100).fill(7);
   const before = memory.memory.buffer.byteLength;
@@ -98,7 +98,7 @@ Deno.test("views stay valid while the memory grows", () => {
   assertEquals([bytes.length, bytes[99]], [100, 7]);
 });
 
-Deno.test("room for many small pieces comes from few growths: each visits every kernel", () => {
+Deno.test("ThreadPool: room for many small pieces comes from few growths: each visits every kernel", () => {
   const memory = makeWasmMemory()!, sizes = new Set<number>(), places = new Set<number>();
   for (let i = 0; i < 200; i++) {
     places.add(memory.tryAllocate(65536)!);
@@ -107,7 +107,7 @@ Deno.test("room for many small pieces comes from few growths: each visits every 
   assertEquals([sizes.size, places.size], [1, 200]);
 });
 
-Deno.test("when the memory is full, blocks are plain ArrayBuffers", () => {
+Deno.test("ThreadPool: when the memory is full, blocks are plain ArrayBuffers", () => {
   const source = new WasmSource(
     new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true })),
   );
@@ -118,7 +118,7 @@ Deno.test("when the memory is full, blocks are plain ArrayBuffers", () => {
   assert(source.create(500) instanceof WasmBuffer);
 });
 
-Deno.test("kernels on blocks outside the memory run in JavaScript", () => {
+Deno.test("ThreadPool: kernels on blocks outside the memory run in JavaScript", () => {
   // Of two pages none is left for code, which workers would need.
   for (const maximum of [2, 3]) {
     const memory = new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum, shared: true }));

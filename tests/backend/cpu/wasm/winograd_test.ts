@@ -43,7 +43,7 @@ function learned(tensor: Tensor): Tensor {
   return tensor;
 }
 
-/** What computes a tensor on a backend, in words. */
+/** The kernels that compute a tensor on a backend, in words. */
 function sourceOf(tensor: Tensor, backend = wasmBackend): string {
   const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
   return backend.prepare(kernels).map((launch) => launch.source).join("\n");

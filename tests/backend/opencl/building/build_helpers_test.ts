@@ -48,7 +48,7 @@ function withProcesses<T>(count: string, use: () => T): T {
   }
 }
 
-Deno.test("each job of a folder is taken once, in order; a taken one is built or given up", () =>
+Deno.test("BuildHelpers: each job of a folder is taken once, in order; a taken one is built or given up", () =>
   withFolder((parent) => {
     const jobs = [0, 1, 2, 3].map(source);
     const first = JobFolder.create(parent, jobs), second = new JobFolder(first.path);
@@ -69,7 +69,7 @@ Deno.test("each job of a folder is taken once, in order; a taken one is built or
     assertEquals([...Deno.readDirSync(parent)], []);
   }));
 
-Deno.test("those who wait for jobs get them, or take the folder away", () =>
+Deno.test("BuildHelpers: those who wait for jobs get them, or take the folder away", () =>
   withFolder((parent) => {
     const folder = JobFolder.create(parent, []), waiting = new JobFolder(folder.path);
     assertEquals([waiting.isWaiting, waiting.take()], [true, null]);
@@ -92,57 +92,66 @@ function untilBuilt(parent: string, count: number): void {
   while (built() < count && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
 }
 
-testOpenCL("helpers that wait build what comes, and go home where nothing does", async () => {
-  await withFolder((parent) => {
-    const helpers = new BuildHelpers(parent, device.clDevice!), jobs = [0, 1, 2, 3].map(source);
-    withProcesses("2", () => helpers.expect());
-    const before = [...Deno.readDirSync(parent)].map(({ name }) => name);
-    const adopted: number[] = [];
-    helpers.build(jobs, 1, {
-      build: () => untilBuilt(parent, 2),
-      adopt: (job) => adopted.push(job) > 0,
+testOpenCL(
+  "BuildHelpers: helpers that wait build what comes, and go home where nothing does",
+  async () => {
+    await withFolder((parent) => {
+      const helpers = new BuildHelpers(parent, device.clDevice!), jobs = [0, 1, 2, 3].map(source);
+      withProcesses("2", () => helpers.expect());
+      const before = [...Deno.readDirSync(parent)].map(({ name }) => name);
+      const adopted: number[] = [];
+      helpers.build(jobs, 1, {
+        build: () => untilBuilt(parent, 2),
+        adopt: (job) => adopted.push(job) > 0,
+      });
+      assertEquals(before.length, 1);
+      assert(adopted.length >= 2, `${adopted} were built beside`);
+      withProcesses("1", () => helpers.expect());
+      helpers.dispose();
+      assertEquals([...Deno.readDirSync(parent)], []);
     });
-    assertEquals(before.length, 1);
-    assert(adopted.length >= 2, `${adopted} were built beside`);
-    withProcesses("1", () => helpers.expect());
-    helpers.dispose();
-    assertEquals([...Deno.readDirSync(parent)], []);
-  });
-});
+  },
+);
 
-testOpenCL("helpers that nobody needs any more end at once, also while they start", async () => {
-  await withFolder(async (parent) => {
-    const helpers = new BuildHelpers(parent, device.clDevice!), nothing = { build: () => {} };
-    withProcesses("2", () => helpers.expect());
-    helpers.dispose();
-    const killed = (count: number) => Array(count).fill("SIGKILL");
-    const signals = async () => (await helpersEnded()).map(({ signal }) => signal);
-    assertEquals(await signals(), killed(2));
-    helpers.build([source(0)], 1, { ...nothing, adopt: () => false });
-    assertEquals(await signals(), killed(1));
-  });
-});
+testOpenCL(
+  "BuildHelpers: helpers that nobody needs any more end at once, also while they start",
+  async () => {
+    await withFolder(async (parent) => {
+      const helpers = new BuildHelpers(parent, device.clDevice!), nothing = { build: () => {} };
+      withProcesses("2", () => helpers.expect());
+      helpers.dispose();
+      const killed = (count: number) => Array(count).fill("SIGKILL");
+      const signals = async () => (await helpersEnded()).map(({ signal }) => signal);
+      assertEquals(await signals(), killed(2));
+      helpers.build([source(0)], 1, { ...nothing, adopt: () => false });
+      assertEquals(await signals(), killed(1));
+    });
+  },
+);
 
-testOpenCL("a helper whose starter has ended builds nothing, and leaves no folder", async () => {
-  await withFolder(async (parent) => {
-    const { platform, name } = device.clDevice!;
-    const path = import.meta.resolve("../../../../backend/opencl/building/build_helper.ts");
-    const ended = await new Deno.Command(Deno.execPath(), { args: ["--version"], stdout: "null" })
-      .spawn();
-    await ended.status;
-    const folders = [[], [0, 1].map(source)].map((jobs) => JobFolder.create(parent, jobs));
-    const starts = folders.map((folder) =>
-      runDeno(["run", "-A", path, folder.path, platform.name, name, "0", String(ended.pid)])
-    );
-    assertEquals((await Promise.all(starts)).map(({ code, err }) => [code, err]), [[0, ""], [
-      0,
-      "",
-    ]]);
-    assertEquals([...Deno.readDirSync(parent)], []);
-  });
-});
+testOpenCL(
+  "BuildHelpers: a helper whose starter has ended builds nothing, and leaves no folder",
+  async () => {
+    await withFolder(async (parent) => {
+      const { platform, name } = device.clDevice!;
+      const path = import.meta.resolve("../../../../backend/opencl/building/build_helper.ts");
+      const ended = await new Deno.Command(Deno.execPath(), { args: ["--version"], stdout: "null" })
+        .spawn();
+      await ended.status;
+      const folders = [[], [0, 1].map(source)].map((jobs) => JobFolder.create(parent, jobs));
+      const starts = folders.map((folder) =>
+        runDeno(["run", "-A", path, platform.name, name, "0", String(ended.pid), folder.path])
+      );
+      assertEquals((await Promise.all(starts)).map(({ code, err }) => [code, err]), [[0, ""], [
+        0,
+        "",
+      ]]);
+      assertEquals([...Deno.readDirSync(parent)], []);
+    });
+  },
+);
 
-Deno.test("what a killed process left is taken away, what another one uses is not", () =>
+Deno.test("BuildHelpers: what a killed process left is taken away, what another one uses is not", () =>
   withFolder((parent) => {
     const old = JobFolder.create(parent, [source(0)]), used = JobFolder.create(parent, []);
     const hours = new Date(Date.now() - 2 * 3_600_000);
@@ -153,7 +162,7 @@ Deno.test("what a killed process left is taken away, what another one uses is no
   }));
 
 testOpenCL(
-  "helpers build what this process has not begun, and it takes their binaries",
+  "BuildHelpers: helpers build what this process has not begun, and it takes their binaries",
   () =>
     withFolder((parent) => {
       const { context, clDevice } = device, jobs = [0, 1, 2, 3, 4].map(source);
@@ -178,7 +187,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "what helpers give up, or build uselessly, is built here, with its error",
+  "BuildHelpers: what helpers give up, or build uselessly, is built here, with its error",
   () =>
     withFolder((parent) => {
       const wrong = { ...source(1), text: "kernel void wrong(global float* y) { y = nothing; }" };
@@ -199,7 +208,7 @@ testOpenCL(
 );
 
 Deno.test({
-  name: "a process that has ended is told from one that runs",
+  name: "BuildHelpers: a process that has ended is told from one that runs",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const start = (text: string) =>
@@ -220,7 +229,7 @@ const texts: KernelText[] = Array.from({ length: 5 }, (_, k) => ({
 }));
 
 testOpenCL(
-  "kernels from helpers compute, count as built, and are in the cache at the next start",
+  "BuildHelpers: kernels from helpers compute, count as built, and are in the cache at the next start",
   () =>
     withCacheFolder(async () => {
       const { context, queue, clDevice } = device;
@@ -257,7 +266,7 @@ testOpenCL(
     }),
 );
 
-Deno.test("helpers are for much work, as many as the environment says", () => {
+Deno.test("BuildHelpers: helpers are for much work, as many as the environment says", () => {
   const jobs = (count: number, characters: number): ProgramSource[] =>
     Array.from(
       { length: count },
@@ -274,7 +283,7 @@ Deno.test("helpers are for much work, as many as the environment says", () => {
   });
 });
 
-Deno.test("without the permission to run programs nothing is built beside", async () => {
+Deno.test("BuildHelpers: without the permission to run programs nothing is built beside", async () => {
   const helpers = new URL("../../../../backend/opencl/building/build_helpers.ts", import.meta.url);
   const program = `import { helperCount } from "${helpers}";
     const job = { text: "x".repeat(100_000), options: "", isLifted: false };
@@ -287,7 +296,7 @@ Deno.test("without the permission to run programs nothing is built beside", asyn
 });
 
 Deno.test({
-  name: "Ctrl+C between two builds ends the program, and leaves no folder",
+  name: "BuildHelpers: Ctrl+C between two builds ends the program, and leaves no folder",
   ignore: !hasOpenCL || Deno.build.os !== "linux",
   fn: () =>
     withCacheFolder(async (folder) => {

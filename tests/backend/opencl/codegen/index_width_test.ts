@@ -128,7 +128,7 @@ function alwaysWide(isGpu: boolean, fn: () => void): void {
   }
 }
 
-/** What a case computes there is what the built-in backend computes. */
+/** Asserts that a case computes there what the built-in backend computes. */
 function checkWide(make: () => Tensor | Tensor[]): void {
   assertMatch(withDevice("cl", () => [make()].flat()[0]!.explain()), /const long p\d/);
   const expected = valuesOn("cpu", make), found = valuesOn("cl", make);

@@ -1,4 +1,4 @@
-/** Which template takes a loop on a GPU, asked without one. */
+/** The template that takes a loop on a GPU, found without one. */
 import { assertEquals } from "@std/assert";
 import { schedule } from "../../../../backend/internal.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";

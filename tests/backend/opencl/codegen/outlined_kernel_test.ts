@@ -36,7 +36,7 @@ const mine = kernel(`  const int group = get_group_id(0), item = get_local_id(0)
   }
   o0[get_global_id(0)] = sum.s0;`);
 
-/** What a kernel's text gives on the device for tests, and the bytes of its binary. */
+/** The result of a kernel's text on the device for tests, and the bytes of its binary. */
 function run(text: string, outputs = groups): { values: number[]; bytes: number } {
   const { context, clDevice, queue } = device;
   const driver = driverOf(clDevice!), prelude = preludeFor(text, driver.readsHeader);
@@ -51,13 +51,16 @@ function run(text: string, outputs = groups): { values: number[]; bytes: number 
   return { values: [...values], bytes: program.binary(clDevice!).length };
 }
 
-testOpenCL("the body of a kernel has local memory for each group, whichever thread runs it", () => {
-  const want = Array.from({ length: groups }, (_, group) => rounds * (width / 16) * group);
-  assertEquals(run(outlinedKernel("made", mine)).values, want);
-  assertEquals(run(`kernel void made${mine.source}`).values, want);
-});
+testOpenCL(
+  "outlinedKernel: the body of a kernel has local memory for each group, whichever thread runs it",
+  () => {
+    const want = Array.from({ length: groups }, (_, group) => rounds * (width / 16) * group);
+    assertEquals(run(outlinedKernel("made", mine)).values, want);
+    assertEquals(run(`kernel void made${mine.source}`).values, want);
+  },
+);
 
-testOpenCL("PoCL compiles the body of a kernel once", () => {
+testOpenCL("outlinedKernel: PoCL compiles the body of a kernel once", () => {
   if (!driverOf(device.clDevice!).copiesKernels) return;
   const roots = (count: number): Generated => {
     const lines = Array.from({ length: count }, (_, k) => `  sum = sqrt(sum * ${k}.5f + item);`);
@@ -76,14 +79,14 @@ ${lines.join("\n")}
   assert(once < 0.75 * copied, `400 lines take ${once} bytes outlined, ${copied} plain`);
 });
 
-Deno.test("kernels whose groups have several items, or that ask for sizes, keep their bodies", () => {
+Deno.test("outlinedKernel: kernels whose groups have several items, or that ask for sizes, keep their bodies", () => {
   assert(canOutline(mine));
   assert(!canOutline(kernel("  o0[get_global_id(0)] = 1;", [64])));
   assert(!canOutline(kernel("  o0[get_global_id(0)] = get_global_size(0);")));
 });
 
 testOpenCL(
-  "attention of odd lengths agrees between the backends, whose kernels keep tiles",
+  "outlinedKernel: attention of odd lengths agrees between the backends, whose kernels keep tiles",
   async () => {
     const shape = [8, 8, 77, 24];
     const of = async (name: "cl" | "cpu"): Promise<number[]> => {

@@ -25,7 +25,7 @@ interface Made {
   readonly odd?: boolean;
 }
 
-/** What a function of tensors gives on a device. */
+/** The result of a function of tensors on a device. */
 function on(
   where: BackendName,
   inputs: readonly Made[],
@@ -194,6 +194,53 @@ testOpenCL("NaN wins a maximum wherever it stands", () => {
       using y = x.transpose(0, 1).contiguous().max(0) as Tensor;
       assertEquals([...y.toHostSync() as Float32Array].map(Number.isNaN), [false, true, false]);
     }
+  }
+});
+
+/** Values of few steps, so that many are equal. */
+const coarse = (x: Tensor): Tensor => x.cast("float32").mul(0.5).floor();
+
+testOpenCL("the first of the best elements is found in vectors, in every type, NaN first", () => {
+  const best: Partial<Record<DType, "argmax" | "argmin">> = {
+    float32: "argmax",
+    float16: "argmin",
+    bfloat16: "argmax",
+    int32: "argmin",
+    bool: "argmax",
+  };
+  for (const n of [4, 37, 64, 129, 1000]) {
+    for (const [dtype, fn] of Object.entries(best) as [DType, "argmax" | "argmin"][]) {
+      agree([{ shape: [3, n], dtype }], (x) => coarse(x).cast(dtype)[fn](1));
+      agree([{ shape: [n, 20], dtype }], (x) => coarse(x).cast(dtype)[fn](0));
+    }
+    agree([{ shape: [5, n], odd: true }], (x) => coarse(x).argmin(1));
+    agree([{ shape: [n, 20], odd: true }], (x) => coarse(x).argmax(0));
+    agree([{ shape: [2, n] }], (x) => x.mul(0).sub(Infinity).argmax(1));
+  }
+});
+
+testOpenCL("any and all of rows and columns of every length have the reference's values", () => {
+  fc.assert(
+    fc.property(short, short, (rows, columns) => {
+      if (rows === 0 || columns === 0) return;
+      agree([{ shape: [rows, columns] }], (x) => x.gt(3.9).any(1));
+      agree([{ shape: [rows, columns] }], (x) => x.gt(-3.9).all(0));
+    }),
+    { numRuns: 15 },
+  );
+});
+
+testOpenCL("a token is drawn from computed logits in vectors, as their maximum is", () => {
+  using _device = device("cl");
+  if (manager.default("cl").deviceType !== "cpu") return; // a GPU's rows are walked by groups
+  const logits = Tensor.randn([1, 128_256]).realize();
+  const texts = noGrad(() => [
+    logits.mul(2).argmax(1).explain(),
+    logits.softmax(1).multinomial(1).explain(),
+  ]);
+  for (const text of texts) {
+    assertStringIncludes(text, "argmax_float16(best0_0, z0_0)");
+    assertStringIncludes(text, "_join");
   }
 });
 

@@ -23,7 +23,7 @@ function erfc(x: number): number {
 
 interface Row {
   readonly exact: (x: number) => number;
-  /** What the function is asked for, by size. */
+  /** Arguments of the function, by size. */
   readonly from: number;
   readonly to: number;
   readonly signed: boolean;

@@ -3,7 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type BackendName, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL, testVectors } from "../../../opencl.ts";
 
-/** What is drawn, and how it is read: the counters of lanes are 1, or more, or fewer than 0 apart. */
+/** Draws, and the ways to read them: the counters of lanes are 1, or more, or fewer than 0 apart. */
 const draws: Record<string, () => Tensor> = {
   "a part of a vector": () => Tensor.rand([17]),
   "many work-items": () => Tensor.rand([41, 1003]),

@@ -54,11 +54,11 @@ testOpenCL(
       values[9000] = -Infinity;
       const floats = () => Tensor.fromHost(values);
       await compare("floats", texts, () => floats().argsort(0));
-      await compare("floats from above", texts, () => floats().argsort(0, true));
+      await compare("floats from above", texts, () => floats().argsort(0, { descending: true }));
       await compare("rows", texts, () => floats().reshape([3, 5000]).argsort(1));
       const bytes = () => Tensor.fromHost(ids(2049, 90)).cast("uint8");
       await compare("bytes", texts, () => bytes().argsort(0));
-      await compare("bytes from above", texts, () => bytes().argsort(0, true));
+      await compare("bytes from above", texts, () => bytes().argsort(0, { descending: true }));
     }),
 );
 

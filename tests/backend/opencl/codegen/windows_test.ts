@@ -19,7 +19,7 @@ async function numbers(tensors: readonly Tensor[]): Promise<number[][]> {
   return values.map((v) => Array.from(v as ArrayLike<number>, Number));
 }
 
-/** What a computation gives on the OpenCL device and on the built-in backend. */
+/** The results of a computation on the OpenCL device and on the built-in backend. */
 async function isRight(make: () => Tensor[]): Promise<void> {
   const expected = await withDevice("cpu", () => numbers(make()));
   assertEquals(await withDevice("cl", () => numbers(make())), expected);

@@ -25,7 +25,7 @@ Deno.test("BinaryCache gives back what it was given, also to another one", () =>
     assertEquals(cache.read("source", "options"), null);
   }));
 
-Deno.test("whether BinaryCache ever kept anything takes one look at one entry", () =>
+Deno.test("BinaryCache takes one look at one entry to know if it ever kept anything", () =>
   withCacheFolder(() => {
     const cache = open(), { lstatSync } = Deno;
     for (let k = 0; k < 20; k++) cache.write(`source ${k}`, "options", binary);
@@ -143,7 +143,7 @@ Deno.test({
     }),
 });
 
-/** What it says on stderr when the folder is opened. */
+/** The text on stderr when the folder is opened. */
 function complaints(fn: () => void): string[] {
   const said: string[] = [], before = console.error;
   console.error = (text: string) => void said.push(text);
@@ -156,7 +156,7 @@ function complaints(fn: () => void): string[] {
 }
 
 Deno.test({
-  name: "the cache is off, with one line, in a folder that others may write to or own",
+  name: "BinaryCache: the cache is off, with one line, in a folder that others may write to or own",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withCacheFolder((folder) => {

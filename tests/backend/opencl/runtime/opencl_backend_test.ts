@@ -4,7 +4,7 @@ import { OpenCLError, withFaults } from "../../../../ffi/mod.ts";
 import { Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 
-testOpenCL("a long sum whose second launch fails holds no memory", () => {
+testOpenCL("OpenCLBackend: a long sum whose second launch fails holds no memory", () => {
   const device = manager.default("cl");
   const { memory } = backendOf(device);
   using x = Tensor.ones([1 << 20], { device }).realize();

@@ -16,7 +16,7 @@ const text: KernelText = {
   label: "fill",
 };
 
-/** What one start of a program built from source and took from the cache. */
+/** Counts of one start of a program: what it built from source and took from the cache. */
 function start(use: (programs: Programs) => void = () => {}): [built: number, cached: number] {
   const { context, clDevice } = device;
   const programs = new Programs(context!, clDevice!, BinaryCache.open(clDevice!));
@@ -35,7 +35,7 @@ function start(use: (programs: Programs) => void = () => {}): [built: number, ca
 const built = [1, 0], cached = [0, 1];
 
 testOpenCL(
-  "what one start compiled, the next one takes from the cache",
+  "Programs: what one start compiled, the next one takes from the cache",
   () =>
     withCacheFolder(() => {
       assertEquals([start(), start(), start()], [built, cached, cached]);
@@ -43,7 +43,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "a binary is kept as soon as it is built, however the program ends",
+  "Programs: a binary is kept as soon as it is built, however the program ends",
   () =>
     withCacheFolder(() => {
       assertEquals(start(() => assertEquals(start(), cached)), [1, 1]);
@@ -51,7 +51,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "an entry that the driver refuses is built anew and replaced",
+  "Programs: an entry that the driver refuses is built anew and replaced",
   () =>
     withCacheFolder((folder) => {
       start();
@@ -89,7 +89,7 @@ function keptAtTheEnd(kernels: number, perProgram = 1): { kept: number; ms: numb
 }
 
 testOpenCL(
-  "where binaries cost time, the end keeps what fits into a moment, the first used first",
+  "Programs: where binaries cost time, the end keeps what fits into a moment, the first used first",
   () =>
     withCacheFolder(() => {
       const { kept, ms } = keptAtTheEnd(8);
@@ -102,7 +102,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "a program ends soon, however much it has compiled",
+  "Programs: a program ends soon, however much it has compiled",
   () =>
     withCacheFolder(async (folder) => {
       /** Milliseconds that the end takes of a program that makes kernels of so many structures. */
@@ -132,7 +132,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "a driver whose programs are not the PTX that is known is told so, with no error",
+  "Programs: a driver whose programs are not the PTX that is known is told so, with no error",
   () => {
     const { context, clDevice } = device;
     const programs = new Programs(context!, clDevice!, null);
@@ -145,7 +145,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "a compiler that warns of generated text prints nothing on the terminal",
+  "Programs: a compiler that warns of generated text prints nothing on the terminal",
   () =>
     inFolder(async (folder) => {
       const program = `

@@ -17,7 +17,7 @@ function otherwise(names: Partial<Pick<Device, "name" | "driverVersion">>): Devi
 }
 
 testOpenCL(
-  "tuned tiles are found again, and go when nothing is left of them",
+  "TunedTiles are found again, and go when nothing is left of them",
   () =>
     withCacheFolder((folder) => {
       assertEquals(readTunedTiles(device).size, 0);
@@ -33,22 +33,25 @@ testOpenCL(
     }),
 );
 
-testOpenCL("another device or driver has tiles of its own", () =>
-  withCacheFolder(() => {
-    keepTunedTile(device, "a", { tile });
-    for (const other of [otherwise({ name: "another" }), otherwise({ driverVersion: "0" })]) {
-      assertEquals(readTunedTiles(other).size, 0);
-      // Not even under the right name.
-      Deno.copyFileSync(tunedTilesPath(device)!, tunedTilesPath(other)!);
-      assertEquals(readTunedTiles(other).size, 0);
-      keepTunedTile(other, "a", { parts: 2 });
-      assertEquals([...readTunedTiles(other)], [["a", { parts: 2 }]]);
-    }
-    assertEquals([...readTunedTiles(device)], [["a", { tile }]]);
-  }));
+testOpenCL(
+  "TunedTiles: another device or driver has tiles of its own",
+  () =>
+    withCacheFolder(() => {
+      keepTunedTile(device, "a", { tile });
+      for (const other of [otherwise({ name: "another" }), otherwise({ driverVersion: "0" })]) {
+        assertEquals(readTunedTiles(other).size, 0);
+        // Not even under the right name.
+        Deno.copyFileSync(tunedTilesPath(device)!, tunedTilesPath(other)!);
+        assertEquals(readTunedTiles(other).size, 0);
+        keepTunedTile(other, "a", { parts: 2 });
+        assertEquals([...readTunedTiles(other)], [["a", { parts: 2 }]]);
+      }
+      assertEquals([...readTunedTiles(device)], [["a", { tile }]]);
+    }),
+);
 
 testOpenCL(
-  "a damaged file of tuned tiles counts for nothing, and is replaced",
+  "TunedTiles: a damaged file of tuned tiles counts for nothing, and is replaced",
   () =>
     withCacheFolder(() => {
       keepTunedTile(device, "a", { tile });
@@ -72,7 +75,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "without a cache folder no tile is read, and none can be kept",
+  "TunedTiles: without a cache folder no tile is read, and none can be kept",
   () =>
     withCacheFolder(() => {
       Deno.env.set("NETCL_CACHE_DIR", "off");
@@ -82,7 +85,7 @@ testOpenCL(
 );
 
 Deno.test({
-  name: "without the permission to read, tuned tiles are not asked for",
+  name: "TunedTiles: without the permission to read, tuned tiles are not asked for",
   ignore: !hasOpenCL,
   permissions: { env: true, read: false, ffi: true },
   fn: () => assertEquals(readTunedTiles(device).size, 0),

@@ -38,6 +38,8 @@ interface Case {
   readonly scale?: number;
   readonly isHopper?: boolean;
   readonly isInterleaved?: boolean;
+  /** The output is stored as it was added up, as gradients want it. */
+  readonly isWide?: boolean;
 }
 
 const cases: Record<string, Case> = {
@@ -78,6 +80,15 @@ const cases: Record<string, Case> = {
     features: 64,
     values: 64,
     isCausal: true,
+  },
+  "an output of float32": {
+    dtype: "bfloat16",
+    heads: 2,
+    queries: 40,
+    keys: 30,
+    features: 16,
+    values: 32,
+    isWide: true,
   },
   "other values": { dtype: "float16", heads: 1, queries: 20, keys: 30, features: 48, values: 96 },
   "a mask and dropout": {
@@ -157,7 +168,10 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
     pass,
     inputs: mask ? [...inputs, "bool"] : inputs,
     outputs: isForward
-      ? [half(queries, values), { dtype: "float32", size: heads * queries }]
+      ? [{ ...half(queries, values), ...each.isWide && { dtype: "float32" } }, {
+        dtype: "float32",
+        size: heads * queries,
+      }]
       : [half(queries, features), half(keys, features), half(keys, values)],
     stored: isForward ? [0, 1] : [0, 1, 2],
     lead: [heads],
@@ -169,6 +183,7 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
     key: matrix(1, dtype, keys, features),
     value: matrix(2, dtype, keys, values),
     mask,
+    filled: null,
     backward: isForward ? null : {
       gradient: matrix(3, dtype, queries, values),
       logSums: matrix(4, "float32", queries, 1),
@@ -215,7 +230,7 @@ async function runEmulated(
   return isInterleaved ? outputs.map((output, k) => headByHead(kernel, output, k)) : outputs;
 }
 
-/** What was stored with the rows of all heads side by side, head by head. */
+/** Numbers stored with the rows of all heads side by side, given head by head. */
 function headByHead(kernel: AttentionKernel, stored: TypedArray, output: number): TypedArray {
   const { pass, lead, queries, keys, features, valueFeatures } = kernel, heads = lead[0]!;
   const [rows, columns] = pass === "forward"

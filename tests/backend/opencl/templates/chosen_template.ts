@@ -1,4 +1,4 @@
-/** Which template takes a product, asked without a device. */
+/** The template that takes a product, found without a device. */
 import { schedule } from "../../../../backend/internal.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";

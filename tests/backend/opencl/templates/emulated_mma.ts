@@ -50,7 +50,7 @@ const scores = (name: string, convert: string): string =>
     element(convert, "(b) + n_ * 128 + k_ * 2")
   }; (c)[0][q_ >> 2][q_ & 3] = s_; } }`;
 
-/** What a warpgroup adds: rows in registers, times a tile whose rows are terms. */
+/** The sum of a warpgroup: rows in registers, times a tile whose rows are terms. */
 const added = (name: string, convert: string): string =>
   `#define ${name}(c, p, b) ${
     exchange(

@@ -20,7 +20,7 @@ export interface Geometry {
   readonly dilation?: number;
 }
 
-/** What is asked of a convolution: its value, or the gradient of an operand. */
+/** The request to a convolution: its value, or the gradient of an operand. */
 export type ConvolutionPart = "value" | "image" | "weight";
 
 /** A convolution of such shapes, or one of its gradients. */

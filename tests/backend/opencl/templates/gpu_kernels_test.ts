@@ -1,7 +1,7 @@
 /** Kernels that are written for GPUs, run on whatever device there is. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { backendOf } from "../../../../backend/internal.ts";
-import { type DType, manager, nn, profiler, Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, manager, nn, noGrad, profiler, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withDeviceType } from "../fixture.ts";
 
@@ -107,6 +107,30 @@ testOpenCL(
 );
 
 testOpenCL(
+  "a product less its row's largest is taken rounded, in one kernel or several, however large",
+  () =>
+    withGpu(async () => {
+      for (const [rows, columns, axis] of [[64, 1000, 1], [2, 70_001, 1], [300, 200, 0]] as const) {
+        const x = () => Tensor.fromHost(wave(rows * columns), { shape: [rows, columns] }).realize();
+        const texts = noGrad(() => [x().mul(0.3).softmax(axis), x().mul(0.3).logSoftmax(axis)])
+          .map((y) => y.explain());
+        // A compiler that joins the product by 0.3 with the difference would not round it.
+        for (const text of texts) assertMatch(text, /\(\([uv]\d+(\[.*\])? \* p\d+\) - [ruv]\d+\)/);
+        await compare("softmax", () => x().mul(3e10).softmax(axis));
+        await compare("of few", () => x().mul(0.3).softmax(axis), 2e-6);
+      }
+      const heads = (scale: number) =>
+        Tensor.fromHost(wave(4 * 50 * 24), { shape: [4, 50, 24] }).mul(scale).realize();
+      const made = (scale: number) =>
+        nn.scaledDotProductAttention(heads(scale), heads(scale), heads(1));
+      assertMatch(noGrad(() => made(1).explain()), /exp\(scores\[i\]\[k\] \* p\d+ - low\)/);
+      await compare("attention", () => made(1), 4e-6);
+      const large = await noGrad(() => made(1e6)).toHost() as Float32Array;
+      assert(large.every(Number.isFinite));
+    }),
+);
+
+testOpenCL(
   "a GPU finds the first of the best elements of few long rows in parts, of every type, NaN before all",
   () =>
     withGpu(async () => {
@@ -195,6 +219,12 @@ testOpenCL(
         await compare(`padded ${name}`, () => x().pad([[1, 0], [3, 2]]).add(1).softmax(1), 2e-6);
         await compare(`a view ${name}`, () => x().slice(null, [1, length]).softmax(1), 2e-6);
       }
+      const rows = () => {
+        const table = Tensor.fromHost(wave(40 * 64), { shape: [40, 64] }).realize();
+        const index = Tensor.fromHost(ids(9, 40)).mul(1), found = table.indexSelect(0, index);
+        return found.sin().sub(found.sum());
+      };
+      await compare("read rows less the sum of all", rows, 2e-5);
       for (const dtype of supported(["float16", "bfloat16", "float64", "uint8"])) {
         const x = () => Tensor.fromHost(ids(70 * 260, 50), { shape: [70, 260] }).cast(dtype);
         const centred = () => {

@@ -34,7 +34,7 @@ sameAsBuiltIn("a GPU sorts rows of any length, equal elements in their order", f
   for (const n of [1, 65, 2048, 2049, 20_001]) {
     for (const descending of [false, true]) {
       yield () => {
-        const { values: sorted, indices } = Tensor.fromHost(values(n)).sort(0, descending);
+        const { values: sorted, indices } = Tensor.fromHost(values(n)).sort(0, { descending });
         return [sorted, indices];
       };
     }

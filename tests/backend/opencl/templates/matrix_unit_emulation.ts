@@ -84,7 +84,7 @@ const macros = [
   rest = (as_uint(as_float(v) - as_float(high_)) + 0x1000) & 0xffffe000; v = high_; }`,
 ];
 
-/** What work-items of a warp read of each other, through local memory: all of a group are at the same place. */
+/** Exchanges between work-items of a warp, through local memory: all of a group are at the same place. */
 const exchange = (name: string, T: string, from: string): string =>
   `#define EMU_${name}(to, v, apart) { warp_ex[get_local_id(0)] = as_uint(v); \\
   barrier(CLK_LOCAL_MEM_FENCE); const int lane_ = (int)get_local_id(0) & 31, apart_ = (apart); \\
@@ -174,14 +174,14 @@ async function withEmulatedPrograms(fn: () => Promise<void>): Promise<void> {
   }
 }
 
-/** What is computed on emulated units, and how near to the built-in backend's value it must be. */
+/** Works computed on emulated units, and their least nearness to the built-in backend's value it must be. */
 export interface EmulatedCase {
   readonly name: string;
   readonly dtype: DType;
   readonly make: (dtype: DType) => Tensor;
   /** The texts of the kernels that are built meanwhile. */
   readonly texts: string[];
-  /** What stands in the text of a kernel for the units. */
+  /** The text of a kernel in place of the units. */
   readonly sign: string;
   /** The relative error of all elements together. */
   readonly limit: number;

@@ -11,7 +11,7 @@ const tiles: Readonly<Record<2 | 4, MmaTile>> = {
   4: { bm: 64, bn: 32, bk: 16, wm: 32, wn: 16, stages: 3 },
 };
 
-/** What was tuned: for every shape on matrix units the small tile. */
+/** Stands for a tuning: for every shape on matrix units the small tile. */
 class SmallTiles extends Map<string, { tile: MmaTile; parts: number }> {
   override get(key: string) {
     if (!key.startsWith("matrix-units")) return undefined;

@@ -5,7 +5,7 @@
  * PTX manual (swizzle of 128 bytes, wgmma m64nNk16).
  */
 
-/** Where a byte lies in local memory: sixteens of bytes change places by their row of 128 bytes. */
+/** The place of a byte in local memory: sixteens of bytes change places by their row of 128 bytes. */
 const swizzled = (at: string): string => `((${at}) ^ (((${at}) >> 7 & 7) << 4))`;
 
 const half = "vload_half(0, (local const half*)(sm + X))";

@@ -6,7 +6,7 @@ import { testOpenCL } from "../../../opencl.ts";
 import { convolution, numbers } from "./few_digits.ts";
 import { holdsOnUnits, withEmulatedUnits } from "./matrix_unit_emulation.ts";
 
-/** What was tuned: the same tile for every shape. */
+/** Stands for a tuning: the same tile for every shape. */
 class OneTile extends Map<string, { tile: WgmmaTile; parts: number }> {
   readonly #tile: WgmmaTile;
 

@@ -1,4 +1,4 @@
-/** Which tier computes a launch, with a compiler that takes as long as the test says. */
+/** The tier that computes a launch, with a compiler that takes as long as the test says. */
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Block, Launch } from "../../../../backend/execution/backend.ts";
 import { isDeterministic, waitForCompiledKernels } from "../../../../backend/internal.ts";
@@ -7,7 +7,7 @@ import type {
   Compilation,
   Compiler,
 } from "../../../../backend/opencl/tiers/background_compiler.ts";
-import type { WarmLaunch } from "../../../../backend/opencl/tiers/compile_worker.ts";
+import type { CompileJob } from "../../../../backend/opencl/tiers/compile_job.ts";
 import {
   type DeferredText,
   type ProgramStore,
@@ -19,13 +19,13 @@ type State = Compilation["state"];
 
 /** A compiler that is through when the test says so. */
 class SlowCompiler implements Compiler {
-  readonly told: (readonly WarmLaunch[])[] = [];
+  readonly told: CompileJob[] = [];
   readonly states: State[] = [];
   waits = 0;
 
-  compile(_program: Program, _options: string, launches: readonly WarmLaunch[]): Compilation {
-    const at = this.told.push(launches) - 1, states = this.states;
-    states[at] = "open";
+  compile(_program: Program, job: CompileJob): Compilation {
+    const at = this.told.push(job) - 1, states = this.states;
+    states[at] = "compiling";
     return {
       get state() {
         return states[at]!;
@@ -68,20 +68,23 @@ class Bench {
   /** Milliseconds of a run on the host. */
   hostMs = 0;
   readonly #tiers = new Tiers(
-    { kernel: () => null, takeError: () => null },
+    { kernel: () => null, takeError: () => null, lend: () => null, takeBack: () => {} },
     this.store,
     this.compiler,
-    { read: () => {}, write: () => {} },
+    { settle: () => {}, arrayOf: () => undefined, read: () => {}, write: () => {} },
   );
 
-  /** Leaves kernels to the compiler, as one program. */
+  /** Leaves kernels of one plan to the compiler, each as a program. */
   defer(...sources: string[]): void {
-    const release = (): void => void this.store.released.push(...sources);
-    this.#tiers.defer({
-      program: { release } as unknown as Program,
-      options: "",
-      kernels: new Map(sources.map((source) => [source, `name_of_${source}`])),
-    });
+    this.#tiers.defer(sources.map((source) => {
+      const release = (): void => void this.store.released.push(source);
+      return {
+        program: { release } as unknown as Program,
+        text: source,
+        options: "",
+        kernels: new Map([[source, `name_of_${source}`]]),
+      };
+    }));
   }
 
   launch(source: string, failure: Error | null = null): Launch {
@@ -91,15 +94,15 @@ class Bench {
       baseline: {
         run: () => {
           this.ran.push(`host ${source}`);
-          for (const end = performance.now() + this.hostMs; performance.now() < end;);
+          milliseconds += this.hostMs;
         },
       },
       steps: [{
         source,
         warm: (name, bytes) => ({
           name,
-          global: new BigUint64Array(),
-          local: new BigUint64Array(),
+          global: [],
+          local: [],
           args: [...bytes],
         }),
       }],
@@ -113,7 +116,7 @@ class Bench {
     });
   }
 
-  /** What ran since the last call. */
+  /** The kernels that ran since the last call. */
   take(): string[] {
     return this.ran.splice(0);
   }
@@ -121,14 +124,19 @@ class Bench {
 
 const block = (nbytes: number): Block => ({ nbytes }) as Block;
 
+/** Time of the tests: only runs on the host take any. */
+let milliseconds = 0;
+
 /** A test in which values may come from either tier. */
 function test(name: string, fn: () => void): void {
   Deno.test(name, () => {
-    const before = isDeterministic();
+    const before = isDeterministic(), { now } = performance;
+    performance.now = () => milliseconds;
     waitForCompiledKernels(false);
     try {
       fn();
     } finally {
+      performance.now = now;
       waitForCompiledKernels(before);
     }
   });
@@ -142,7 +150,7 @@ test("the host computes until the kernel is compiled, and nothing waits", () => 
   assertEquals(bench.compiler.told, [], "what runs once is not worth compiling");
   run();
   assertEquals(
-    bench.compiler.told.map((launches) => launches.map(({ name, args }) => [name, args])),
+    bench.compiler.told.map(({ launches }) => launches.map(({ name, args }) => [name, args])),
     [
       [["name_of_a", [4, 8]]],
     ],
@@ -169,6 +177,48 @@ test("while the compiler is at work the host computes what is compiled, too", ()
   bench.compiler.states[1] = "built";
   [a, b].forEach(run);
   assertEquals(bench.take(), ["device a", "device b"]);
+});
+
+test("TieredLaunch: while another process compiles, the device computes what is compiled", () => {
+  const bench = new Bench();
+  bench.defer("a");
+  bench.defer("b");
+  const [a, b] = ["a", "b"].map((source) => bench.launch(source)) as [Launch, Launch];
+  const run = (launch: Launch) => launch.run([], []);
+  [a, a].forEach(run);
+  bench.compiler.states[0] = "built";
+  [a, b, b].forEach(run);
+  bench.compiler.states[1] = "waiting";
+  [a, b].forEach(run);
+  assertEquals(bench.take(), [
+    ...["host a", "host a", "device a", "host b", "host b"],
+    ...["device a", "host b"],
+  ]);
+});
+
+test("Tiers: of a plan that is run again what took most time on the host is compiled first, one at a time", () => {
+  const bench = new Bench(), sources = ["a", "b", "c", "d"];
+  bench.defer(...sources);
+  /** A step: one launch of a, three of b, a long one of c. */
+  const launches = [...["a", "b", "b", "b", "c"]].map((source) => bench.launch(source));
+  const step = (): void =>
+    launches.forEach((launch, k) => {
+      bench.hostMs = [4, 4, 4, 4, 40][k]!;
+      launch.run([], []);
+    });
+  const told = (): string[] => bench.compiler.told.map(({ text }) => text);
+  step();
+  assertEquals(told(), []);
+  for (const expected of ["c", "b", "a"]) {
+    step();
+    assertEquals(told().at(-1), expected);
+    step();
+    assertEquals(told().at(-1), expected, "the compiler has one at a time");
+    bench.compiler.states[told().length - 1] = "built";
+  }
+  step();
+  step();
+  assertEquals(told(), ["c", "b", "a"], "what never ran is not compiled");
 });
 
 test("launches of other shapes that share a kernel have it compiled when they took long enough", () => {

@@ -90,7 +90,7 @@ for (const [name, makeMask] of Object.entries(masks)) {
 }
 
 testOnBackends(
-  "the weights that were dropped are dropped again in backward",
+  "productAttention: the weights that were dropped are dropped again in backward",
   (backend) =>
     keepingNone(backend, () => {
       const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
@@ -104,7 +104,7 @@ testOnBackends(
 );
 
 testOnBackends(
-  "second derivatives, and calls that are compiled, are the same",
+  "productAttention: second derivatives, and calls that are compiled, are the same",
   (backend) =>
     keepingNone(backend, () => {
       const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
@@ -123,7 +123,7 @@ testOnBackends(
 );
 
 testOnBackends(
-  "scores of layers are not in memory side by side, in float32 as in float64",
+  "productAttention: scores of layers are not in memory side by side, in float32 as in float64",
   (backend) => {
     if (isEager()) return;
     withDevice(backend, () => {

@@ -71,7 +71,7 @@ function valuesOf(
   return numbersOf([output, ...state, ...found]);
 }
 
-/** What tensors hold, one behind the other. */
+/** The elements of tensors, one behind the other. */
 async function numbersOf(tensors: readonly Tensor[]): Promise<Numbers> {
   const singles = tensors.map((t) => t.cast("float32"));
   realizeAll(singles); // in one schedule
@@ -131,7 +131,7 @@ for (const [name, make] of Object.entries(layers)) {
 }
 
 testOnBackends(
-  "a pass over all steps of a layer is one kernel, whatever the steps",
+  "FusedRecurrence: a pass over all steps of a layer is one kernel, whatever the steps",
   (backend) =>
     withDevice(backend, () => {
       if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
@@ -156,7 +156,7 @@ testOnBackends(
 );
 
 testOnBackends(
-  "second derivatives of a layer as one kernel are those of its steps",
+  "FusedRecurrence: second derivatives of a layer as one kernel are those of its steps",
   (backend) =>
     withDevice(backend, async () => {
       const run = (): Promise<Numbers> => {

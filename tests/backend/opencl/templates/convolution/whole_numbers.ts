@@ -17,7 +17,7 @@ function numbersIn(dtype: "float32" | "float64"): Whole {
   };
 }
 
-/** What the OpenCL device computes in single precision, and the built-in backend in doubles. */
+/** The result of the OpenCL device in single precision, and the built-in backend in doubles. */
 export async function both<T>(
   compute: (whole: Whole) => Promise<T>,
 ): Promise<[found: T, expected: T]> {
@@ -27,7 +27,7 @@ export async function both<T>(
   ];
 }
 
-/** What may follow a convolution of 11 columns, in every type, beside another tensor of its shape. */
+/** Operations that may follow a convolution of 11 columns, in every type, beside another tensor of its shape. */
 export function inEveryType(y: Tensor, around: Tensor): Tensor[] {
   return [
     y.mul(0.5).cast("float16"),

@@ -1,0 +1,116 @@
+/** Attention to the keys that are filled: row by row, so that time goes with them and not with the capacity. */
+import { type DType, fromBfloat16Bits, type TypedArray } from "../../graph/dtype.ts";
+import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
+import { writeElement } from "../reference/elements.ts";
+import { arrayOf, type HostBlock, type Runner } from "../script/runner.ts";
+
+/** The runner of attention whose keys are filled in part. */
+export function filledRunner(kernel: AttentionKernel): Runner {
+  return {
+    source: "// JavaScript: attention to the keys that are filled",
+    run: (inputs, outputs) => new FilledRun(kernel, inputs, outputs).run(),
+  };
+}
+
+type Numbers = Float32Array | Float16Array;
+
+class FilledRun {
+  readonly #kernel: AttentionKernel;
+  readonly #inputs: readonly HostBlock[];
+  readonly #output: TypedArray;
+  readonly #dtype: DType;
+  readonly #logs: TypedArray | null;
+  readonly #weights: Float64Array;
+  readonly #sums: Float64Array;
+
+  constructor(
+    kernel: AttentionKernel,
+    inputs: readonly HostBlock[],
+    outputs: readonly HostBlock[],
+  ) {
+    this.#kernel = kernel;
+    this.#inputs = inputs;
+    const at = kernel.stored.indexOf(0), logs = kernel.stored.indexOf(1);
+    this.#dtype = kernel.outputs[Math.max(at, 0)]!.dtype;
+    this.#output = at < 0 ? new Float32Array(0) : arrayOf(outputs[at]!, this.#dtype);
+    this.#logs = logs < 0 ? null : arrayOf(outputs[logs]!, "float32");
+    this.#weights = new Float64Array(kernel.keys);
+    this.#sums = new Float64Array(kernel.valueFeatures);
+  }
+
+  run(): void {
+    const { query, key, value, filled, queries, isCausal } = this.#kernel;
+    const [q, k, v] = [query, key, value].map((at) => this.#numbers(at)) as [
+      Numbers,
+      Numbers,
+      Numbers,
+    ];
+    const lengths = arrayOf(this.#inputs[filled!.at.input]!, "int32");
+    for (let head = 0; head < headsOf(this.#kernel); head++) {
+      const length = Number(lengths[this.#start(filled!.at, head)]);
+      for (let row = 0; row < queries; row++) {
+        const end = isCausal ? length - queries + 1 + row : length;
+        const first = filled!.window === null ? 0 : Math.max(0, end - filled!.window);
+        const sum = this.#score(q, k, head, row, first, end);
+        this.#gather(v, head, row, first, end, sum);
+      }
+    }
+  }
+
+  /** Elements that can be computed with as they are: those of bfloat16 are widened first. */
+  #numbers({ input, dtype }: HeadMatrix): Numbers {
+    const array = arrayOf(this.#inputs[input]!, dtype);
+    if (dtype !== "bfloat16") return array as Numbers;
+    return Float32Array.from(array as Uint16Array, fromBfloat16Bits);
+  }
+
+  #start(at: HeadMatrix, head: number): number {
+    const { lead } = this.#kernel;
+    let start = at.offset, rest = head;
+    for (let k = lead.length - 1; k >= 0; k--) {
+      start += rest % lead[k]! * at.lead[k]!;
+      rest = Math.floor(rest / lead[k]!);
+    }
+    return start;
+  }
+
+  /** Notes the exponentials of a row's scores; gives back their sum. */
+  #score(q: Numbers, k: Numbers, head: number, row: number, first: number, end: number): number {
+    const { query, key, features, scale, filled, queries } = this.#kernel, weights = this.#weights;
+    const { cap } = filled!;
+    const from = this.#start(query, head) + row * query.row, keys = this.#start(key, head);
+    let top = -Infinity, sum = 0;
+    for (let j = first; j < end; j++) {
+      const at = keys + j * key.row;
+      let score = 0;
+      for (let e = 0; e < features; e++) {
+        score += q[from + e * query.column]! * k[at + e * key.column]!;
+      }
+      score *= scale;
+      if (cap !== null) score = cap * Math.tanh(score / cap);
+      weights[j] = score;
+      if (score > top || Number.isNaN(score)) top = score;
+    }
+    for (let j = first; j < end; j++) sum += weights[j] = Math.exp(weights[j]! - top);
+    if (this.#logs) this.#logs[head * queries + row] = end > first ? top + Math.log(sum) : Infinity;
+    return sum;
+  }
+
+  /** Stores the mean of values by the weights. */
+  #gather(v: Numbers, head: number, row: number, first: number, end: number, sum: number): void {
+    const { value, valueFeatures, queries, isInterleaved, lead } = this.#kernel;
+    const sums = this.#sums.fill(0), values = this.#start(value, head);
+    for (let j = first; j < end; j++) {
+      const weight = this.#weights[j]!, at = values + j * value.row;
+      for (let e = 0; e < valueFeatures; e++) sums[e]! += weight * v[at + e * value.column]!;
+    }
+    const heads = lead.at(-1) ?? 1;
+    const place = isInterleaved
+      ? (Math.floor(head / heads) * queries + row) * heads + head % heads
+      : head * queries + row;
+    const inverse = end > first ? 1 / sum : 0;
+    for (let e = 0; e < valueFeatures; e++) {
+      writeElement(this.#output, this.#dtype, place * valueFeatures + e, sums[e]! * inverse);
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/** Products of a few rows with packed weights on the built-in backend: the tile program in WebAssembly. */
+import { collapse } from "../../../kernel/collapse.ts";
+import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_product.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import { withExpressions } from "../../../tile/language/expression.ts";
+import type { TileKernel } from "../../../tile/language/statements.ts";
+import { gemv, type GemvMapping, gemvMapping } from "../../../tile/programs/gemv.ts";
+import { vectorUnit } from "../../../tile/units.ts";
+import { epilogueOf, rowMajor } from "../../blas/gemm_plan.ts";
+import type { GemmHost } from "../../blas/gemm_runner.ts";
+import type { Runner } from "../../script/runner.ts";
+import type { FunctionBuilder, Local } from "../assembler.ts";
+import { i32, v128 } from "../opcodes.ts";
+import type { WasmRuntime } from "../runtime.ts";
+import { RESULT, TileCall } from "./tile_call.ts";
+import type { StoreResult } from "./tile_module.ts";
+
+/** Unit that multiplies: vectors of four floats. */
+const unit = vectorUnit(4);
+/** Weights that a core decodes in a nanosecond. */
+const SPEED = 4;
+
+/** Number of the result's columns, as an argument. */
+const COLUMNS = "columns";
+
+/** Stores results row by row. */
+const storeRows = (argument: (name: string) => Local): StoreResult => (f, [row, column], value) => {
+  const place = f.i(i32.add, f.i(i32.mul, row!, argument(COLUMNS)), column!);
+  f.store(v128.store32Lane, addressOf(f, argument(RESULT), place), value, 0, 0);
+};
+
+function addressOf(f: FunctionBuilder, base: Local, index: Local): Local {
+  return f.i(i32.add, base, f.iWith(i32.shl, index, 2));
+}
+
+/** The runner of a product with packed weights; null where it is another one, or cannot be read so. */
+export function packedRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  host: GemmHost,
+  fallback: () => Runner,
+): Runner | null {
+  const product = packedProduct(kernel), mapping = product && gemvMapping(product, unit);
+  if (product === null || mapping === null) return null;
+  const tile = kernelOf(product, mapping), size = product.rows * product.columns;
+  const order = [...product.rowLoops, ...product.columnLoops];
+  const after = host.compile(
+    collapse(epilogueOf(kernel, "float32", rowMajor(kernel, order), null)!),
+  );
+  const numbers = { [COLUMNS]: product.columns }, cost = size * product.terms / SPEED;
+  const call = new TileCall(tile, { numbers, store: storeRows, cost }, runtime);
+  let elsewhere: Runner | null = null;
+  return {
+    source: `// WebAssembly SIMD: ${tile.name}\n${after.source}`,
+    run(inputs, outputs) {
+      const isDone = host.withScratch("float32", size, (block) => {
+        if (!call.run(inputs, block)) return false;
+        after.run([...inputs, block], outputs);
+        return true;
+      });
+      if (!isDone) (elsewhere ??= fallback()).run(inputs, outputs);
+    },
+  };
+}
+
+function kernelOf(product: PackedProduct, mapping: GemvMapping): TileKernel {
+  let sizes = 0;
+  return withExpressions(() => gemv(product, unit, mapping, () => `size${sizes++}`));
+}

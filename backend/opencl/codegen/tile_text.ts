@@ -1,0 +1,270 @@
+/** Statements of tile programs as OpenCL C: a table of operations, and a line for each statement. */
+import type { Emitter } from "../../codegen/emit.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { PrimitiveName } from "../../graph/primitives.ts";
+import type { ArgReduceFn } from "../../graph/reductions.ts";
+import { nameParts } from "../../tile/language/elements.ts";
+import type { E, Element, Kind } from "../../tile/language/expression.ts";
+import type { For, Statement, Store, TileKernel } from "../../tile/language/statements.ts";
+import { castText, indexText, prefersText } from "./dialect.ts";
+import { renderScalar } from "./scalar_primitives.ts";
+import {
+  computeType,
+  laneText,
+  laneValue,
+  literal,
+  loadText,
+  storeText,
+  vectorType,
+} from "./types.ts";
+
+/** Use of a result by a kernel: coordinates and value are texts, of so many lanes. */
+export type Finish = (at: readonly string[], value: string, width: number) => void;
+
+/** Whole numbers that 31 bits do not hold are unsigned words. */
+const isWord = ({ kind, range }: E): boolean => kind === "int" && range[1] === 2 ** 32 - 1;
+
+function typeOf({ kind, width, range }: Pick<E, "kind" | "width" | "range">): string {
+  const lanes = width > 1 ? `${width}` : "";
+  switch (kind) {
+    case "float":
+      return `float${lanes}`;
+    case "bool":
+      return `int${lanes}`;
+    case "int":
+      return range[1] === 2 ** 32 - 1 ? `uint${lanes}` : width > 1 ? `int${lanes}` : "Index";
+    default:
+      return width > 1 ? vectorType(kind) : computeType(kind);
+  }
+}
+
+const scalarType = (kind: Kind): string => typeOf({ kind, width: 1, range: [0, 0] });
+
+/** A scalar as a vector, where a function wants all of one width. */
+const wide = (e: E, width: number): string =>
+  e.width === width ? textOf(e) : `(float${width})(${textOf(e)})`;
+
+/** Converts the rest of a word to a number. */
+function narrowed(e: E, text: string): string {
+  if (!isWord(e.args[0]!) || isWord(e)) return `(${text})`;
+  return e.width > 1 ? `convert_int${e.width}(${text})` : `(int)(${text})`;
+}
+
+const laneNumbers = (type: string, width: number): string =>
+  `(${type}${width})(${Array.from({ length: width }, (_, k) => k).join(", ")})`;
+
+const chain = (operator: string) => (e: E): string => `(${e.args.map(textOf).join(operator)})`;
+
+/** An operation as text. */
+const operations: Readonly<Record<string, (e: E) => string>> = {
+  const: (e) => e.kind === "float" ? literal(e.value, "float32") : `${e.value}`,
+  var: (e) => e.name,
+  register: (e) => e.name,
+  "+": chain(" + "),
+  sum: (e) =>
+    `(${
+      e.args.map((a, k) => e.factors[k] === 1 ? textOf(a) : `${textOf(a)} * ${e.factors[k]}`)
+        .join(" + ")
+    })`,
+  product: chain(" * "),
+  "/": (e) => narrowed(e, `${textOf(e.args[0]!)} ${quotient(e.args[1]!.value)}`),
+  "%": (e) => narrowed(e, `${textOf(e.args[0]!)} ${remainder(e.args[1]!.value)}`),
+  ">>": chain(" >> "),
+  bit: (e) => narrowed(e, `(${textOf(e.args[0]!)} >> ${textOf(e.args[1]!)}) & 1`),
+  laneBits: ({ args: [a, first], width }) =>
+    `convert_int${width}(((uint${width})(${textOf(a!)} >> ${textOf(first!)}) >> ${
+      laneNumbers("uint", width)
+    }) & 1)`,
+  lanes: (e) => laneNumbers("int", e.width),
+  min: (e) => `min((Index)${textOf(e.args[0]!)}, (Index)${textOf(e.args[1]!)})`,
+  "<": chain(" < "),
+  "?": (e) => `(${textOf(e.args[0]!)} ? ${textOf(e.args[1]!)} : ${textOf(e.args[2]!)})`,
+  signed: (e) => `(int)(char)(${textOf(e.args[0]!)})`,
+  float: (e) => `convert_float${e.width > 1 ? e.width : ""}(${textOf(e.args[0]!)})`,
+  fromHalf: (e) =>
+    e.width > 1
+      ? `from_float16_${e.width}(convert_ushort${e.width}(${textOf(e.args[0]!)}))`
+      : `from_float16((ushort)(${textOf(e.args[0]!)}))`,
+  fadd: chain(" + "),
+  fmul: chain(" * "),
+  fma: (e) => `fma(${e.args.map((a) => wide(a, e.width)).join(", ")})`,
+  lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
+  load: loadOf,
+  quotient: chain(" / "),
+  remainder: chain(" % "),
+  and: chain(" & "),
+  or: chain(" | "),
+  value: (e) => {
+    const [dtype, number] = nameParts(e) as [DType, string];
+    return literal(dtype === "int64" ? BigInt(number) : Number(number), dtype);
+  },
+  primitive: (e) => {
+    const [fn, dtype, result] = nameParts(e) as [PrimitiveName, DType, DType];
+    return renderScalar(fn, e.args.map(textOf), dtype, result);
+  },
+  cast: (e) => {
+    const [from, to] = nameParts(e) as [DType, DType];
+    return castText(textOf(e.args[0]!), from, to);
+  },
+  index: (e) => indexText(textOf(e.args[0]!), e.name as DType),
+  flag: (e) => `(uchar)${textOf(e.args[0]!)}`,
+  random: ({ args: [index, seed, stream] }) =>
+    `philox((ulong)(${textOf(index!)}), (uint)${textOf(seed!)}, (uint)${textOf(stream!)})`,
+  checked: ({ args: [a, size, operation] }) =>
+    `checked_index((long)${textOf(a!)}, ${textOf(size!)}, (int)${textOf(operation!)}, errors)`,
+  prefers: (e) => {
+    const [fn, dtype] = nameParts(e) as [ArgReduceFn, DType];
+    return prefersText(fn, dtype, textOf(e.args[0]!), textOf(e.args[1]!));
+  },
+  ties: ({ args }) => {
+    const [a, b] = args.map(textOf);
+    return `(!(${a} < ${b}) & !(${a} > ${b}) & ((${a} == ${a}) == (${b} == ${b})))`;
+  },
+  element: ({ place, args }) => {
+    const { space, buffer, element } = place!, index = textOf(args[0]!);
+    return space === "global" ? loadText(buffer, element as DType, index) : `${buffer}[${index}]`;
+  },
+  neighbours: ({ place, kind, args }) =>
+    `*(global const ${vectorType(kind as DType)}*)(${place!.buffer} + ${textOf(args[0]!)})`,
+  neighbour: (e) => laneValue(e.name as DType, `${textOf(e.args[0]!)}.s${e.value}`),
+  sideBySide: ({ kind, args }) => {
+    const dtype = kind as DType, values = args.map((a) => laneText(dtype, textOf(a)));
+    return `(${vectorType(dtype)})(${values.join(", ")})`;
+  },
+};
+
+const isPower = (n: number): boolean => Number.isInteger(Math.log2(n));
+const quotient = (n: number): string => isPower(n) ? `>> ${Math.log2(n)}` : `/ ${n}`;
+const remainder = (n: number): string => isPower(n) ? `& ${n - 1}` : `% ${n}`;
+
+function textOf(e: E): string {
+  const operation = operations[e.op];
+  if (operation === undefined) throw new Error(`OpenCL C has no text for ${e.op}`);
+  return operation(e);
+}
+
+/** Names of elements in memory. */
+const elements: Readonly<Partial<Record<Element, string>>> = {
+  float32: "float",
+  float16: "half",
+  bfloat16: "ushort",
+  uint8: "uchar",
+  int8: "char",
+  uint32: "uint",
+};
+
+function loadOf({ place, args, width, value }: E): string {
+  const { space, buffer, element } = place!, type = elements[element];
+  const qualified = space === "global" ? "global const" : "local const";
+  const pointer = `((${qualified} ${type}*)${buffer})`, index = textOf(args[0]!);
+  if (width === 1) {
+    if (element === "float16") return `half_at(${pointer}, ${index})`;
+    return element === "bfloat16" ? loadText(pointer, element, index) : `${pointer}[${index}]`;
+  }
+  const all = `vload${width}(0, ${pointer} + ${index})`;
+  switch (element) {
+    case "float32":
+      // Some compilers read one by one what they do not know to be aligned.
+      return value === 1 && width <= 4
+        ? `*(${qualified} float${width}*)(${pointer} + ${index})`
+        : all;
+    case "float16":
+      return `vload_half${width}(0, ${pointer} + ${index})`;
+    case "bfloat16":
+      return `as_float${width}(convert_uint${width}(${all}) << 16)`;
+    default:
+      return `convert_int${width}(${all})`;
+  }
+}
+
+/** Appends a kernel's statements; `finish` takes the results that it hands out. */
+export function emitTile(emitter: Emitter, kernel: TileKernel, finish: Finish = noResults): void {
+  for (const { space, name, size, kind } of kernel.arrays) {
+    const type = scalarType(kind);
+    emitter.line(`${space === "local" ? "local " : ""}${type} ${name}[${size}];`);
+  }
+  emitter.line("const Index group = get_group_id(0);");
+  if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
+  for (const [type, names] of registersOf(kernel.body)) {
+    emitter.line(`${type} ${[...names].join(", ")};`);
+  }
+  emitBody(emitter, kernel.body, finish);
+}
+
+const noResults: Finish = () => {
+  throw new Error("Nothing takes the results of a tile program");
+};
+
+function emitBody(emitter: Emitter, body: readonly Statement[], finish: Finish): void {
+  for (const s of body) emitStatement(emitter, s, finish);
+}
+
+function emitStatement(emitter: Emitter, s: Statement, finish: Finish): void {
+  switch (s.s) {
+    case "let":
+      return emitter.line(letText(s.to, s.value));
+    case "set":
+      return emitter.line(`${s.to.name} = ${textOf(s.value)};`);
+    case "store":
+      return emitter.line(storeOf(s));
+    case "barrier":
+      return emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+    case "shuffle": {
+      const { name, kind } = s.to;
+      return emitter.line(`WARP_XOR_${scalarType(kind)}(${name}, ${textOf(s.from)}, ${s.mask});`);
+    }
+    case "result":
+      emitter.open("{");
+      finish(s.at.map(textOf), textOf(s.value), s.value.width);
+      return emitter.close();
+    case "if":
+      emitter.open(`if (${textOf(s.condition)}) {`);
+      emitBody(emitter, s.body, finish);
+      return emitter.close();
+    case "for":
+      return emitLoop(emitter, s, finish);
+  }
+}
+
+function letText(to: E, value: E): string {
+  const type = typeOf(to);
+  // Read past the caches, which keep what is read again.
+  return value.op === "neighbours" && value.value === 1
+    ? `${type} ${to.name}; STREAM_READ(${to.name}, ${value.place!.buffer} + ${
+      textOf(value.args[0]!)
+    });`
+    : `const ${type} ${to.name} = ${textOf(value)};`;
+}
+
+function storeOf({ place, index, value, streams }: Store): string {
+  const { space, buffer, element } = place, at = textOf(index), text = textOf(value);
+  if (space !== "global") return `${buffer}[${at}] = ${text};`;
+  if (value.width === 1) return storeText(buffer, element as DType, at, text);
+  return streams
+    ? `STREAM_WRITE(${buffer} + ${at}, ${text});`
+    : `*(global ${vectorType(element as DType)}*)(${buffer} + ${at}) = ${text};`;
+}
+
+function emitLoop(emitter: Emitter, { at: { name }, count, body, unroll }: For, finish: Finish) {
+  if (unroll === Infinity) emitter.line("#pragma unroll");
+  else if (unroll! > 1) emitter.line(`#pragma unroll ${unroll}`);
+  emitter.open(`for (Index ${name} = 0; ${name} < ${textOf(count)}; ++${name}) {`);
+  emitBody(emitter, body, finish);
+  emitter.close();
+}
+
+/** The registers of a work-item, by type. */
+function registersOf(
+  body: readonly Statement[],
+  found: Map<string, Set<string>> = new Map(),
+): Map<string, Set<string>> {
+  for (const s of body) {
+    if (s.s === "set" || s.s === "shuffle") {
+      const type = typeOf(s.to);
+      if (!found.has(type)) found.set(type, new Set());
+      found.get(type)!.add(s.to.name);
+    }
+    if ("body" in s) registersOf(s.body, found);
+  }
+  return found;
+}

@@ -1,0 +1,51 @@
+/** Values that are decoded from blocks: where kernels read them as they are, packed. */
+import { formatTable } from "../../formats/block_formats.ts";
+import { isFloat } from "../../graph/dtype.ts";
+import type { Node } from "../../graph/node.ts";
+import type { DecodedRead } from "./group.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
+
+/**
+ * Products that use each element more often read a decoded copy: decoding costs more than the copy's
+ * bytes by then.
+ */
+const MAX_USES = 8;
+
+/** Decoded read of a node's input bytes; null where there is none. */
+export function decodedRead({ op, dtype, size }: Node): DecodedRead | null {
+  if (op.kind !== "decode") return null;
+  const blocks = size / formatTable[op.format].elements;
+  return { dtype, packed: { format: op.format, blocks } };
+}
+
+/** The bytes that an operand of a product is decoded from as it is read, and the nodes between. */
+export interface DecodedOperand {
+  readonly stored: NodeInfo;
+  readonly decoded: DecodedRead;
+  readonly through: readonly NodeInfo[];
+}
+
+/** True where a value lies in memory: what it was computed from is no input any more. */
+function isStored({ node, materialized }: NodeInfo): boolean {
+  return node.isLeaf || materialized;
+}
+
+/**
+ * An operand as packed bytes; null where it is none, or had better be copied.
+ *
+ * @param uses How often the product uses each of its elements.
+ */
+export function decodedOperand(start: NodeInfo, uses: number): DecodedOperand | null {
+  if (uses > MAX_USES || isStored(start)) return null;
+  const { node } = start, through = [start];
+  let info = start;
+  // In which floating type a decoded value is meant does not matter to a product.
+  if (node.op.kind === "cast" && isFloat(node.dtype)) through.push(info = inputInfo(start, 0));
+  const decoded = isStored(info) ? null : decodedRead(info.node);
+  if (decoded === null) return null;
+  return {
+    stored: inputInfo(info, 0),
+    decoded: { ...decoded, dtype: node.dtype },
+    through,
+  };
+}

@@ -1,0 +1,279 @@
+/**
+ * Expressions of tile programs. Equal ones are one object. Whole numbers are kept in a normal form, sums of
+ * products of atoms with constant coefficients, each with its range: what ranges decide needs no test, what
+ * coefficients divide needs no division, and neighbours in memory are those whose difference is 1.
+ *
+ * Sizes enter as atoms: `size * 32` is known to be a multiple of 32, whatever it is, so that kernels are
+ * shared by all sizes of such a kind.
+ *
+ * This folder (`language/`) imports the element types of `graph/`. Programs are made of its expressions and
+ * become its statements of a work-item (`statements.ts`), which the interpreter of the tests runs and the
+ * writers of both backends render. Neither reads anything above that level.
+ */
+import type { DType } from "../../graph/dtype.ts";
+
+/**
+ * Kind of an expression: an index, a condition, a float of 32 bits, a number of another element type. A vector
+ * of an element type is a few neighbours as they lie in memory.
+ */
+export type Kind = "int" | "bool" | "float" | DType;
+
+/** Layout of an element in memory: an element type's, or whole numbers of other widths. */
+export type Element = DType | "int8" | "uint32";
+
+/** Elements that are read or written; those of work-groups are local, those of work-items private. */
+export interface Place {
+  readonly space: "global" | "local" | "private";
+  readonly buffer: string;
+  readonly element: Element;
+}
+
+/** The lowest and the highest value. */
+export type Range = readonly [low: number, high: number];
+
+/** A value of one work-item; `width` lanes of a vector. */
+export interface E {
+  readonly op: string;
+  readonly kind: Kind;
+  readonly width: number;
+  readonly args: readonly E[];
+  /** The value of a constant, the lane that is picked. */
+  readonly value: number;
+  /** Of a sum: what each operand is multiplied with. */
+  readonly factors: readonly number[];
+  readonly name: string;
+  readonly range: Range;
+  readonly place: Place | null;
+  readonly id: number;
+}
+
+/** Data of an expression beside its operands. */
+type Rest = Partial<Pick<E, "value" | "factors" | "name" | "range" | "width" | "place">>;
+
+const ALL: Range = [-Infinity, Infinity], ONES: readonly number[] = [];
+let known = new Map<string, E>(), nextId = 0;
+
+/** The expression of an operation; the same one for the same operands. Its range follows from these. */
+export function make(op: string, kind: Kind, args: readonly E[], rest: Rest = {}): E {
+  const { value = 0, factors = ONES, name = "", range = ALL, place = null } = rest;
+  let width = rest.width ?? 1, key = op;
+  for (let k = 0; k < args.length; k++) {
+    const a = args[k]!;
+    key += `,${a.id}`;
+    if (k < factors.length) key += `*${factors[k]}`;
+    if (rest.width === undefined && a.width > width) width = a.width;
+  }
+  if (value !== 0 || Object.is(value, -0)) key += `=${Object.is(value, -0) ? "-0" : value}`;
+  if (name !== "") key += ` ${name}`;
+  if (place !== null) key += `@${place.space}${place.buffer}:${place.element}`;
+  key += `:${width}${kind}`;
+  let e = known.get(key);
+  if (e === undefined) {
+    e = { op, kind, width, args, value, factors, name, range, place, id: nextId++ };
+    known.set(key, e);
+  }
+  return e;
+}
+
+/** Runs `fn` with a table of expressions of its own, which goes with it: those of others are not in it. */
+export function withExpressions<T>(fn: () => T): T {
+  const outer = known;
+  known = new Map();
+  try {
+    return fn();
+  } finally {
+    known = outer;
+  }
+}
+
+// ---- whole numbers
+
+/** An expression of whole numbers, or a constant. */
+export type Whole = E | number;
+
+export const int = (value: number): E => make("const", "int", [], { value, range: [value, value] });
+
+/** A variable of a range. */
+export const variable = (name: string, range: Range): E => make("var", "int", [], { name, range });
+
+/** The number of each lane of a vector. */
+export const lanes = (width: number): E =>
+  width === 1 ? int(0) : make("lanes", "int", [], { width, range: [0, width - 1] });
+
+export const whole = (x: Whole): E => typeof x === "number" ? int(x) : x;
+
+/** A sum: products of atoms with their coefficients, and a constant. */
+interface Sum {
+  readonly offset: number;
+  readonly terms: ReadonlyMap<E, number>;
+}
+
+const none: ReadonlyMap<E, number> = new Map();
+const sums = new WeakMap<E, Sum>();
+
+/** The normal form of a whole number. */
+function sumOf(e: E): Sum {
+  if (e.op === "const") return { offset: e.value, terms: none };
+  return sums.get(e) ?? { offset: 0, terms: new Map([[e, 1]]) };
+}
+
+function joined(a: Sum, b: Sum, times: number): Sum {
+  const terms = new Map(a.terms);
+  for (const [e, c] of b.terms) {
+    const all = (terms.get(e) ?? 0) + c * times;
+    if (all === 0) terms.delete(e);
+    else terms.set(e, all);
+  }
+  return { offset: a.offset + b.offset * times, terms };
+}
+
+/** The expression of a sum, its terms in the order in which they were made, and its constant apart. */
+function build(sum: Sum): E {
+  const { offset, terms } = sum;
+  if (terms.size === 0) return int(offset);
+  const all = [...terms].sort(([a], [b]) => a.id - b.id);
+  const [low, high] = rangeOf({ offset: 0, terms });
+  const [first, c] = all[0]!;
+  const core = all.length === 1 && c === 1 ? first : make("sum", "int", all.map(([atom]) => atom), {
+    factors: all.map(([, c]) => c),
+    range: [low, high],
+  });
+  if (core !== first) sums.set(core, { offset: 0, terms });
+  if (offset === 0) return core;
+  const e = make("+", "int", [core, int(offset)], { range: [low + offset, high + offset] });
+  sums.set(e, sum);
+  return e;
+}
+
+export const add = (...xs: readonly Whole[]): E =>
+  build(xs.reduce<Sum>((all, x) => joined(all, sumOf(whole(x)), 1), { offset: 0, terms: none }));
+export const sub = (a: Whole, b: Whole): E => build(joined(sumOf(whole(a)), sumOf(whole(b)), -1));
+
+/** The atoms of a term. */
+const factors = (e: E): readonly E[] => e.op === "product" ? e.args : [e];
+
+function product(a: E, b: E): E {
+  const all = [...factors(a), ...factors(b)].sort((x, y) => x.id - y.id);
+  const ends = all.reduce<number[]>(
+    (found, { range: [low, high] }) => found.flatMap((x) => [x * low, x * high]),
+    [1],
+  ).filter((x) => !Number.isNaN(x));
+  return make("product", "int", all, { range: [Math.min(...ends), Math.max(...ends)] });
+}
+
+export function mul(a: Whole, b: Whole): E {
+  const x = sumOf(whole(a)), y = sumOf(whole(b));
+  let all: Sum = joined(
+    { offset: x.offset * y.offset, terms: none },
+    { ...x, offset: 0 },
+    y.offset,
+  );
+  all = joined(all, { ...y, offset: 0 }, x.offset);
+  for (const [p, c] of x.terms) {
+    for (const [q, d] of y.terms) {
+      all = joined(all, { offset: 0, terms: new Map([[product(p, q), c * d]]) }, 1);
+    }
+  }
+  return build(all);
+}
+
+const gcd = (a: number, b: number): number => b === 0 ? Math.abs(a) : gcd(b, a % b);
+
+/** The lowest and the highest value of a sum. */
+function rangeOf({ offset, terms }: Sum): Range {
+  let low = offset, high = offset;
+  for (const [{ range }, c] of terms) {
+    low += c * range[c > 0 ? 0 : 1];
+    high += c * range[c > 0 ? 1 : 0];
+  }
+  return [low, high];
+}
+
+/**
+ * Quotient and remainder, of a constant or of a number that is not negative. Terms that stay below a divisor
+ * of all others do not decide where the next multiple begins: neighbours have one quotient.
+ */
+function divide(e: E, n: number): readonly [quotient: E, remainder: E] {
+  if (n === 1) return [e, int(0)];
+  const { offset, terms } = sumOf(e), rest = [...terms].filter(([, c]) => c % n !== 0);
+  const steps = new Set([n, ...rest.map(([, c]) => gcd(c, n)), 1]);
+  for (const step of [...steps].sort((a, b) => b - a)) {
+    const over = offset - Math.floor(offset / step) * step;
+    const fine: Sum = { offset: over, terms: new Map(rest.filter(([, c]) => c % step !== 0)) };
+    const [low, high] = rangeOf(fine);
+    if (low < 0 || high >= step) continue;
+    const coarse = [...terms].filter(([atom]) => !fine.terms.has(atom));
+    const left = build({
+      offset: (offset - over) / step,
+      terms: new Map(coarse.map(([atom, c]) => [atom, c / step])),
+    });
+    if (step === n) return [left, build(fine)];
+    const [quotient, remainder] = divided(left, n / step);
+    return [quotient, add(mul(remainder, step), build(fine))];
+  }
+  throw new Error(`Cannot divide by ${n}`); // 1 always fits
+}
+
+/** The same where terms are no longer told apart. */
+function divided(e: E, n: number): readonly [quotient: E, remainder: E] {
+  const { offset, terms } = sumOf(e), floor = Math.floor(offset / n);
+  const isWhole = (c: number): boolean => c % n === 0;
+  const out = new Map([...terms].filter(([, c]) => isWhole(c)).map(([atom, c]) => [atom, c / n]));
+  const rest = new Map([...terms].filter(([, c]) => !isWhole(c)));
+  const left = build({ offset: offset - floor * n, terms: rest }), [low, high] = left.range;
+  const quotient = build({ offset: floor, terms: out });
+  if (low >= 0 && high < n) return [quotient, left];
+  const range: Range = [Math.floor(low / n), Math.floor(high / n)];
+  const more = make("/", "int", [left, int(n)], { range });
+  return [add(quotient, more), make("%", "int", [left, int(n)], { range: [0, n - 1] })];
+}
+
+/** The quotient of a number that is not negative. */
+export const div = (e: Whole, n: number): E => divide(whole(e), n)[0];
+
+/** The remainder of a number that is not negative. */
+export const mod = (e: Whole, n: number): E => divide(whole(e), n)[1];
+
+/** Quotient and remainder of numbers that are not negative, by one that a launch hands over. */
+export function divideBy(e: Whole, n: E): readonly [quotient: E, remainder: E] {
+  const x = whole(e);
+  if (n.op === "const") return divide(x, n.value);
+  const numbers = [x, n].flatMap((each) => {
+    const { offset, terms } = sumOf(each);
+    return [offset, ...terms.values()];
+  });
+  // What divides both is left out: the remainder is known to be a multiple of it.
+  const by = numbers.reduce(gcd, 0), [a, b] = [div(x, by), div(n, by)];
+  const quotient = make("quotient", "int", [a, b], { range: [0, x.range[1]] });
+  return [quotient, mul(make("remainder", "int", [a, b], { range: [0, b.range[1] - 1] }), by)];
+}
+
+export function min(a: Whole, b: Whole): E {
+  const [x, y] = [whole(a), whole(b)], [low, high] = sub(x, y).range;
+  if (high <= 0) return x;
+  if (low >= 0) return y;
+  const ends = [0, 1].map((k) => Math.min(x.range[k]!, y.range[k]!));
+  return make("min", "int", [x, y], { range: [ends[0]!, ends[1]!] });
+}
+
+/** Distance of an index between neighbouring lanes; null where that is no constant. */
+export function laneStep(index: E): number | null {
+  let step = 0;
+  for (const [atom, c] of sumOf(index).terms) {
+    if (atom.op === "lanes") step = c;
+    else if (atom.width > 1) return null;
+  }
+  return step;
+}
+
+/** An index with its first lane's number in the place of all: where a vector of neighbours begins. */
+export function firstLane(index: E): E {
+  const { offset, terms } = sumOf(index);
+  return build({ offset, terms: new Map([...terms].filter(([atom]) => atom.op !== "lanes")) });
+}
+
+/** True where a number is a multiple, whatever sizes are. */
+export function isMultiple(e: E, n: number): boolean {
+  const { offset, terms } = sumOf(e);
+  return offset % n === 0 && [...terms.values()].every((c) => c % n === 0);
+}

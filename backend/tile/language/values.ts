@@ -1,0 +1,121 @@
+/** Conditions, floats and memory: expressions above whole numbers. */
+import {
+  add,
+  div,
+  type E,
+  type Element,
+  firstLane,
+  int,
+  isMultiple,
+  type Kind,
+  lanes,
+  laneStep,
+  make,
+  mod,
+  type Place,
+  type Range,
+  sub,
+  type Whole,
+  whole,
+} from "./expression.ts";
+
+// ---- conditions
+
+/** A condition that ranges decide is a constant. */
+export const truth = (value: boolean): E => make("const", "bool", [], { value: Number(value) });
+
+export function lt(a: Whole, b: Whole): E {
+  const left = sub(a, b), [low, high] = left.range;
+  return high < 0 ? truth(true) : low >= 0 ? truth(false) : make("<", "bool", [left, int(0)]);
+}
+
+/** True where all conditions are; what is known of them is left out. */
+export function all(conditions: readonly E[]): E {
+  const open = conditions.filter(({ op }) => op !== "const");
+  if (conditions.some(({ op, value }) => op === "const" && !value)) return truth(false);
+  return open.length === 0 ? truth(true) : open.reduce((a, b) => make("and", "bool", [a, b]));
+}
+
+export const or = (a: E, b: E): E => make("or", "bool", [a, b]);
+
+/** A value that a condition chooses; neither is left out, so both must be there. */
+export const select = (condition: E, a: E, b: E): E => make("?", a.kind, [condition, a, b]);
+
+/** A whole number that a condition chooses. */
+export function choose(condition: E, a: Whole, b: Whole): E {
+  if (condition.op === "const") return whole(condition.value ? a : b);
+  const [x, y] = [whole(a), whole(b)];
+  const range: Range = [Math.min(x.range[0], y.range[0]), Math.max(x.range[1], y.range[1])];
+  return make("?", "int", [condition, x, y], { range });
+}
+
+// ---- bits of whole numbers that are not negative
+
+/** The low bits. */
+export const lowBits = (a: E, count: number): E => mod(a, 2 ** count);
+
+export function shiftRight(a: E, by: E): E {
+  if (by.op === "const") return div(a, 2 ** by.value);
+  return make(">>", "int", [a, by], { range: [0, a.range[1]] });
+}
+
+/** A bit of each lane, or as many bits of one number as the index has lanes: they are neighbours. */
+export function bit(a: E, index: E): E {
+  const range: Range = [0, 1];
+  if (index.width === 1) return make("bit", "int", [a, index], { range });
+  if (a.width > 1 || !isWholeVector(index)) throw new Error("Cannot take bits: lanes lie apart");
+  return make("laneBits", "int", [a, firstLane(index)], { range, width: index.width });
+}
+
+/** A byte as a number with a sign. */
+export const signed = (byte: E): E => make("signed", "int", [byte], { range: [-128, 127] });
+
+// ---- floats
+
+export const float = (value: number): E => make("const", "float", [], { value });
+export const toFloat = (e: E): E => e.op === "const" ? float(e.value) : make("float", "float", [e]);
+/** The float that 16 bits of half precision stand for. */
+export const fromHalf = (bits: E): E => make("fromHalf", "float", [bits]);
+export const fadd = (a: E, b: E): E => make("fadd", "float", [a, b]);
+export function fmul(a: E, b: E): E {
+  if (a.op === "const" && b.op === "const") return float(Math.fround(a.value * b.value));
+  return make("fmul", "float", [a, b]);
+}
+/** `a * b + c`, rounded once or twice, as the device has it. */
+export const fma = (a: E, b: E, c: E): E => make("fma", "float", [a, b, c]);
+/** One lane of a vector. */
+export const lane = (e: E, value: number): E =>
+  e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1 });
+
+// ---- memory
+
+const wholeRanges: Partial<Record<Element, Range>> = {
+  uint8: [0, 255],
+  int8: [-128, 127],
+  // As bits: what is made of them is in range again.
+  uint32: [0, 2 ** 32 - 1],
+};
+
+/**
+ * An element, or as many neighbours as the index has lanes. Its operand is where they begin, and its value 1
+ * where that is known to be a multiple of their number.
+ */
+export function load(place: Place, index: E): E {
+  if (!isWholeVector(index)) throw new Error(`Cannot load ${place.buffer}: lanes lie apart`);
+  const range = wholeRanges[place.element], first = firstLane(index), { width } = index;
+  const rest = { place, width, value: Number(isMultiple(first, width)) };
+  return range
+    ? make("load", "int", [first], { ...rest, range })
+    : make("load", "float", [first], rest);
+}
+
+/** As many neighbours from a place on: lanes are picked by {@linkcode lane}. */
+export const loadVector = (place: Place, first: E, width: number): E =>
+  load(place, add(first, lanes(width)));
+
+/** A register of a work-item; `index` tells several of one name apart. */
+export const register = (name: string, index: number, width = 1, kind: Kind = "float"): E =>
+  make("register", kind, [], { name: `${name}_${index}`, width });
+
+/** True where a load is of neighbours, or of one element. */
+const isWholeVector = (index: E): boolean => index.width === 1 || laneStep(index) === 1;

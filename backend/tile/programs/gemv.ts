@@ -1,0 +1,168 @@
+/**
+ * Products of a few rows with a packed matrix, `x wᵀ`: each weight is read once, and decoded in registers.
+ * A sum of products that share a scale is multiplied with it once.
+ */
+import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
+import {
+  add,
+  type E,
+  type Element,
+  int,
+  min,
+  mul,
+  type Place,
+  sub,
+} from "../language/expression.ts";
+import { Program, type Tile } from "../program.ts";
+import type { TileKernel } from "../language/statements.ts";
+import type { Unit } from "../units.ts";
+import { fadd, fma, fmul, lane, load, loadVector, lt, truth } from "../language/values.ts";
+import { PackedElement, placesOf, turnOf, waysOf } from "./packed_operand.ts";
+
+/** A product, with sizes. */
+export interface Gemv {
+  readonly format: BlockFormatName;
+  /** Rows of x and columns of the result; terms of a sum. */
+  readonly rows: number;
+  readonly columns: number;
+  readonly terms: number;
+  /** The name of x, its element type, where it begins, and how far its rows lie apart. */
+  readonly x: {
+    readonly name: string;
+    readonly element: Element;
+    readonly offset: number;
+    readonly step: number;
+  };
+  /** The name of the packed matrix (columns, terms), its blocks, and its first element. */
+  readonly w: { readonly name: string; readonly blocks: number; readonly offset: number };
+}
+
+/** Sums of a work-item, at most. */
+const MAX_SUMS = 8;
+
+/** Mapping of a product to a unit. */
+export interface GemvMapping {
+  /** Columns of a work-item. */
+  readonly columns: number;
+  /** Bytes that the work-items of a row, or the vectors of one, read in a turn. */
+  readonly turn: number;
+}
+
+/** The mapping of a product; null where the unit cannot read its rows. */
+export function gemvMapping({ format, rows, terms, w }: Gemv, unit: Unit): GemvMapping | null {
+  const { elements } = formatTable[format], turn = turnOf(format, unit);
+  const columns = Math.max(1, Math.min(4, Math.floor(MAX_SUMS / rows)));
+  if (rows > MAX_SUMS || terms % elements !== 0 || w.offset % elements !== 0) return null;
+  if (terms / waysOf(format) % turn !== 0) return null;
+  return { columns, turn: unit.across * turn };
+}
+
+/** The groups of a product: each has the columns of its work-items. */
+export const gemvGroups = ({ columns }: Gemv, unit: Unit, mapping: GemvMapping): number =>
+  Math.ceil(columns / (unit.down * mapping.columns));
+
+/**
+ * The kernel of a product; its results are (row of x, column).
+ *
+ * @param nameOf The name of an argument that hands over a number.
+ */
+export function gemv(
+  product: Gemv,
+  unit: Unit,
+  mapping: GemvMapping,
+  nameOf: (value: number) => string,
+): TileKernel {
+  return new GemvWriter(product, unit, mapping, new Program(unit, nameOf)).write();
+}
+
+class GemvWriter {
+  readonly #product: Gemv;
+  readonly #mapping: GemvMapping;
+  readonly #p: Program;
+  readonly #unit: Unit;
+  readonly #x: Place;
+  readonly #w: Place;
+
+  constructor(product: Gemv, unit: Unit, mapping: GemvMapping, p: Program) {
+    this.#product = product;
+    this.#mapping = mapping;
+    this.#unit = unit;
+    this.#p = p;
+    this.#x = p.input(product.x.name, product.x.element);
+    this.#w = p.input(product.w.name, "uint8");
+  }
+
+  write(): TileKernel {
+    const p = this.#p, { rows, columns } = this.#product, each = this.#mapping.columns;
+    const first = mul(add(mul(p.group, this.#unit.down), p.down), each);
+    const isWhole = columns % (this.#unit.down * each) === 0, end = p.size(columns);
+    const column = (k: number): E => add(first, k);
+    // The last work-items read a column again, and store nothing.
+    const read = (k: number): E => isWhole ? column(k) : min(column(k), sub(end, 1));
+    const sums = p.tile(rows * each);
+    this.#multiply(sums, read);
+    p.results(p.sum(sums), (at) => ({
+      coordinates: [int(at % rows), column(Math.floor(at / rows))],
+      inside: isWhole ? truth(true) : lt(column(Math.floor(at / rows)), end),
+    }));
+    const { format } = this.#product;
+    return p.finish(`gemv_${format}`, gemvGroups(this.#product, this.#unit, this.#mapping));
+  }
+
+  /** Adds the products of all turns to the sums. */
+  #multiply(sums: Tile, column: (k: number) => E): void {
+    const p = this.#p, { format, rows, terms, x, w } = this.#product, { turn } = this.#mapping;
+    const bytes = terms / waysOf(format), turns = Math.ceil(bytes / turn);
+    const { elements } = formatTable[format];
+    const [step, blocks] = [p.size(terms, elements), p.size(w.blocks)];
+    const [begin, apart] = [x.offset, x.step].map((n) =>
+      n === 0 ? int(0) : p.size(n, alignmentOf(n))
+    );
+    const offset = w.offset === 0 ? int(0) : p.size(w.offset, elements);
+    p.loop(p.size(turns), (at) => {
+      const own = add(mul(at, turn), mul(p.across, this.#unit.run));
+      const isInside = bytes % turn === 0 ? truth(true) : lt(own, p.size(bytes));
+      p.when(isInside, () => {
+        const places = placesOf(format, this.#unit, own);
+        const inputs = Array.from({ length: rows }, (_, row) => {
+          const from = add(begin!, mul(int(row), apart!));
+          return places.map(({ element, lane }) => this.#input(add(from, element), lane));
+        });
+        p.map(sums, (sum, at) => {
+          const weights = add(offset, mul(column(Math.floor(at / rows)), step));
+          const packed = places.map(({ element, lane }) =>
+            new PackedElement(format, this.#w, blocks, add(weights, element, lane))
+          );
+          return this.#sum(packed, inputs[at % rows]!, sum);
+        });
+      });
+    });
+  }
+
+  /** A vector of x, or one of the neighbours that a work-item reads together. */
+  #input(first: E, at: E): E {
+    return at.op === "const"
+      ? lane(loadVector(this.#x, first, this.#unit.run), at.value)
+      : load(this.#x, add(first, at));
+  }
+
+  /** `sum` and the products with elements, those of one scale together. */
+  #sum(packed: readonly PackedElement[], x: readonly E[], sum: E): E {
+    const format = formatTable[this.#product.format];
+    const scaled = new Map<E | undefined, E>(), offsets = new Map<E, E>();
+    packed.forEach((element, k) => {
+      const scale = format.scale?.(element), offset = format.offset?.(element);
+      const before = scale === undefined ? scaled.get(scale) ?? sum : scaled.get(scale);
+      const quant = format.quant(element);
+      scaled.set(scale, before ? fma(quant, x[k]!, before) : fmul(quant, x[k]!));
+      if (offset) {
+        offsets.set(offset, offsets.has(offset) ? fadd(offsets.get(offset)!, x[k]!) : x[k]!);
+      }
+    });
+    const products = [...scaled].reduce((all, [scale, t]) => scale ? fma(scale, t, all) : t, sum);
+    return [...offsets].reduce((all, [offset, t]) => fma(offset, t, all), products);
+  }
+}
+
+/** Largest known divisor of a number of elements: 16, 4, 2 or 1. */
+const alignmentOf = (n: number): number => [16, 4, 2].find((by) => n % by === 0) ?? 1;

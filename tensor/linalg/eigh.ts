@@ -1,0 +1,77 @@
+/** Eigenvalues and eigenvectors of symmetric matrices. */
+import { compute } from "../core/operations.ts";
+import { eighKernel } from "./kernels/jacobi.ts";
+import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { batchOf, differentiable, requireSquare, sides, transposed } from "./matrices.ts";
+import type { Tensor } from "../core/tensor.ts";
+
+/** Eigenvalues and eigenvectors. */
+export interface Eigen {
+  /** Ascending, [..., n]. */
+  values: Tensor;
+  /** Orthonormal columns in the order of the values, [..., n, n]; their signs are free. */
+  vectors: Tensor;
+}
+
+/**
+ * Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+ *
+ * Gradients through the vectors are infinite or NaN where eigenvalues are equal, and defined only for
+ * what does not depend on the vectors' signs.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ */
+export function eigh(a: Tensor): Eigen {
+  requireSquare("eigh", a);
+  return compute(eigenOf, a);
+}
+
+/**
+ * The eigenvalues of symmetric matrices, ascending.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ * @returns The values [..., n].
+ */
+export function eigvalsh(a: Tensor): Tensor {
+  requireSquare("eigvalsh", a);
+  return compute(valuesOf, a);
+}
+
+function valuesOf(a: Tensor): Tensor {
+  return eigenOf(a).values;
+}
+
+function eigenOf(a: Tensor): Eigen {
+  const [n] = sides(a), half = (n + 1) >> 1;
+  const [values, vectors] = differentiable("eigh", [a], () => {
+    const batch = batchOf(a), row = [...batch, n];
+    const shapes = [row, a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
+    const [d, v] = callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
+    if (a.size === 0) return [d!, v!];
+    const order = d!.argsort(-1);
+    return [d!.gather(-1, order), columns(v!, order)];
+  }, ([gd, gv], [d, v]) => {
+    let middle = gd === null ? null : gd!.unsqueeze(-1).mul(v!.onesLike().tril().triu());
+    if (gv !== null) {
+      const part = offDiagonal(transposed(v!).matmul(gv!), d!);
+      middle = middle === null ? part : middle.add(part);
+    }
+    return [middle === null ? null : v!.matmul(middle).matmul(transposed(v!))];
+  });
+  return { values: values!, vectors: vectors! };
+}
+
+/** Columns in an order [..., n]. */
+export function columns(v: Tensor, order: Tensor): Tensor {
+  return v.gather(
+    -1,
+    order.unsqueeze(-2).expand([...batchOf(v), sides(v)[0], order.shape.at(-1)!]),
+  );
+}
+
+/** Elements beside the diagonal over the distances of the values: x_ij / (d_j - d_i); 0 on it. */
+export function offDiagonal(x: Tensor, d: Tensor): Tensor {
+  const one = x.detach().onesLike().tril().triu();
+  const distance = d.unsqueeze(-2).sub(d.unsqueeze(-1)).add(one);
+  return x.sub(x.mul(one)).div(distance);
+}

@@ -1,0 +1,175 @@
+/**
+ * The texts of Cholesky, LU and QR factorizations and of triangular solves; LAPACK's forms of the results.
+ *
+ * This folder (`kernels/`) has the texts of factorizations. It imports the types of `tensor/ops/custom`,
+ * which runs them.
+ */
+import type { MatrixKernel } from "../../ops/custom/matrix_kernel.ts";
+
+/** The lower factor of the lower triangle, column by column; `info` is the first bad pivot, from 1. */
+export const choleskyKernel: MatrixKernel = {
+  name: "cholesky_factor",
+  inputs: { a: "n*n" },
+  outputs: { l: "n*n", "int info": "1" },
+  numbers: ["n"],
+  text: `
+  each(i, 0, n) { for (int j = 0; j < n; j++) l[i * n + j] = j <= i ? a[i * n + j] : 0; }
+  int bad = 0;
+  for (int k = 0; k < n; k++) {
+    sync;
+    const T d = l[k * n + k];
+    if (!(d > 0) && bad == 0) bad = k + 1;
+    const T root = sqrt(d);
+    sync;
+    each(i, k, n) { l[i * n + k] = i == k ? root : l[i * n + k] / root; }
+    sync;
+    each(i, k + 1, n) {
+      const T f = l[i * n + k];
+      for (int j = k + 1; j <= i; j++) l[i * n + j] -= f * l[j * n + k];
+    }
+  }
+  each(z, 0, 1) { info[z] = bad; }
+`,
+};
+
+/**
+ * P A = L U with both factors in one matrix; `swaps` counts exchanges of rows. With `fill`, a pivot of 0
+ * is a tiny number: the factors are those of a matrix nearby.
+ */
+export const luKernel: MatrixKernel = {
+  name: "lu_factor",
+  inputs: { a: "m*n" },
+  outputs: { lu: "m*n", "int perm": "m", "int swaps": "1", "int info": "1" },
+  numbers: ["m", "n", "fill"],
+  text: `
+  each(i, 0, m) {
+    perm[i] = i;
+    for (int j = 0; j < n; j++) lu[i * n + j] = a[i * n + j];
+  }
+  int bad = 0;
+  int count = 0;
+  const int least = m < n ? m : n;
+  sync;
+  T scale = 0;
+  if (fill) { for (int i = 0; i < m * n; i++) scale = fmax(scale, fabs(a[i])); }
+  for (int k = 0; k < least; k++) {
+    sync;
+    int p = k;
+    T best = fabs(lu[k * n + k]);
+    for (int i = k + 1; i < m; i++) {
+      const T v = fabs(lu[i * n + k]);
+      if (v > best) { best = v; p = i; }
+    }
+    sync;
+    if (p != k) {
+      count++;
+      each(j, 0, n) {
+        const T v = lu[k * n + j];
+        lu[k * n + j] = lu[p * n + j];
+        lu[p * n + j] = v;
+      }
+      each(z, 0, 1) {
+        const int v = perm[k];
+        perm[k] = perm[p];
+        perm[p] = v;
+      }
+    }
+    sync;
+    T d = lu[k * n + k];
+    if (d == 0 && bad == 0) bad = k + 1;
+    if (fill && d == 0) d = EPS * (scale > 0 ? scale : 1);
+    sync;
+    each(z, 0, 1) { lu[k * n + k] = d; }
+    each(i, k + 1, m) {
+      const T f = d == 0 ? 0 : lu[i * n + k] / d;
+      lu[i * n + k] = f;
+      for (int j = k + 1; j < n; j++) lu[i * n + j] -= f * lu[k * n + j];
+    }
+  }
+  each(z, 0, 1) { swaps[z] = count; info[z] = bad; }
+`,
+};
+
+/** X of A X = B for a triangle A; a work-item has a column. */
+export const triangularKernel: MatrixKernel = {
+  name: "triangular_solve",
+  inputs: { a: "n*n", b: "n*r" },
+  outputs: { x: "n*r" },
+  numbers: ["n", "r", "upper", "unit"],
+  text: `
+  each(c, 0, r) {
+    for (int s = 0; s < n; s++) {
+      const int i = upper ? n - 1 - s : s;
+      T sum = b[i * r + c];
+      for (int t = 0; t < s; t++) {
+        const int j = upper ? n - 1 - t : t;
+        sum -= a[i * n + j] * x[j * r + c];
+      }
+      x[i * r + c] = unit ? sum : sum / a[i * n + i];
+    }
+  }
+`,
+};
+
+/** Q of reflections, the last first: `c` columns of H1 H2 ... Hk. */
+const reflections = `
+  each(j, 0, c) {
+    for (int i = 0; i < m; i++) q[i * c + j] = i == j ? 1 : 0;
+    for (int k = t - 1; k >= 0; k--) {
+      T d = q[k * c + j];
+      for (int i = k + 1; i < m; i++) d += w[i * n + k] * q[i * c + j];
+      d *= tau[k];
+      q[k * c + j] -= d;
+      for (int i = k + 1; i < m; i++) q[i * c + j] -= w[i * n + k] * d;
+    }
+  }
+`;
+
+/** A = Q R by reflections: R is the upper triangle of `w`, the reflections lie below. */
+export const qrKernel: MatrixKernel = {
+  name: "qr_factor",
+  inputs: { a: "m*n" },
+  outputs: { q: "m*c", w: "m*n", tau: "t" },
+  numbers: ["m", "n", "c", "t"],
+  text: `
+  each(i, 0, m) { for (int j = 0; j < n; j++) w[i * n + j] = a[i * n + j]; }
+  for (int k = 0; k < t; k++) {
+    sync;
+    T most = 0;
+    for (int i = k; i < m; i++) most = fmax(most, fabs(w[i * n + k]));
+    T s = 0;
+    if (most > 0) {
+      for (int i = k + 1; i < m; i++) s += (w[i * n + k] / most) * (w[i * n + k] / most);
+    }
+    const T alpha = w[k * n + k];
+    T beta = alpha;
+    T f = 0;
+    if (s > 0) {
+      const T norm = most * sqrt((alpha / most) * (alpha / most) + s);
+      beta = alpha > 0 ? -norm : norm;
+      f = (beta - alpha) / beta;
+    }
+    sync;
+    each(i, k + 1, m) { if (s > 0) w[i * n + k] = w[i * n + k] / (alpha - beta); }
+    each(z, 0, 1) { tau[k] = f; w[k * n + k] = beta; }
+    sync;
+    each(j, k + 1, n) {
+      T d = w[k * n + j];
+      for (int i = k + 1; i < m; i++) d += w[i * n + k] * w[i * n + j];
+      d *= f;
+      w[k * n + j] -= d;
+      for (int i = k + 1; i < m; i++) w[i * n + j] -= w[i * n + k] * d;
+    }
+  }
+  sync;
+${reflections}`,
+};
+
+/** Q of reflections that lie below the diagonal of `w`. */
+export const householderKernel: MatrixKernel = {
+  name: "householder_product",
+  inputs: { w: "m*n", tau: "t" },
+  outputs: { q: "m*c" },
+  numbers: ["m", "n", "c", "t"],
+  text: reflections,
+};

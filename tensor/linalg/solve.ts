@@ -1,0 +1,147 @@
+/** Systems of equations, inverses and determinants of square matrices, by LU. */
+import { formatShape } from "../../backend/internal.ts";
+import { compute } from "../core/operations.ts";
+import { shapeError } from "../core/rules/errors.ts";
+import { factorLU, solveByLU } from "./lu.ts";
+import {
+  broadcastBatches,
+  checked,
+  differentiable,
+  requireReal,
+  requireSquare,
+  transposed,
+} from "./matrices.ts";
+import { requireRows } from "./triangular.ts";
+import type { Tensor } from "../core/tensor.ts";
+
+/**
+ * X of A X = B.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ * @param b Right sides [..., n, r] or, for a vector each, [n] or [..., n] with the leading axes of `a`.
+ * @returns The solutions, of the shape of `b` with the leading axes broadcast.
+ * @throws {ShapeError} When the shapes do not fit each other.
+ * @throws {RangeError} When the result is read: a matrix is singular; the message names its place in the
+ * batch.
+ *
+ * @example Two equations
+ * ```ts
+ * import { linalg, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const a = Tensor.fromHost([[2, 0], [0, 4]]), b = Tensor.fromHost([2, 8]);
+ * assertEquals(await linalg.solve(a, b).toArray(), [1, 2]);
+ * ```
+ */
+export function solve(a: Tensor, b: Tensor): Tensor {
+  requireSquare("solve", a);
+  requireReal("solve", b);
+  const isVector = b.ndim === 1 ||
+    b.ndim === a.ndim - 1 && formatShape(b.shape) === formatShape(a.shape.slice(0, -1));
+  if (b.ndim === 0) {
+    throw shapeError("solve")`Cannot solve for a scalar: pass right sides [..., n, r] or [..., n]`;
+  }
+  requireRows("solve", a, isVector ? b.unsqueeze(-1) : b);
+  return compute(solveOf, a, b, isVector);
+}
+
+function solveOf(a: Tensor, b: Tensor, isVector: boolean): Tensor {
+  return isVector ? solved("solve", a, b.unsqueeze(-1)).squeeze(-1) : solved("solve", a, b);
+}
+
+/** See {@linkcode solve}; with `fill`, singular matrices are solved as others nearby. */
+function solved(op: string, a: Tensor, b: Tensor, fill = false): Tensor {
+  const [p, q] = broadcastBatches(op, a, b);
+  const [x] = differentiable(op, [p, q], () => {
+    // One factorization serves all right sides of a matrix that is broadcast.
+    const { lu, permutation, info } = factorLU(a, fill);
+    return [solveByLU(fill ? lu : checked(op, lu, info), permutation, q)];
+  }, ([g], [x]) => {
+    if (g === null) return [null, null];
+    const right = solved(op, transposed(p), g!, fill);
+    return [right.matmul(transposed(x!)).neg(), right];
+  });
+  return x!;
+}
+
+function identityLike(a: Tensor): Tensor {
+  const ones = a.detach().onesLike();
+  return ones.tril().triu();
+}
+
+/**
+ * The inverse.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ * @throws {RangeError} When the result is read: a matrix is singular; the message names its place in the
+ * batch.
+ */
+export function inv(a: Tensor): Tensor {
+  requireSquare("inv", a);
+  return compute(inverseOf, "inv", a, false);
+}
+
+function inverseOf(op: string, a: Tensor, fill: boolean): Tensor {
+  return solved(op, a, identityLike(a), fill);
+}
+
+/** 1 or -1 by the number of exchanges, [...]. */
+function parity(a: Tensor, swaps: Tensor): Tensor {
+  return swaps.remainder(2).mul(-2).add(1).cast(a.dtype).squeeze(-1);
+}
+
+/**
+ * The determinant, [...]: 0 for singular matrices, whose gradient is that of a matrix nearby.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ */
+export function det(a: Tensor): Tensor {
+  requireSquare("det", a);
+  return compute(determinant, a, false);
+}
+
+function determinant(a: Tensor, fill: boolean): Tensor {
+  const [value] = differentiable("det", [a], () => {
+    const { lu, swaps } = factorLU(a, fill);
+    return [lu.diagonal().prod(-1).mul(parity(a, swaps))];
+  }, ([g]) => {
+    if (g === null) return [null];
+    // Jacobi: the cofactors. A pivot of 0 is filled for both, and cancels.
+    const cofactors = transposed(inverseOf("det", a, true)).mul(outer(determinant(a, true)));
+    return [cofactors.mul(outer(g!))];
+  });
+  return value!;
+}
+
+/** A number a matrix as matrices of one element. */
+function outer(x: Tensor): Tensor {
+  return x.unsqueeze(-1).unsqueeze(-1);
+}
+
+/** The sign of a determinant and the logarithm of its magnitude. */
+export interface SignAndLog {
+  /** 1, -1, or 0 for a singular matrix: [...]. */
+  sign: Tensor;
+  /** The logarithm, -Infinity for a singular matrix: [...]. */
+  logabsdet: Tensor;
+}
+
+/**
+ * Sign and logarithm of the determinant: it overflows where its logarithm does not.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ */
+export function slogdet(a: Tensor): SignAndLog {
+  requireSquare("slogdet", a);
+  return compute(signAndLog, a);
+}
+
+function signAndLog(a: Tensor): SignAndLog {
+  let sign: Tensor | null = null;
+  const [logabsdet] = differentiable("slogdet", [a], () => {
+    const { lu, swaps } = factorLU(a), pivots = lu.diagonal();
+    sign = pivots.sign().prod(-1).mul(parity(a, swaps));
+    return [pivots.abs().log().sum(-1)];
+  }, ([g]) => [g === null ? null : transposed(inv(a)).mul(outer(g!))]);
+  return { sign: sign!, logabsdet: logabsdet! };
+}

@@ -1,0 +1,214 @@
+/** Singular values, and what is computed from them: pseudo-inverses, least squares, ranks. */
+import { compute } from "../core/operations.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import { concat } from "../ops/shaping/joining.ts";
+import { columns, offDiagonal } from "./eigh.ts";
+import { svdKernel } from "./kernels/jacobi.ts";
+import { callMatrixKernel, epsilon, type RealType } from "../ops/custom/matrix_kernel.ts";
+import {
+  batchOf,
+  block,
+  broadcastBatches,
+  differentiable,
+  requireMatrices,
+  sides,
+  transposed,
+} from "./matrices.ts";
+import { factorQR } from "./qr.ts";
+import { requireRows } from "./triangular.ts";
+import type { Tensor } from "../core/tensor.ts";
+
+/** Options of {@linkcode svd}. */
+export interface SVDOptions {
+  /** U and V are square (default, as PyTorch's); false: they have min(m, n) columns. */
+  fullMatrices?: boolean;
+}
+
+/** The factors of A = U diag(s) Vᵀ. */
+export interface SVD {
+  /** Orthonormal columns. */
+  u: Tensor;
+  /** Singular values, descending: [..., min(m, n)]. */
+  s: Tensor;
+  /** Orthonormal rows. */
+  vh: Tensor;
+}
+
+const rules: Rules<SVDOptions> = { fullMatrices: takes.bool };
+
+/**
+ * The singular value decomposition by rotations of columns, which keeps the digits of small values.
+ *
+ * Gradients through U and V are infinite or NaN where singular values are equal, and defined only for
+ * what does not depend on the signs of the vectors.
+ *
+ * @param a Matrices [..., m, n] of float32 or float64.
+ * @param options See {@linkcode SVDOptions}.
+ */
+export function svd(a: Tensor, options: SVDOptions = {}): SVD {
+  requireMatrices("svd", a);
+  checkOptions("svd", options, rules);
+  return compute(svdOf, a, options.fullMatrices ?? true);
+}
+
+/**
+ * The singular values, descending: [..., min(m, n)].
+ *
+ * @param a Matrices [..., m, n] of float32 or float64.
+ */
+export function svdvals(a: Tensor): Tensor {
+  requireMatrices("svdvals", a);
+  return compute(valuesOf, a);
+}
+
+function valuesOf(a: Tensor): Tensor {
+  return svdOf(a, false).s;
+}
+
+/** See {@linkcode svd}, of arguments that are right. */
+export function svdOf(a: Tensor, full: boolean): SVD {
+  const [m, n] = sides(a);
+  if (m < n) {
+    const { u, s, vh } = svdOf(transposed(a), full);
+    return { u: transposed(vh), s, vh: transposed(u) };
+  }
+  const [u, s, v] = differentiable("svd", [a], () => {
+    const found = factored(a, full ? m : n);
+    return [found.u, found.s, found.v];
+  }, ([gu, gs, gv], [u, s, v]) => {
+    const first = (x: Tensor) => block(x, null, [0, n]);
+    return [gradientOf(gu ? first(gu) : null, gs!, gv!, first(u!), s!, v!)];
+  });
+  return { u: u!, s: s!, vh: transposed(v!) };
+}
+
+function factored(a: Tensor, count: number): { u: Tensor; s: Tensor; v: Tensor } {
+  const [m, n] = sides(a), batch = batchOf(a), half = (n + 1) >> 1;
+  if (a.size === 0) {
+    const { q } = factorQR(a, count);
+    return { u: q, s: block(a, [0, n], null).diagonal(), v: block(a, [0, n], null) };
+  }
+  const shapes = [a.shape, [...batch, n], [...batch, n, n], [...batch, 1]];
+  const [w, s, v] = callMatrixKernel(svdKernel, [a], shapes, [m, n, half], half);
+  const order = s!.argsort(-1, { descending: true });
+  // The columns over their lengths, and what completes them where a length is 0 or columns are missing.
+  const { q, r } = factorQR(columns(w!, order), count);
+  const isNegative = r.diagonal().lt(0).unsqueeze(-2);
+  const first = block(q, null, [0, n]);
+  const signed = isNegative.where(first.neg(), first);
+  const u = count === n ? signed : concat([signed, block(q, null, [n, count])], -1);
+  return { u, s: s!.gather(-1, order), v: columns(v!, order) };
+}
+
+/** J. Townsend, "Differentiating the singular value decomposition" (2016); A is square or tall. */
+function gradientOf(
+  gu: Tensor | null,
+  gs: Tensor | null,
+  gv: Tensor | null,
+  u: Tensor,
+  s: Tensor,
+  v: Tensor,
+): Tensor | null {
+  const row = s.unsqueeze(-2), column = s.unsqueeze(-1), squares = s.square(), vh = transposed(v);
+  let middle = gs === null ? null : gs.unsqueeze(-1).mul(v.detach().onesLike().tril().triu());
+  const plus = (x: Tensor) => middle = middle === null ? x : middle.add(x);
+  let total: Tensor | null = null;
+  if (gu !== null) {
+    const inner = transposed(u).matmul(gu);
+    plus(offDiagonal(inner.sub(transposed(inner)), squares).mul(row));
+    // The part outside of the columns' space, which square matrices have not.
+    if (sides(u)[0] > sides(u)[1]) total = gu.sub(u.matmul(inner)).div(row).matmul(vh);
+  }
+  if (gv !== null) {
+    const inner = vh.matmul(gv);
+    plus(offDiagonal(inner.sub(transposed(inner)), squares).mul(column));
+  }
+  if (middle === null) return total;
+  const inside = u.matmul(middle).matmul(vh);
+  return total === null ? inside : inside.add(total);
+}
+
+/** Options of {@linkcode pinv} and {@linkcode matrixRank}. */
+export interface RankOptions {
+  /** Singular values up to so much of the largest one are 0; default: max(m, n) times the type's epsilon. */
+  rtol?: number;
+}
+
+const rankRules: Rules<RankOptions> = { rtol: takes.nonNegative };
+
+/**
+ * The pseudo-inverse of Moore and Penrose, [..., n, m].
+ *
+ * @param a Matrices [..., m, n] of float32 or float64.
+ * @param options See {@linkcode RankOptions}.
+ */
+export function pinv(a: Tensor, options: RankOptions = {}): Tensor {
+  requireMatrices("pinv", a);
+  checkOptions("pinv", options, rankRules);
+  return compute(pseudoInverse, a, options.rtol);
+}
+
+function isNonzero(a: Tensor, s: Tensor, rtol: number | undefined): Tensor {
+  const least = rtol ?? Math.max(...sides(a)) * epsilon[a.dtype as RealType];
+  return s.gt(s.max(-1, { keepDims: true }).mul(least));
+}
+
+function pseudoInverse(a: Tensor, rtol: number | undefined): Tensor {
+  const [p] = differentiable("pinv", [a], () => {
+    if (a.size === 0) return [transposed(a)];
+    const { u, s, vh } = svdOf(a, false);
+    const isKept = isNonzero(a, s, rtol);
+    const inverse = isKept.where(isKept.where(s, 1).reciprocal(), 0);
+    return [transposed(vh).mul(inverse.unsqueeze(-2)).matmul(transposed(u))];
+  }, ([g], [p]) => {
+    if (g === null) return [null];
+    // G. Golub and V. Pereyra (1973), for matrices of one rank.
+    const pt = transposed(p!), gt = transposed(g!);
+    const outside = gt.matmul(p!).matmul(pt), inside = pt.matmul(p!).matmul(gt);
+    return [
+      pt.matmul(g!).matmul(pt).neg()
+        .add(outside.sub(a.matmul(p!).matmul(outside)))
+        .add(inside.sub(inside.matmul(p!).matmul(a))),
+    ];
+  });
+  return p!;
+}
+
+/**
+ * X of the least ‖A X - B‖ and, where many have it, of the least ‖X‖.
+ *
+ * @param a Matrices [..., m, n] of any rank, float32 or float64.
+ * @param b Right sides [..., m, r].
+ * @param options See {@linkcode RankOptions}.
+ * @returns The solutions [..., n, r].
+ * @throws {ShapeError} When the shapes do not fit each other.
+ */
+export function lstsq(a: Tensor, b: Tensor, options: RankOptions = {}): Tensor {
+  requireMatrices("lstsq", a);
+  requireMatrices("lstsq", b);
+  requireRows("lstsq", a, b);
+  broadcastBatches("lstsq", a, b);
+  checkOptions("lstsq", options, rankRules);
+  return compute(leastSquares, a, b, options.rtol);
+}
+
+function leastSquares(a: Tensor, b: Tensor, rtol: number | undefined): Tensor {
+  return pseudoInverse(a, rtol).matmul(b);
+}
+
+/**
+ * The number of singular values that are not 0, [...] of int32.
+ *
+ * @param a Matrices [..., m, n] of float32 or float64.
+ * @param options See {@linkcode RankOptions}.
+ */
+export function matrixRank(a: Tensor, options: RankOptions = {}): Tensor {
+  requireMatrices("matrixRank", a);
+  checkOptions("matrixRank", options, rankRules);
+  return compute(rankOf, a.detach(), options.rtol);
+}
+
+function rankOf(a: Tensor, rtol: number | undefined): Tensor {
+  if (a.size === 0) return a.cast("int32").sum([-2, -1]);
+  return isNonzero(a, svdOf(a, false).s, rtol).cast("int32").sum(-1);
+}

@@ -1,0 +1,125 @@
+import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
+import type { Message } from "../text/chat_template.ts";
+import { piecesOf } from "../text/text_pieces.ts";
+import type { Tokenizer } from "../text/tokenizer.ts";
+import type { Generator, Session } from "./generation.ts";
+import { type Sampling, samplingRules } from "./sampling.ts";
+
+/**
+ * A chat with a model: what both have read stays in the cache, and a turn reads what is new.
+ *
+ * @example
+ * ```ts ignore
+ * import { LanguageModel } from "@netcl/netcl/models";
+ *
+ * using lm = await LanguageModel.load("model.gguf");
+ * using chat = lm.chat([{ role: "system", content: "You answer in one sentence." }]);
+ * for await (const piece of chat.send("What is a tensor?")) console.log(piece);
+ * for await (const piece of chat.send("And a matrix?")) console.log(piece);
+ * ```
+ */
+export interface Chat extends Disposable {
+  /** Messages so far. */
+  readonly messages: readonly Message[];
+  /** Number of positions that have been read and are kept. */
+  readonly length: number;
+  /**
+   * Says something; gives the answer piece by piece. An answer that is aborted stays as far as it came.
+   *
+   * @param content What the user says.
+   * @param options How tokens are chosen, and when it stops.
+   */
+  send(content: string, options?: Sampling): AsyncGenerator<string, void, undefined>;
+  /**
+   * Forgets positions from `length` on: the next turn reads them again.
+   *
+   * @throws {RangeError} When not as many are kept.
+   */
+  truncate(length: number): void;
+}
+
+/** A chat's needs of a model. */
+interface ChatModel {
+  readonly encode: (messages: readonly Message[]) => number[];
+  readonly generator: Generator;
+  readonly tokenizer: Tokenizer;
+}
+
+/** A chat whose positions stay in a cache. */
+export class CachedChat implements Chat {
+  readonly #model: ChatModel;
+  readonly #messages: Message[];
+  #session: Session | null = null;
+
+  constructor(model: ChatModel, messages: readonly Message[]) {
+    this.#model = model;
+    this.#messages = messages.map((message) => ({ ...message }));
+  }
+
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
+  get length(): number {
+    return this.#session?.ids.length ?? 0;
+  }
+
+  send(content: string, options: Sampling = {}): AsyncGenerator<string, void, undefined> {
+    checkOptions("chat", options, samplingRules);
+    requireValue("chat", "content", content, takes.text);
+    return this.#answer(content, options);
+  }
+
+  async *#answer(content: string, options: Sampling): AsyncGenerator<string, void, undefined> {
+    this.#messages.push({ role: "user", content });
+    const all = this.#model.encode(this.#messages);
+    const session = this.#session ??= this.#model.generator.session(all.length, 0);
+    // What was read and is the same stays; the last position is read again, for what follows it.
+    let same = 0;
+    while (same < all.length - 1 && session.ids[same] === all[same]) same++;
+    session.cache.truncate(same);
+    session.ids = [...all];
+    let answer = "";
+    try {
+      const ids = this.#noted(session, all.slice(same), all, options);
+      for await (const piece of piecesOf(this.#model.tokenizer, ids, options.stop)) {
+        answer += piece;
+        yield piece;
+      }
+    } finally {
+      this.#messages.push({ role: "assistant", content: answer });
+      // The last token, and one that was computed ahead, may or may not have been read.
+      const { cache } = session, known = Math.min(cache.length, session.ids.length);
+      cache.truncate(known);
+      session.ids = session.ids.slice(0, known);
+    }
+  }
+
+  /** Notes what is written, for the next turn. */
+  async *#noted(
+    session: Session,
+    fresh: readonly number[],
+    all: readonly number[],
+    options: Sampling,
+  ): AsyncGenerator<number> {
+    for await (const id of this.#model.generator.writeOne(session, fresh, all, options)) {
+      session.ids.push(id);
+      yield id;
+    }
+  }
+
+  truncate(length: number): void {
+    if (!Number.isInteger(length) || length < 0 || length > this.length) {
+      throw new RangeError(`Cannot truncate a chat of ${this.length} positions to ${length}`);
+    }
+    if (!this.#session) return;
+    this.#session.cache.truncate(length);
+    this.#session.ids = this.#session.ids.slice(0, length);
+  }
+
+  /** Gives the memory back. */
+  [Symbol.dispose](): void {
+    this.#session?.[Symbol.dispose]();
+    this.#session = null;
+  }
+}

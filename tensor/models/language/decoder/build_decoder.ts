@@ -1,0 +1,147 @@
+/** Puts a decoder together from the weights of a file: nothing is drawn first, and each is read once. */
+import { FileFormatError } from "../../../io/core/file_format_error.ts";
+import { LayerNorm } from "../../../nn/layers/layer_norm.ts";
+import { RMSNorm } from "../../../nn/layers/rms_norm.ts";
+import { Projection, TokenEmbedding, type Weight } from "../../weights/projection.ts";
+import type { WeightChange, WeightReader } from "../../weights/weight_reader.ts";
+import type { DeviceHandle } from "../../../../backend/internal.ts";
+import {
+  type Architecture,
+  ggufLayer,
+  ggufOuter,
+  type LayerPart,
+  type OuterPart,
+} from "./architectures.ts";
+import type { DecoderConfig } from "./config.ts";
+import { Decoder } from "./decoder.ts";
+import { DecoderLayer, type Norm } from "./decoder_layer.ts";
+
+/** Tensors of files that are no weights: masks and tables that every model can compute. */
+const isIgnored =
+  /(^|\.)(rotary_emb\.inv_freq|attn\.(masked_)?bias)$|^rope_(freqs|factors_\w+)\.weight$/;
+
+/** A part's name in a file, without "weight" or "bias". */
+type Naming = (part: OuterPart | LayerPart, layer?: number) => string | undefined;
+
+/** Names of parts in the files of an architecture. */
+export function namingOf(row: Architecture, reader: WeightReader, isGguf: boolean): Naming {
+  if (isGguf) {
+    return (part, layer) =>
+      layer === undefined
+        ? ggufOuter[part as OuterPart]
+        : `blk.${layer}.${row.gguf?.[part as LayerPart] ?? ggufLayer[part as LayerPart]}`;
+  }
+  // Files of the model without its last layer leave the first word out.
+  const { embedding } = row.outer, cut = (name: string) => name.slice(name.indexOf(".") + 1);
+  const isCut = !reader.has(`${embedding}.weight`) && reader.has(`${cut(embedding!)}.weight`);
+  return (part, layer) => {
+    const name = layer === undefined
+      ? row.outer[part as OuterPart]
+      : row.layer[part as LayerPart] &&
+        `${row.outer.layers}.${layer}.${row.layer[part as LayerPart]}`;
+    return name && isCut && part !== "head" ? cut(name) : name;
+  };
+}
+
+/** A decoder under construction. */
+class Builder {
+  readonly #row: Architecture;
+  readonly #config: DecoderConfig;
+  readonly #reader: WeightReader;
+  readonly #isGguf: boolean;
+  readonly #name: Naming;
+
+  constructor(row: Architecture, config: DecoderConfig, reader: WeightReader, isGguf: boolean) {
+    this.#row = row;
+    this.#config = config;
+    this.#reader = reader;
+    this.#isGguf = isGguf;
+    this.#name = namingOf(row, reader, isGguf);
+  }
+
+  async build(device: DeviceHandle, isTied: boolean): Promise<Decoder> {
+    const { outer } = this.#row, layers: DecoderLayer[] = [];
+    const embedding = new TokenEmbedding(await this.#matrix("embedding"));
+    const positions = outer.positions ? new TokenEmbedding(await this.#matrix("positions")) : null;
+    for (let k = 0; k < this.#config.layers.length; k++) layers.push(await this.#layer(k));
+    const norm = await this.#norm("norm"), name = `${this.#name("head")}.weight`;
+    const isApart = !isTied && this.#reader.has(name);
+    const head = isApart ? await this.#projection("head") : null;
+    const parts = { embedding, positions, layers, norm, head };
+    this.#requireAll(isTied ? name : null);
+    return new Decoder(this.#config, outer, parts, device);
+  }
+
+  /** Throws for tensors that no part of the model takes: else left out in silence. */
+  #requireAll(tied: string | null): void {
+    const rest = this.#reader.unread().filter((name) => name !== tied && !isIgnored.test(name));
+    if (rest.length === 0) return;
+    const some = rest.slice(0, 8).join(", "),
+      more = rest.length > 8 ? `, ... (${rest.length})` : "";
+    throw new FileFormatError(
+      `The file has tensors that a model of type ${
+        this.#row.types[0]
+      } does not have: ${some}${more}`,
+    );
+  }
+
+  async #layer(k: number): Promise<DecoderLayer> {
+    const norms = new Map<LayerPart, Norm>(), projections = new Map<LayerPart, Projection>();
+    for (const part of Object.keys(this.#row.layer) as LayerPart[]) {
+      if (/Norm$|End$/.test(part)) norms.set(part, await this.#norm(part, k));
+      else projections.set(part, await this.#projection(part, k));
+    }
+    return new DecoderLayer(this.#config, this.#row.layer, { norms, projections });
+  }
+
+  #change(part: OuterPart | LayerPart): WeightChange {
+    const { heads, keyHeads } = this.#config, { isTransposed, hasPairs } = this.#row;
+    const isPlaced = part === "embedding" || part === "positions" || part === "head";
+    if (!this.#isGguf) return { isTransposed: Boolean(isTransposed) && !isPlaced };
+    if (!hasPairs || part !== "query" && part !== "key") return {};
+    return { pairedHeads: part === "query" ? heads : keyHeads };
+  }
+
+  #matrix(part: OuterPart | LayerPart, layer?: number): Promise<Weight> {
+    return this.#reader.matrix(`${this.#name(part, layer)}.weight`, this.#change(part));
+  }
+
+  async #projection(part: OuterPart | LayerPart, layer?: number): Promise<Projection> {
+    const bias = `${this.#name(part, layer)}.bias`;
+    const isThere = this.#reader.has(bias);
+    return new Projection(
+      await this.#matrix(part, layer),
+      isThere ? await this.#reader.numbers(bias, this.#change(part)) : null,
+    );
+  }
+
+  async #norm(part: OuterPart | LayerPart, layer?: number): Promise<Norm> {
+    const name = this.#name(part, layer), { norm: kind, eps } = this.#config;
+    const offset = this.#isGguf ? 0 : this.#row.normOffset ?? 0;
+    const weight = await this.#reader.numbers(`${name}.weight`, { offset });
+    const norm = kind === "rms"
+      ? new RMSNorm(weight.shape, { eps, affine: false })
+      : new LayerNorm(weight.shape, { eps, affine: false });
+    norm.weight = weight;
+    if (norm instanceof LayerNorm) norm.bias = await this.#reader.numbers(`${name}.bias`);
+    return norm;
+  }
+}
+
+/**
+ * Reads the weights of a decoder.
+ *
+ * @param row Its architecture.
+ * @param config Its sizes.
+ * @param reader Its file.
+ * @param options Where it goes; whether the file is GGUF; whether the last layer is the vectors of tokens.
+ * @throws {FileFormatError} When the file lacks a tensor, or has others.
+ */
+export function buildDecoder(
+  row: Architecture,
+  config: DecoderConfig,
+  reader: WeightReader,
+  options: { device: DeviceHandle; isGguf: boolean; isTied: boolean },
+): Promise<Decoder> {
+  return new Builder(row, config, reader, options.isGguf).build(options.device, options.isTied);
+}

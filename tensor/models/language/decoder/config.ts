@@ -1,0 +1,85 @@
+/** Parts of a decoder, however its file says it. */
+
+/** Rotation of positions: see `positions.ts`. */
+export interface RotaryConfig {
+  /** The base of the wave lengths. */
+  readonly base: number;
+  /** Number of rotated features of a head, the first ones. */
+  readonly features: number;
+  /** Divisor of each frequency, by its wave length in positions. */
+  readonly slowdown: (wave: number, index: number) => number;
+  /** Factor of sines and cosines. */
+  readonly magnitude: number;
+}
+
+/** One layer's way to look at others. */
+export interface LayerConfig {
+  /** Number of positions it sees, its own included; null for all before it. */
+  readonly window: number | null;
+  /** Null where positions are learned vectors, added to the tokens'. */
+  readonly rotary: RotaryConfig | null;
+}
+
+/** The sizes and choices of a decoder. */
+export interface DecoderConfig {
+  readonly vocabulary: number;
+  /** Features of a token. */
+  readonly width: number;
+  /** Heads of queries. */
+  readonly heads: number;
+  /** Heads of keys and values. */
+  readonly keyHeads: number;
+  /** Features of a head. */
+  readonly headFeatures: number;
+  /** Number of positions it was made for. */
+  readonly contextLength: number;
+  readonly norm: "rms" | "layer";
+  readonly eps: number;
+  readonly activation: "silu" | "gelu" | "geluTanh";
+  /** Factor of the tokens' vectors. */
+  readonly embeddingScale: number;
+  /** Factor of products of queries and keys. */
+  readonly attentionScale: number;
+  /** Scores s become `cap * tanh(s / cap)`; null for none. */
+  readonly attentionCap: number | null;
+  /** The same of the last layer's. */
+  readonly logitCap: number | null;
+  readonly layers: readonly LayerConfig[];
+}
+
+/** A configuration as files hold it: config.json, or the header of a GGUF file under the same names. */
+export type RawConfig = Readonly<Record<string, unknown>>;
+
+/** Reads numbers out of a configuration; a wrong one is an error that names it. */
+export class ConfigReader {
+  readonly raw: RawConfig;
+
+  constructor(raw: RawConfig) {
+    this.raw = raw;
+  }
+
+  /** The first of these names that is there, null if none is. */
+  optional(...names: readonly string[]): number | null {
+    for (const name of names) {
+      const value = this.raw[name];
+      if (value === undefined || value === null) continue;
+      if (typeof value === "number" && Number.isFinite(value)) return value;
+      throw new TypeError(`Cannot read the model: its configuration has ${name} = ${value}`);
+    }
+    return null;
+  }
+
+  /** A number that must be there. */
+  number(...names: readonly string[]): number {
+    const value = this.optional(...names);
+    if (value !== null) return value;
+    throw new TypeError(`Cannot read the model: its configuration has no ${names[0]}`);
+  }
+
+  /** A length: a whole number of at least 1. */
+  size(...names: readonly string[]): number {
+    const value = this.number(...names);
+    if (Number.isSafeInteger(value) && value >= 1) return value;
+    throw new TypeError(`Cannot read the model: its configuration has ${names[0]} = ${value}`);
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Decoders: their architectures, layers, and the cache of what they have read. This folder (`decoder/`) imports
+ * `weights/` and layers of `nn/`.
+ */
+import type { DeviceHandle } from "../../../../backend/internal.ts";
+import { requireTensor } from "../../../core/apply.ts";
+import { shapeError } from "../../../core/rules/errors.ts";
+import type { Tensor } from "../../../core/tensor.ts";
+import { type AnyModule, Module } from "../../../nn/module/module.ts";
+import { PackedMatrix } from "../../weights/packed_matrix.ts";
+import type { Projection, TokenEmbedding } from "../../weights/projection.ts";
+import type { Architecture } from "./architectures.ts";
+import { causalMask, softCapped, type Visibility } from "./attention.ts";
+import type { DecoderConfig, LayerConfig, RotaryConfig } from "./config.ts";
+import { DecoderCache } from "./decoder_cache.ts";
+import type { DecoderLayer, LayerPass, Norm } from "./decoder_layer.ts";
+import { type Angles, RotaryTable } from "./positions.ts";
+
+/** The parts of a decoder, with its weights in them. */
+export interface DecoderParts {
+  readonly embedding: TokenEmbedding;
+  /** Learned vectors of positions. */
+  readonly positions: TokenEmbedding | null;
+  readonly layers: readonly DecoderLayer[];
+  readonly norm: Norm;
+  /** Null where the vectors of tokens are the last layer, too. */
+  readonly head: Projection | null;
+}
+
+/**
+ * A language model that reads from left to right: vectors of tokens, layers, and how likely each token is
+ * next. Its parameters have the names that its makers gave them.
+ */
+export class Decoder extends Module<[ids: Tensor]> {
+  /** Its sizes and choices. */
+  readonly config: DecoderConfig;
+  /** Its device. */
+  readonly device: DeviceHandle;
+  /** The parts by the names of the architecture. */
+  readonly parts: ReadonlyMap<string, AnyModule | readonly AnyModule[]>;
+  readonly #parts: DecoderParts;
+  readonly #tables = new Map<RotaryConfig, RotaryTable>();
+
+  /** Puts a decoder together of its parts. */
+  constructor(
+    config: DecoderConfig,
+    outer: Architecture["outer"],
+    parts: DecoderParts,
+    device: DeviceHandle,
+  ) {
+    super();
+    this.config = config;
+    this.device = device;
+    this.#parts = parts;
+    const { embedding, positions, layers, norm, head } = parts;
+    const all = [
+      [outer.embedding, embedding],
+      [outer.positions, positions],
+      [outer.layers, layers],
+      [outer.norm, norm],
+      [outer.head, head],
+    ] as [string, AnyModule | readonly AnyModule[] | null][];
+    this.parts = new Map(all.flatMap(([name, part]) => part === null ? [] : [[name, part]]));
+  }
+
+  /** The names of the parts stand by themselves. */
+  protected override stateName(property: string): string {
+    return property === "parts" ? "" : super.stateName(property);
+  }
+
+  /**
+   * Logits of each token to come next.
+   *
+   * @param ids (N, L), whole numbers.
+   * @returns (N, L, vocabulary).
+   */
+  forward(ids: Tensor): Tensor {
+    return this.logits(this.hidden(ids));
+  }
+
+  /** An empty cache for so many sequences and positions. */
+  makeCache(batch: number, capacity: number): DecoderCache {
+    const { layers, keyHeads: heads, headFeatures: features } = this.config;
+    const sizes = { layers: layers.length, batch, heads, capacity, features };
+    const where = { dtype: this.#numbers(), device: this.device };
+    return new DecoderCache({ ...sizes, ...where });
+  }
+
+  #numbers() {
+    const { weight } = this.#parts.embedding;
+    return weight instanceof PackedMatrix ? "float32" : weight.dtype;
+  }
+
+  /**
+   * The features of positions behind the last layer.
+   *
+   * @param ids (N, L).
+   * @param cache What came before; the positions are added to it.
+   * @param counts How many of the positions of each sequence are its own, int32 of (N); by default one a
+   *   sequence that does not rest.
+   * @returns (N, L, width).
+   */
+  hidden(ids: Tensor, cache: DecoderCache | null = null, counts?: Tensor): Tensor {
+    requireTensor("run a Decoder", ids);
+    if (ids.ndim !== 2 || ids.size === 0) {
+      throw shapeError("Decoder")`
+        Cannot run a Decoder on ids of shape ${ids.shape}: pass (N, L), one at least`;
+    }
+    const { embedding, layers, norm } = this.#parts, { config } = this, count = ids.shape[1]!;
+    const passes = cache ? this.#passesBehind(cache, count) : this.#passes(ids);
+    let x = embedding.forward(ids);
+    if (config.embeddingScale !== 1) x = x.mul(config.embeddingScale);
+    if (passes.positions) x = x.add(passes.positions);
+    for (const [k, layer] of layers.entries()) x = layer.forward(x, passes.layer(k));
+    cache?.end(counts ?? cache.growth);
+    return norm.forward(x);
+  }
+
+  /** Logits of features: (..., width) gives (..., vocabulary). */
+  logits(x: Tensor): Tensor {
+    const { head, embedding } = this.#parts, { weight } = embedding, { logitCap } = this.config;
+    const all = head?.forward(x) ??
+      (weight instanceof PackedMatrix ? weight.forward(x) : x.matmul(weight.transpose()));
+    return logitCap === null ? all : softCapped(all, logitCap);
+  }
+
+  /** A pass of whole texts, which begin at the first position. */
+  #passes(ids: Tensor) {
+    const length = ids.shape[1]!;
+    const visible = (window: number | null) => this.#visibleAlone(ids, length, window);
+    const angles = (rotary: RotaryConfig) => {
+      const { cos, sin } = this.#table(rotary).atLeast(length);
+      return { cos: cos.slice([0, length]), sin: sin.slice([0, length]) };
+    };
+    const positions = this.#parts.positions?.forward(ids.indexLike([length])) ?? null;
+    return this.#layerPasses(visible, angles, () => null, positions);
+  }
+
+  /** Visible positions where nothing came before. */
+  #visibleAlone(like: Tensor, length: number, window: number | null): Visibility {
+    if (window === null || window >= length) return { isCausal: true };
+    const mask = causalMask(like.reshape([-1]).slice(0).expand([length, length]), window);
+    return { mask: mask.reshape([1, 1, length, length]) };
+  }
+
+  /** A pass of what comes behind that which a cache holds. */
+  #passesBehind(cache: DecoderCache, count: number) {
+    const isFirst = cache.length === 0 && count > 1, { capacity } = cache;
+    const step = cache.begin(count), { slots, filled } = step;
+    const visible = (window: number | null): Visibility =>
+      isFirst ? this.#visibleAlone(slots, count, window) : { filled, window };
+    const angles = (rotary: RotaryConfig) => {
+      const { cos, sin } = this.#table(rotary).atLeast(capacity), flat = slots.reshape([-1]);
+      const pick = (table: Tensor) =>
+        table.indexSelect(0, flat).reshape([cache.batch, 1, count, -1]);
+      return { cos: pick(cos), sin: pick(sin) };
+    };
+    const positions = this.#parts.positions?.forward(slots) ?? null;
+    const kept = (layer: number) => ({ of: cache, layer, step, isRead: !isFirst });
+    return this.#layerPasses(visible, angles, kept, positions);
+  }
+
+  /** Makes the common data of layers of one kind once. */
+  #layerPasses(
+    visible: (window: number | null) => Visibility,
+    angles: (rotary: RotaryConfig) => Angles,
+    cache: (layer: number) => LayerPass["cache"],
+    positions: Tensor | null,
+  ) {
+    const seen = new Map<number | null, Visibility>(), turned = new Map<RotaryConfig, Angles>();
+    const layer = (k: number): LayerPass => {
+      const { window, rotary }: LayerConfig = this.config.layers[k]!;
+      if (!seen.has(window)) seen.set(window, visible(window));
+      if (rotary && !turned.has(rotary)) turned.set(rotary, angles(rotary));
+      return { visible: seen.get(window)!, angles: rotary && turned.get(rotary)!, cache: cache(k) };
+    };
+    return { layer, positions };
+  }
+
+  #table(rotary: RotaryConfig): RotaryTable {
+    const table = this.#tables.get(rotary) ?? new RotaryTable(rotary, this.device);
+    this.#tables.set(rotary, table);
+    return table;
+  }
+
+  /** Gives the memory of weights and tables back. */
+  override dispose(): void {
+    super.dispose();
+    for (const table of this.#tables.values()) table[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,126 @@
+import type { Tensor } from "../../../core/tensor.ts";
+import { type AnyModule, Module } from "../../../nn/module/module.ts";
+import type { LayerNorm } from "../../../nn/layers/layer_norm.ts";
+import type { RMSNorm } from "../../../nn/layers/rms_norm.ts";
+import type { Projection } from "../../weights/projection.ts";
+import type { LayerPart } from "./architectures.ts";
+import { groupedAttention, type Visibility } from "./attention.ts";
+import type { DecoderConfig } from "./config.ts";
+import type { CacheStep, DecoderCache } from "./decoder_cache.ts";
+import { type Angles, rotated } from "./positions.ts";
+
+/** Normalizes the features of a position. */
+export type Norm = LayerNorm | RMSNorm;
+
+/** The parts of a layer that a model has. */
+export interface LayerParts {
+  readonly norms: ReadonlyMap<LayerPart, Norm>;
+  readonly projections: ReadonlyMap<LayerPart, Projection>;
+}
+
+/** Data of a layer's run in one pass. */
+export interface LayerPass {
+  readonly angles: Angles | null;
+  readonly visible: Visibility;
+  /** Cache of keys and values; null for none. */
+  readonly cache: {
+    readonly of: DecoderCache;
+    readonly layer: number;
+    readonly step: CacheStep;
+    /** True where what it held before is looked at, too. */
+    readonly isRead: boolean;
+  } | null;
+}
+
+/** Attention and a feed-forward layer, each with a norm before it, some with one behind it. */
+export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
+  readonly #config: DecoderConfig;
+  readonly #parts: LayerParts;
+  /** The parts by the names of the architecture. */
+  readonly parts: ReadonlyMap<string, AnyModule>;
+
+  /**
+   * Puts a layer together.
+   *
+   * @param config The model's sizes.
+   * @param names What the parts are called in `stateDict`.
+   * @param parts The parts.
+   */
+  constructor(
+    config: DecoderConfig,
+    names: Readonly<Partial<Record<LayerPart, string>>>,
+    parts: LayerParts,
+  ) {
+    super();
+    this.#config = config;
+    this.#parts = parts;
+    const all = [...parts.norms, ...parts.projections];
+    this.parts = new Map(all.map(([part, module]) => [names[part]!, module]));
+  }
+
+  /** The names of the parts stand by themselves. */
+  protected override stateName(property: string): string {
+    return property === "parts" ? "" : super.stateName(property);
+  }
+
+  /** Maps the features of positions, (N, L, width). */
+  forward(x: Tensor, pass: LayerPass): Tensor {
+    const attended = this.#attention(this.#norm("attentionNorm", x), pass);
+    const between = x.add(this.#norm("attentionEnd", attended));
+    const mapped = this.#feedForward(this.#norm("mlpNorm", between));
+    return between.add(this.#norm("mlpEnd", mapped));
+  }
+
+  #norm(part: LayerPart, x: Tensor): Tensor {
+    return this.#parts.norms.get(part)?.forward(x) ?? x;
+  }
+
+  #project(part: LayerPart, x: Tensor): Tensor {
+    return this.#parts.projections.get(part)!.forward(x);
+  }
+
+  #attention(x: Tensor, { angles, visible, cache }: LayerPass): Tensor {
+    const [n, l] = x.shape as [number, number, number];
+    const { headFeatures } = this.#config;
+    const [q, k, v] = this.#queryKeyValue(x).map((all) =>
+      all.reshape([n, l, -1, headFeatures]).permute([0, 2, 1, 3])
+    ) as [Tensor, Tensor, Tensor];
+    const turn = (part: LayerPart, heads: Tensor) => {
+      const normed = this.#norm(part, heads);
+      return angles ? rotated(normed, angles) : normed;
+    };
+    const query = turn("queryNorm", q), key = turn("keyNorm", k);
+    const stored = cache && cache.of.append(cache.layer, key, v, cache.step);
+    const [keys, values] = cache?.isRead ? stored! : [key, v];
+    const heads = groupedAttention(query, keys, values, visible, this.#config);
+    return this.#project("output", heads.permute([0, 2, 1, 3]).reshape([n, l, -1]));
+  }
+
+  #queryKeyValue(x: Tensor): Tensor[] {
+    const { heads, keyHeads, headFeatures } = this.#config;
+    if (this.#parts.projections.has("queryKeyValue")) {
+      const sizes = [heads, keyHeads, keyHeads].map((count) => count * headFeatures);
+      return this.#project("queryKeyValue", x).split(sizes, -1);
+    }
+    return (["query", "key", "value"] as const).map((part) => this.#project(part, x));
+  }
+
+  #feedForward(x: Tensor): Tensor {
+    const { projections } = this.#parts;
+    if (projections.has("gateUp")) {
+      const [gate, up] = this.#project("gateUp", x).chunk(2, -1) as [Tensor, Tensor];
+      return this.#project("down", this.#activated(gate).mul(up));
+    }
+    const up = this.#project("up", x);
+    const hidden = projections.has("gate")
+      ? this.#activated(this.#project("gate", x)).mul(up)
+      : this.#activated(up);
+    return this.#project("down", hidden);
+  }
+
+  #activated(x: Tensor): Tensor {
+    const { activation } = this.#config;
+    if (activation === "silu") return x.silu();
+    return x.gelu(activation === "gelu" ? "none" : "tanh");
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * Language models as a whole. This folder (`language/`) has how they write: alone, in chats, side by side. It
+ * imports decoders of `decoder/`, `weights/` and `text/`.
+ */
+import { type DeviceHandle, manager } from "../../../backend/internal.ts";
+import {
+  checkOptions,
+  deviceChoice,
+  requireValue,
+  type Rules,
+  takes,
+} from "../../core/rules/options.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import type { AnyModule } from "../../nn/module/module.ts";
+import type { ChatTemplate, Message } from "../text/chat_template.ts";
+import { piecesOf } from "../text/text_pieces.ts";
+import { Tokenizer } from "../text/tokenizer.ts";
+import type { WeightForm } from "../weights/weight_reader.ts";
+import { architectureOf, decoderConfig } from "./decoder/architectures.ts";
+import { type Batch, ModelBatch } from "./batch.ts";
+import { buildDecoder } from "./decoder/build_decoder.ts";
+import { CachedChat, type Chat } from "./chat.ts";
+import type { Decoder } from "./decoder/decoder.ts";
+import { Generator } from "./generation.ts";
+import { endsOf, openModel } from "./model_files.ts";
+import { type Sampling, samplingRules } from "./sampling.ts";
+import { TextBatch } from "./text_batch.ts";
+
+/** Options for loading a model. */
+export interface LoadModelOptions {
+  /**
+   * The type that weights are held in, or "packed" for blocks of GGUF files as they are. By default as the
+   * file has them; on processors float32, in which they compute fastest, while that fits.
+   */
+  dtype?: string;
+  /** Its device; default the active device. */
+  device?: string | DeviceHandle;
+}
+
+/** Options of {@linkcode LanguageModel.batch}. */
+export interface BatchOptions {
+  /** The number of texts at once; others wait. Default 8. */
+  texts?: number;
+  /** Room for the tokens of a text, its prompt included; default 2048, or the model's context. */
+  positions?: number;
+}
+
+const batchRules: Rules<BatchOptions> = { texts: takes.count, positions: takes.count };
+
+const loadRules: Rules<LoadModelOptions> = {
+  dtype: takes.oneOf("packed", "float32", "float16", "bfloat16"),
+  device: deviceChoice,
+};
+
+/**
+ * A language model with its tokenizer: it writes text, answers in chats, and can be fine-tuned.
+ *
+ * @example A chat, and what it costs to go on
+ * ```ts ignore
+ * import { LanguageModel } from "@netcl/netcl/models";
+ *
+ * using lm = await LanguageModel.load("SmolLM2-135M-Instruct.Q4_1.gguf");
+ * const question = [{ role: "user", content: "What is a tensor?" }];
+ * for await (const piece of lm.generate(question, { maxTokens: 100 })) console.log(piece);
+ * ```
+ */
+export class LanguageModel implements Disposable {
+  /** The weights: frozen, until `requireGrad()` or `lora` is called. */
+  readonly model: AnyModule;
+  /** Text to ids, and back. */
+  readonly tokenizer: Tokenizer;
+  /** Number of positions the model was made for. */
+  readonly contextLength: number;
+  readonly #decoder: Decoder;
+  readonly #template: ChatTemplate | null;
+  readonly #generator: Generator;
+
+  private constructor(
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    template: ChatTemplate | null,
+    ends: ReadonlySet<number>,
+  ) {
+    this.model = this.#decoder = decoder;
+    this.tokenizer = tokenizer;
+    this.contextLength = decoder.config.contextLength;
+    this.#template = template;
+    this.#generator = new Generator(decoder, ends);
+  }
+
+  /**
+   * Loads a model: a GGUF file, or a folder with config.json, safetensors and tokenizer.json. Read are
+   * llama (mistral, smollm, tinyllama), qwen2, qwen3, gemma2, gemma3, phi3 and gpt2.
+   *
+   * @param path The file or folder.
+   * @param options The type of the weights, the device.
+   * @throws {FileFormatError} When a file is damaged, or its tensors are not those of the model.
+   * @throws {TypeError} When the architecture, or the kind of tokenizer, is not known.
+   */
+  static async load(path: string, options: LoadModelOptions = {}): Promise<LanguageModel> {
+    requireValue("load a model", "path", path, takes.path);
+    checkOptions("load a model", options, loadRules);
+    using files = await openModel(path);
+    const { config: raw, isGguf } = files, row = architectureOf(raw.model_type);
+    const device = manager.resolve(options.device ?? manager.active);
+    const reader = files.weights(device, (options.dtype ?? null) as WeightForm);
+    const isTied = raw.tie_word_embeddings === true;
+    const config = decoderConfig(row, raw);
+    const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied });
+    decoder.eval();
+    return new LanguageModel(decoder, new Tokenizer(files.tokenizer), files.template, endsOf(raw));
+  }
+
+  /**
+   * Logits of each token to come next.
+   *
+   * @param ids (N, L), whole numbers.
+   * @returns (N, L, vocabulary).
+   */
+  forward(ids: Tensor): Tensor {
+    return this.#decoder.forward(ids);
+  }
+
+  /**
+   * The text of a chat as the model was taught to read it, up to where it answers.
+   *
+   * @throws {TypeError} When the model has no template.
+   */
+  applyTemplate(messages: readonly Message[]): string {
+    requireValue("apply the template", "messages", messages, takes.list);
+    if (this.#template) return this.#template.render(messages);
+    throw new TypeError("Cannot apply the template: the model has none; pass text");
+  }
+
+  /** The ids of a text, or of a chat by the model's template. */
+  encode(prompt: string | readonly Message[]): number[] {
+    return typeof prompt === "string"
+      ? this.tokenizer.encode(prompt)
+      : this.tokenizer.encode(this.applyTemplate(prompt), { special: false });
+  }
+
+  /**
+   * Writes on, piece by piece.
+   *
+   * @param prompt A text, or the messages of a chat.
+   * @param options How tokens are chosen, and when it stops.
+   * @throws {RangeError} When the prompt fills the model's context.
+   */
+  generate(
+    prompt: string | readonly Message[],
+    options: Sampling = {},
+  ): AsyncGenerator<string, void, undefined> {
+    checkOptions("generate", options, samplingRules);
+    const ids = this.generateIds(this.encode(prompt), options);
+    return piecesOf(this.tokenizer, ids, options.stop);
+  }
+
+  /** The whole of what `generate` writes. */
+  async generateText(prompt: string | readonly Message[], options: Sampling = {}): Promise<string> {
+    return (await Array.fromAsync(this.generate(prompt, options))).join("");
+  }
+
+  /**
+   * Writes on, token by token.
+   *
+   * @param prompt The ids to write behind, one at least.
+   * @param options How tokens are chosen, and when it stops.
+   */
+  generateIds(
+    prompt: readonly number[],
+    options: Sampling = {},
+  ): AsyncGenerator<number, void, undefined> {
+    checkOptions("generate", options, samplingRules);
+    this.#requireIds(prompt);
+    return this.#write(prompt, this.#generator.roomFor(prompt.length, options), options);
+  }
+
+  async *#write(
+    prompt: readonly number[],
+    turns: number,
+    options: Sampling,
+  ): AsyncGenerator<number, void, undefined> {
+    using session = this.#generator.session(prompt.length, turns);
+    yield* this.#generator.writeOne(session, prompt, prompt, options);
+  }
+
+  /**
+   * Writes behind several prompts side by side, which may differ in length.
+   *
+   * @param prompts The ids of each, one at least.
+   * @param options How tokens are chosen, and when it stops.
+   * @returns The new ids of each.
+   */
+  async generateBatch(
+    prompts: readonly (readonly number[])[],
+    options: Sampling = {},
+  ): Promise<number[][]> {
+    checkOptions("generate", options, samplingRules);
+    requireValue("generate", "prompts", prompts, takes.list);
+    for (const ids of prompts) this.#requireIds(ids);
+    if (prompts.length === 0) return [];
+    const length = Math.max(...prompts.map((ids) => ids.length));
+    const turns = this.#generator.roomFor(length, options);
+    using session = this.#generator.session(length, turns, prompts.length);
+    const out = prompts.map((): number[] => []), isDone = prompts.map(() => false);
+    for await (const ids of this.#generator.write(session, prompts, prompts, options)) {
+      for (const [k, id] of ids.entries()) {
+        isDone[k] ||= !options.ignoreEnd && this.#generator.isEnd(id);
+        if (!isDone[k]) out[k]!.push(id);
+      }
+      if (isDone.every(Boolean)) break;
+    }
+    return out;
+  }
+
+  /**
+   * Begins a chat: what was said stays read, so that a turn costs what is new.
+   *
+   * @param messages What was said before, such as a system's message.
+   */
+  chat(messages: readonly Message[] = []): Chat {
+    requireValue("begin a chat", "messages", messages, takes.list);
+    const encode = (all: readonly Message[]) => this.encode(all);
+    return new CachedChat(
+      { encode, generator: this.#generator, tokenizer: this.tokenizer },
+      messages,
+    );
+  }
+
+  /**
+   * Texts that are written side by side, each begun and ended by itself, as a server's are: a step reads the
+   * weights once for all of them, and who comes while others are under way joins them.
+   *
+   * @param options The number of texts at once, and their room.
+   * @example Two texts at once
+   * ```ts ignore
+   * using batch = lm.batch({ texts: 4 });
+   * const options = { maxTokens: 50 };
+   * const all = ["Once", "Twice"].map((text) => Array.fromAsync(batch.generate(text, options)));
+   * for (const pieces of await Promise.all(all)) console.log(pieces.join(""));
+   * ```
+   */
+  batch(options: BatchOptions = {}): Batch {
+    checkOptions("write side by side", options, batchRules);
+    const { texts = 8, positions = Math.min(2048, this.contextLength) } = options;
+    const rows = new TextBatch(this.#decoder, this.#generator.ends, texts, positions);
+    const encode = (prompt: string | readonly Message[]) => {
+      const ids = this.encode(prompt);
+      this.#requireIds(ids);
+      return ids;
+    };
+    return new ModelBatch({ encode, rows, tokenizer: this.tokenizer });
+  }
+
+  #requireIds(ids: readonly number[]): void {
+    requireValue("generate", "prompt", ids, takes.wholeNumbers);
+    if (ids.length === 0) {
+      throw new RangeError(
+        "Cannot write behind no ids: pass one at least, such as that of a begin",
+      );
+    }
+    const odd = ids.find((id) => id >= this.#decoder.config.vocabulary);
+    if (odd === undefined) return;
+    throw new RangeError(
+      `Cannot write behind the id ${odd}: the model knows ${this.#decoder.config.vocabulary} tokens`,
+    );
+  }
+
+  /** Gives the memory of the weights back. */
+  dispose(): void {
+    this.#generator[Symbol.dispose]();
+    this.#decoder.dispose();
+  }
+
+  /** {@linkcode LanguageModel.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

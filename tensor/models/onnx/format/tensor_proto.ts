@@ -1,0 +1,86 @@
+import type { DType, TypedArray } from "../../../../backend/internal.ts";
+import { decodeElements, elementBytes, encodeElements } from "../../../io/core/elements.ts";
+import { FileFormatError, shown } from "../../../io/core/file_format_error.ts";
+import { checkedSize, type HostArray } from "../../../io/core/host_array.ts";
+import { fromBfloat16Bits } from "../../../../backend/internal.ts";
+import type { TensorProto } from "./schema.ts";
+import { type OnnxType, typeByNumber, typeOf } from "./types.ts";
+
+/** A tensor of a file, with its type there. */
+export interface OnnxArray extends HostArray {
+  /** Its type in the file. */
+  readonly type: OnnxType;
+}
+
+/** Bytes of the files beside the model, by their names. */
+export type ExternalData = (location: string) => Uint8Array<ArrayBuffer>;
+
+/**
+ * The values of a tensor in a file.
+ *
+ * @throws FileFormatError where it is damaged.
+ * @throws {TypeError} When its type is not read.
+ */
+export function decodeTensor(proto: TensorProto, external?: ExternalData): OnnxArray {
+  const type = typeByNumber(proto.data_type ?? 0), what = `Tensor ${shown(proto.name ?? "")}`;
+  const size = checkedSize(proto.dims, what), bytes = bytesOf(proto, external);
+  const { data, dtype } = bytes
+    ? decodeElements(type.layout, checkedBytes(bytes, size * elementBytes(type.layout), what))
+    : { data: listed(proto, type), dtype: type.dtype };
+  if (data.length !== size) {
+    throw new FileFormatError(`${what} has ${data.length} elements: its shape takes ${size}`);
+  }
+  return { data, dtype, shape: proto.dims, type };
+}
+
+function checkedBytes(bytes: Uint8Array<ArrayBuffer>, expected: number, what: string) {
+  if (bytes.length === expected) return bytes;
+  throw new FileFormatError(`${what} has ${bytes.length} bytes: its shape takes ${expected}`);
+}
+
+function bytesOf(proto: TensorProto, external?: ExternalData): Uint8Array<ArrayBuffer> | undefined {
+  if (proto.data_location !== 1) return proto.raw_data;
+  const entries = Object.fromEntries(proto.external_data.map(({ key, value }) => [key, value]));
+  const { location, offset = "0", length } = entries, name = shown(proto.name ?? "");
+  if (location === undefined || !external) {
+    throw new FileFormatError(`Tensor ${name} lies in another file, which cannot be had`);
+  }
+  const all = external(location), from = Number(offset);
+  const to = length === undefined ? all.length : from + Number(length);
+  if (!(from >= 0 && to >= from && to <= all.length)) {
+    throw new FileFormatError(`Tensor ${name} lies beyond the end of ${shown(location)}`);
+  }
+  return all.subarray(from, to);
+}
+
+/** Elements that stand in the file as numbers of their own. */
+function listed(proto: TensorProto, { layout, dtype }: OnnxType): TypedArray {
+  const { float_data, double_data, int64_data, uint64_data, int32_data } = proto;
+  switch (layout) {
+    case "f4":
+      return Float32Array.from(float_data);
+    case "f8":
+      return Float64Array.from(double_data);
+    case "i8":
+    case "u4":
+      return BigInt64Array.from(
+        int64_data.length > 0 ? int64_data : uint64_data,
+        (n: number) => BigInt.asIntN(64, BigInt(n)),
+      );
+    case "f2":
+      return new Float16Array(Uint16Array.from(int32_data).buffer);
+    case "bf":
+      return Float32Array.from(int32_data, fromBfloat16Bits);
+    default:
+      return dtype === "int32" ? Int32Array.from(int32_data) : Uint8Array.from(int32_data);
+  }
+}
+
+/** The message of a tensor. */
+export function encodeTensor(
+  name: string,
+  { data, shape, dtype }: { data: TypedArray; shape: readonly number[]; dtype: DType },
+): Record<string, unknown> {
+  const raw_data = encodeElements(data, dtype);
+  return { name, dims: shape, data_type: typeOf(dtype).number, raw_data };
+}

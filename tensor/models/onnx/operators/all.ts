@@ -1,0 +1,31 @@
+import type { Operator } from "../core/call.ts";
+import { attentionOperators } from "./attention.ts";
+import { control } from "./control.ts";
+import { products } from "./convolutions.ts";
+import { elementwise } from "./elementwise.ts";
+import { indexing } from "./indexing.ts";
+import { normalizations } from "./normalization.ts";
+import { quantizedOperators } from "./quantized.ts";
+import { recurrent } from "./recurrent.ts";
+import { reductions } from "./reductions.ts";
+import { resizing } from "./resizing.ts";
+import { shapes } from "./shapes.ts";
+import { pools } from "./windows.ts";
+
+/** Every kind of node that is run. */
+export const operators: ReadonlyMap<string, Operator> = new Map(
+  [
+    elementwise,
+    reductions,
+    shapes,
+    indexing,
+    products,
+    pools,
+    resizing,
+    normalizations,
+    recurrent,
+    quantizedOperators,
+    attentionOperators,
+    control,
+  ].flatMap((table) => Object.entries(table)),
+);

@@ -1,0 +1,35 @@
+import { Template } from "npm:@huggingface/jinja@0.5.11";
+
+/** One turn of a chat. */
+export interface Message {
+  /** Speaker: "system", "user", "assistant". */
+  role: string;
+  /** The text. */
+  content: string;
+}
+
+/** Writes chats as a model was taught to read them. */
+export class ChatTemplate {
+  readonly #template: Template;
+  readonly #tokens: Readonly<Record<string, string>>;
+
+  /**
+   * Reads a template.
+   *
+   * @param source In Jinja.
+   * @param tokens The texts of special tokens by the names that templates give them.
+   */
+  constructor(source: string, tokens: Readonly<Record<string, string>> = {}) {
+    this.#template = new Template(source);
+    this.#tokens = tokens;
+  }
+
+  /** The text of a chat, up to where the model answers. */
+  render(messages: readonly Message[]): string {
+    return this.#template.render({
+      ...this.#tokens,
+      messages: messages.map((message) => ({ ...message })),
+      add_generation_prompt: true,
+    });
+  }
+}

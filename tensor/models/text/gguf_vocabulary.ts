@@ -1,0 +1,186 @@
+/** Vocabularies of GGUF files as the contents of tokenizer.json. */
+import type { GgufValue } from "../../io/gguf/gguf_format.ts";
+import type { TokenizerFiles } from "./tokenizer.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+type Metadata = Readonly<Record<string, GgufValue>>;
+
+/** The types of tokens. */
+const UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4;
+
+const byteLevel = (useRegex: boolean): Json => ({
+  type: "ByteLevel",
+  add_prefix_space: false,
+  trim_offsets: true,
+  use_regex: useRegex,
+});
+
+const splitBy = (regex: string): Json => ({
+  type: "Sequence",
+  pretokenizers: [
+    { type: "Split", pattern: { Regex: regex }, behavior: "Isolated", invert: false },
+    byteLevel(false),
+  ],
+});
+
+const digitsApart: Json = {
+  type: "Sequence",
+  pretokenizers: [{ type: "Digits", individual_digits: true }, byteLevel(true)],
+};
+
+const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const afterLetters = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+/** Cuts of text before pairs are merged, by the names in `tokenizer.ggml.pre`. */
+const cuts: Readonly<Record<string, Json>> = {
+  "default": byteLevel(true),
+  "gpt-2": byteLevel(true),
+  "smollm": digitsApart,
+  "starcoder": digitsApart,
+  "llama-bpe": splitBy(`${contractions}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|${afterLetters}`),
+  "qwen2": splitBy(`${contractions}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|${afterLetters}`),
+};
+
+/** Data read of a header. */
+interface Vocabulary {
+  readonly tokens: readonly string[];
+  readonly types: readonly number[];
+  readonly metadata: Metadata;
+}
+
+function byteLevelFiles({ tokens, metadata }: Vocabulary): Json {
+  const pre = String(metadata["tokenizer.ggml.pre"] ?? "default");
+  if (!Object.hasOwn(cuts, pre)) {
+    throw new TypeError(
+      `Cannot make a tokenizer of the kind "${pre}": netcl knows ${
+        Object.keys(cuts).join(", ")
+      }; ` +
+        `load the model from a folder with its tokenizer.json`,
+    );
+  }
+  return {
+    normalizer: pre === "qwen2" ? { type: "NFC" } : null,
+    pre_tokenizer: cuts[pre],
+    decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
+    model: {
+      type: "BPE",
+      vocab: vocabularyOf(tokens),
+      merges: metadata["tokenizer.ggml.merges"],
+      ignore_merges: pre === "llama-bpe",
+    },
+  };
+}
+
+/** SentencePiece's BPE: pairs merge into the piece with the highest score. */
+function piecesFiles({ tokens, types, metadata }: Vocabulary): Json {
+  const hasPrefix = metadata["tokenizer.ggml.add_space_prefix"] !== false;
+  const scores = metadata["tokenizer.ggml.scores"] as readonly number[];
+  const replace = (from: string, to: string): Json => ({
+    type: "Replace",
+    pattern: { String: from },
+    content: to,
+  });
+  const spaces = replace(" ", "▁");
+  const decoders = [replace("▁", " "), { type: "ByteFallback" }, { type: "Fuse" }];
+  const strip = { type: "Strip", content: " ", start: 1, stop: 0 };
+  return {
+    normalizer: hasPrefix
+      ? { type: "Sequence", normalizers: [{ type: "Prepend", prepend: "▁" }, spaces] }
+      : spaces,
+    pre_tokenizer: null,
+    decoder: { type: "Sequence", decoders: hasPrefix ? [...decoders, strip] : decoders },
+    model: {
+      type: "BPE",
+      unk_token: tokens[types.indexOf(UNKNOWN)] ?? null,
+      fuse_unk: true,
+      byte_fallback: true,
+      vocab: vocabularyOf(tokens),
+      merges: mergesOf(tokens, scores),
+    },
+  };
+}
+
+const kinds: Readonly<Record<string, (vocabulary: Vocabulary) => Json>> = {
+  gpt2: byteLevelFiles,
+  llama: piecesFiles,
+};
+
+/** The ids by token. */
+function vocabularyOf(tokens: readonly string[]): Record<string, number> {
+  return Object.fromEntries(tokens.map((token, id) => [token, id]));
+}
+
+/** All ways to make a piece of two others, the best pieces first. */
+function mergesOf(tokens: readonly string[], scores: readonly number[]): [string, string][] {
+  const ids = new Map(tokens.map((token, id) => [token, id]));
+  const order = [...tokens.keys()].sort((a, b) => scores[b]! - scores[a]! || a - b);
+  return order.flatMap((id) => {
+    const letters = [...tokens[id]!], found: [string, string][] = [];
+    for (let k = 1; k < letters.length; k++) {
+      const pair = [letters.slice(0, k).join(""), letters.slice(k).join("")] as [string, string];
+      if (ids.has(pair[0]) && ids.has(pair[1])) found.push(pair);
+    }
+    return found.sort(([a, b], [c, d]) => ids.get(a)! - ids.get(c)! || ids.get(b)! - ids.get(d)!);
+  });
+}
+
+/** Tokens in front of a text and behind it. */
+function around({ tokens, metadata }: Vocabulary, kind: string): Json | null {
+  const id = (name: string) => metadata[`tokenizer.ggml.${name}_token_id`] as number | undefined;
+  const flag = (name: string) => metadata[`tokenizer.ggml.add_${name}_token`];
+  const isPiece = kind === "llama", isLlama3 = metadata["tokenizer.ggml.pre"] === "llama-bpe";
+  const first = (flag("bos") ?? (isPiece || isLlama3)) ? id("bos") : undefined;
+  const last = flag("eos") ? id("eos") : undefined;
+  const special = [first, last].filter((k) => k !== undefined).map((k) => tokens[k]!);
+  if (special.length === 0) return null;
+  const token = (k: number | undefined) =>
+    k === undefined ? [] : [{ SpecialToken: { id: tokens[k], type_id: 0 } }];
+  return {
+    type: "TemplateProcessing",
+    single: [...token(first), { Sequence: { id: "A", type_id: 0 } }, ...token(last)],
+    pair: [],
+    special_tokens: Object.fromEntries(
+      special.map((text) => [text, { id: text, ids: [tokens.indexOf(text)], tokens: [text] }]),
+    ),
+  };
+}
+
+/**
+ * The tokenizer of a GGUF file.
+ *
+ * @param metadata The file's header.
+ * @throws {TypeError} When it is of a kind that netcl does not know.
+ */
+export function ggufTokenizer(metadata: Metadata): TokenizerFiles {
+  const kind = String(metadata["tokenizer.ggml.model"]);
+  const tokens = metadata["tokenizer.ggml.tokens"] as readonly string[] | undefined;
+  if (!Object.hasOwn(kinds, kind) || !Array.isArray(tokens)) {
+    throw new TypeError(
+      `Cannot make a tokenizer of the model "${kind}": netcl reads ${
+        Object.keys(kinds).join(", ")
+      }`,
+    );
+  }
+  const types = (metadata["tokenizer.ggml.token_type"] ?? []) as readonly number[];
+  const vocabulary = { tokens, types, metadata };
+  const added = [...tokens.entries()]
+    .filter(([id]) => types[id] === CONTROL || types[id] === USER_DEFINED)
+    .map(([id, content]) => ({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: types[id] === CONTROL,
+    }));
+  return {
+    tokenizer: {
+      version: "1.0",
+      added_tokens: added,
+      post_processor: around(vocabulary, kind),
+      ...kinds[kind]!(vocabulary),
+    },
+    config: {},
+  };
+}

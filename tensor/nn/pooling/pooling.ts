@@ -1,0 +1,88 @@
+/**
+ * Pooling as modules, on images (N, C, H, W), and windows of them as columns.
+ *
+ * This folder imports operations of tensors (`ops/`, `core/`) and `module/`.
+ */
+import type { Axes } from "../../core/arguments.ts";
+import { pair } from "../../ops/shaping/axes.ts";
+import type { PoolOptions } from "../../core/image_options.ts";
+import { poolRules } from "../../ops/images/pooling.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { Module } from "../module/module.ts";
+import { checkOptions } from "../../core/rules/options.ts";
+
+/** The largest element of each window. */
+export class MaxPool2d extends Module {
+  readonly #options: PoolOptions;
+
+  /**
+   * Makes the layer.
+   *
+   * @param kernel The window's size: one number, or height and width.
+   * @param options Stride (default: the kernel's size) and padding.
+   */
+  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+    super();
+    pair("make a MaxPool2d", "kernel", kernel);
+    checkOptions("make a MaxPool2d", options, poolRules);
+    this.#options = options;
+  }
+
+  /**
+   * Takes the largest element of each window.
+   *
+   * @throws {ShapeError} When the image is smaller than a window.
+   */
+  forward(x: Tensor): Tensor {
+    return x.maxPool2d(this.kernel, this.#options);
+  }
+}
+
+/** The mean of each window; padding counts as zeros. */
+export class AvgPool2d extends Module {
+  readonly #options: PoolOptions;
+
+  /**
+   * Makes the layer.
+   *
+   * @param kernel The window's size: one number, or height and width.
+   * @param options Stride (default: the kernel's size) and padding.
+   */
+  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+    super();
+    pair("make an AvgPool2d", "kernel", kernel);
+    checkOptions("make an AvgPool2d", options, poolRules);
+    this.#options = options;
+  }
+
+  /**
+   * Takes the mean of each window.
+   *
+   * @throws {ShapeError} When the image is smaller than a window.
+   */
+  forward(x: Tensor): Tensor {
+    return x.avgPool2d(this.kernel, this.#options);
+  }
+}
+
+/** Images averaged to a given size, whatever theirs is. */
+export class AdaptiveAvgPool2d extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param size The output's size: one number, or height and width.
+   */
+  constructor(readonly size: Axes) {
+    super();
+    pair("make an AdaptiveAvgPool2d", "size", size);
+  }
+
+  /**
+   * Takes the means of the regions.
+   *
+   * @throws {ShapeError} When it is not a batch of images.
+   */
+  forward(x: Tensor): Tensor {
+    return x.adaptiveAvgPool2d(this.size);
+  }
+}

@@ -1,0 +1,94 @@
+import { assert, assertEquals } from "@std/assert";
+import { manualSeed, noGrad, Tensor, withDevice } from "../../../mod.ts";
+import type { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
+import { strategyWith } from "../../../backend/cpu/strategy/strategy.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
+import { bytesOn } from "../evaluate.ts";
+import { cpu } from "../schedule/nodes.ts";
+import { backendWith, compute, wasmBackend } from "./strategies.ts";
+
+/** The kernels of an OpenCL device of a CPU, where convolutions pad as they read, on the host. */
+function servedBackend(): CPUBackend {
+  const backend = backendWith(strategyWith(null));
+  const { target, planKernel } = cpu;
+  return Object.defineProperties(backend, {
+    target: { value: target },
+    planKernel: { value: planKernel },
+  });
+}
+
+function randn(shape: number[]): Tensor {
+  const tensor = noGrad(() => Tensor.randn(shape).realize());
+  tensor.requiresGrad = true;
+  return tensor;
+}
+
+/** A convolution, and its gradients by image and kernels. */
+function convolved(
+  image: number[],
+  kernels: number[],
+  convolve: (x: Tensor, k: Tensor) => Tensor,
+): Tensor[] {
+  manualSeed(3);
+  const x = randn(image), k = randn(kernels), y = convolve(x, k);
+  y.mul(noGrad(() => Tensor.randn(y.shape).realize())).sum().backward();
+  return [y.detach(), x.grad!, k.grad!];
+}
+
+const works: Record<string, () => Tensor[]> = {
+  "by 3x3": () => convolved([3, 16, 13, 14], [16, 16, 3, 3], (x, k) => x.conv2d(k, { padding: 1 })),
+  "in steps": () =>
+    convolved([2, 5, 13, 14], [7, 5, 3, 3], (x, k) => x.conv2d(k, { padding: 1, stride: 2 })),
+  "in steps that leave much out": () =>
+    convolved([2, 5, 40, 40], [7, 5, 1, 1], (x, k) => x.conv2d(k, { padding: 2, stride: 9 })),
+  "of kernels with holes": () =>
+    convolved([2, 5, 17, 12], [4, 5, 3, 2], (x, k) => x.conv2d(k, { padding: 3, dilation: 2 })),
+  "padded along one axis, in groups": () =>
+    convolved([2, 6, 9, 8], [8, 3, 3, 3], (x, k) => x.conv2d(k, { padding: [0, 3], groups: 2 })),
+  "the other way": () =>
+    convolved(
+      [2, 6, 7, 8],
+      [6, 5, 3, 3],
+      (x, k) => x.convTranspose2d(k, { stride: 2, padding: 1 }),
+    ),
+};
+
+for (const [name, work] of Object.entries(works)) {
+  Deno.test(`operands that are padded as they are read: convolutions ${name}`, () =>
+    withDevice("cpu", () => {
+      const served = servedBackend();
+      try {
+        for (const tensor of work()) {
+          const wanted = compute(wasmBackend, tensor).map(Number);
+          const found = new Float32Array(bytesOn(served, nodeOf(tensor)).buffer);
+          const scale = Math.max(1, ...wanted.map(Math.abs));
+          wanted.forEach((value, k) => assert(Math.abs(value - found[k]!) < 1e-5 * scale));
+        }
+      } finally {
+        served.dispose();
+      }
+    }));
+}
+
+Deno.test("a padded image is copied once, not by windows: the ways for images serve it", () =>
+  withDevice("cpu", () => {
+    const work = convolved([4, 32, 32, 32], [32, 32, 3, 3], (x, k) => x.conv2d(k, { padding: 1 }));
+    const minimal = work.map((tensor) => {
+      const kernels = schedule([nodeOf(tensor)], { device: cpu }).kernels.map((each) =>
+        each.kernel
+      );
+      assert(
+        kernels.some((kernel) =>
+          kernel.kind === "loop" && (kernel.contraction?.a.bounds.length ?? 0) > 0 ||
+          kernel.kind === "loop" && (kernel.contraction?.b.bounds.length ?? 0) > 0
+        ),
+        "planned to pad as it reads",
+      );
+      return wasmBackend.prepare(kernels).some(({ source }) =>
+        source.includes("minimal filtering")
+      );
+    });
+    // The gradient of the kernels is summed in parts there.
+    assertEquals(minimal.slice(0, 2), [true, true]);
+  }));

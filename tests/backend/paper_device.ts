@@ -1,0 +1,83 @@
+/** Devices that exist as data alone: programs are planned for them, and their kernels written, but none runs. */
+import type { Capabilities } from "../../backend/execution/backend.ts";
+import { backendOf } from "../../backend/internal.ts";
+import type { CustomKernel } from "../../backend/graph/custom.ts";
+import type { Target } from "../../backend/kernel/target.ts";
+import { planningRules } from "../../backend/opencl/runtime/device_target.ts";
+import { type LaunchStep, launchSteps } from "../../backend/opencl/templates/launch_steps.ts";
+import { DeviceHandle, manager, withDevice } from "../../mod.ts";
+
+/** A device on paper. */
+export interface PaperDevice {
+  readonly target: Partial<Target>;
+  readonly capabilities?: Partial<Capabilities>;
+}
+
+/** What planning knows of a GPU beyond what it can do. */
+export interface GPUSize {
+  /** Bytes of a work-group. */
+  readonly localMemory?: number;
+  readonly computeUnits?: number;
+  /** Bytes of a launch. */
+  readonly argumentBytes?: number;
+}
+
+const halves = new Set(["float16", "bfloat16"] as const);
+
+/** A GPU; without anything of one vendor's unless the target says so. */
+export function paperGPU(
+  target: Partial<Target>,
+  { localMemory = 49152, computeUnits = 132, argumentBytes = 4352 }: GPUSize = {},
+): PaperDevice {
+  const all = { isGpu: true, warps: false, matrixUnits: false, warpgroups: false, ...target };
+  const rules = planningRules(true, computeUnits, argumentBytes);
+  return {
+    target: { ...all, localMemory, computeUnits, vectorWidth: 1, tuned: new Map(), ...rules },
+    ...all.matrixUnits && { capabilities: { attention: halves, interleavesHeads: true } },
+  };
+}
+
+/** A processor of four cores. */
+export function paperCPU(vectorWidth: number): PaperDevice {
+  const none = { isGpu: false, warps: false, matrixUnits: false, warpgroups: false };
+  return { target: { ...none, vectorWidth, ...planningRules(false, 4, 4352) } };
+}
+
+/**
+ * Calls a function on such a device.
+ *
+ * @param found Is given each launch.
+ * @param custom Is given each kernel that comes as a text, not as a plan.
+ */
+export function withPaperDevice(
+  { target, capabilities }: PaperDevice,
+  found: (step: LaunchStep) => void,
+  fn: () => void,
+  custom: (kernel: CustomKernel) => void = refuse,
+): void {
+  const { platformName, deviceName, clDevice } = manager.default("cl");
+  const deviceType = target.isGpu ? "gpu" : "cpu";
+  const names = { platformName, deviceName, deviceType, backend: "cl" } as const;
+  const handle = new DeviceHandle(names, "cl", clDevice);
+  withDevice(handle, () => {
+    const backend = backendOf(handle), known = { ...backend.target, ...target };
+    Object.defineProperty(backend, "target", { value: known });
+    Object.assign(backend, { capabilities: { ...backend.capabilities, ...capabilities } });
+    backend.prepare = (kernels) =>
+      kernels.map((kernel) => {
+        if (kernel.kind === "custom") custom(kernel.call.kernel);
+        else launchSteps(kernel, known).forEach(found);
+        return { run: () => {}, name: kernel.label, source: "", bytes: 0 };
+      });
+    try {
+      fn();
+    } finally {
+      backend.dispose();
+      handle.close();
+    }
+  });
+}
+
+function refuse({ name }: CustomKernel): never {
+  throw new Error(`The kernel ${name} has one text for all devices`);
+}

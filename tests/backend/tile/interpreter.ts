@@ -1,0 +1,361 @@
+/**
+ * Runs the statements of a tile kernel on the host: all work-items of a group, statement by statement, with
+ * local memory and barriers as they are, for whatever device the kernel was written. It reports what no
+ * comparison of values would see: reads of what nobody wrote, of what another item wrote since the last
+ * barrier, writes that meet other items' accesses, elements outside, results that are given twice.
+ */
+import { readElement, writeElement } from "../../../backend/cpu/reference/elements.ts";
+import {
+  applyPrimitive,
+  castValue,
+  constantValue,
+  rounded,
+} from "../../../backend/cpu/reference/reference_primitives.ts";
+import { philox } from "../../../backend/graph/scalar.ts";
+import { type DType, dtypes, type TypedArray } from "../../../backend/graph/dtype.ts";
+import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
+import { type ArgReduceFn, prefersLarger } from "../../../backend/graph/reductions.ts";
+import { nameParts } from "../../../backend/tile/language/elements.ts";
+import type { E, Element, Place } from "../../../backend/tile/language/expression.ts";
+import type { Statement, Store, TileKernel } from "../../../backend/tile/language/statements.ts";
+
+/** A number; those of 64 bits are big integers, which plain operations never meet. */
+// deno-lint-ignore no-explicit-any
+type Scalar = any;
+type Value = Scalar | readonly Scalar[];
+
+interface Item {
+  readonly id: number;
+  readonly values: Map<string, Value>;
+  /** Its own memory. */
+  readonly memory: Map<string, Scalar[]>;
+}
+
+/** An element of local memory, who wrote it and who read it, and behind which barrier. */
+interface Cell {
+  value: Scalar;
+  writer: number;
+  written: number;
+  reader: number;
+  read: number;
+}
+
+/** Findings of a run: faults by how often they were seen, results by their coordinates. */
+export interface Report {
+  readonly faults: ReadonlyMap<string, number>;
+  readonly results: ReadonlyMap<string, number>;
+}
+
+const SEVERAL = -2;
+const views: Readonly<Partial<Record<Element, (b: ArrayBuffer) => TypedArray>>> = {
+  int8: (b) => new Int8Array(b) as unknown as TypedArray,
+  uint32: (b) => new Uint32Array(b, 0, b.byteLength >> 2) as unknown as TypedArray,
+};
+
+/** The elements of a buffer, whatever they are called by a place. */
+function elementsOf(buffer: ArrayBuffer, element: Element): TypedArray {
+  const view = views[element];
+  if (view) return view(buffer);
+  const { bytes, view: viewOf } = dtypes[element as keyof typeof dtypes];
+  return viewOf(buffer, 0, Math.floor(buffer.byteLength / bytes));
+}
+
+/** Operations whose name says what they are of. */
+const named: Readonly<Record<string, (names: string[], ...args: Scalar[]) => Scalar>> = {
+  value: ([dtype, number]) =>
+    dtype === "int64" ? BigInt(number!) : constantValue(Number(number), dtype as DType),
+  index: ([dtype], i) => constantValue(i, dtype as DType),
+  cast: ([from, to], x) => rounded(castValue(x, from as DType, to as DType), to as DType),
+  primitive: ([fn, dtype, result], ...args) =>
+    rounded(
+      applyPrimitive(fn as PrimitiveName, args, dtype as DType, result as DType),
+      result as DType,
+    ),
+  prefers: ([fn], a, b) =>
+    Number(a === a && (b !== b || (prefersLarger(fn as ArgReduceFn) ? b > a : b < a))),
+  ties: (_, a, b) => Number(!(a < b) && !(a > b) && (a === a) === (b === b)),
+  random: (_, index, seed, stream) => philox(index, seed, stream),
+  flag: (_, x) => Number(x),
+};
+
+const fround = Math.fround;
+const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => Scalar>> = {
+  quotient: (x, y) => Math.floor(x / y),
+  remainder: (x, y) => x % y,
+  and: (x, y) => x & y,
+  or: (x, y) => x | y,
+  "+": (x, y) => x + y,
+  "/": (x, y) => Math.floor(x / y),
+  "%": (x, y) => x % y,
+  ">>": (x, y) => x >>> y,
+  bit: (x, y) => x >>> y & 1,
+  min: Math.min,
+  "<": (x, y) => Number(x < y),
+  "?": (c, x, y) => c ? x : y,
+  signed: (x) => x << 24 >> 24,
+  float: fround,
+  fromHalf: (x) => new Float16Array(Uint16Array.of(x).buffer)[0]!,
+  fadd: (x, y) => fround(x + y),
+  fmul: (x, y) => fround(x * y),
+  fma: (x, y, z) => fround(x * y + z),
+};
+
+class Interpreter {
+  readonly faults = new Map<string, number>();
+  readonly results = new Map<string, number>();
+  readonly #kernel: TileKernel;
+  readonly #buffers: Readonly<Record<string, ArrayBuffer>>;
+  #group = 0;
+  #epoch = 0;
+  readonly #views = new Map<string, TypedArray>();
+  readonly #stored = new Set<string>();
+  #locals = new Map<string, Cell[]>();
+
+  constructor(kernel: TileKernel, buffers: Readonly<Record<string, ArrayBuffer>>) {
+    this.#kernel = kernel;
+    this.#buffers = buffers;
+  }
+
+  run(): void {
+    const { groups, items, arrays, sizes, body } = this.#kernel;
+    const locals = arrays.filter(({ space }) => space === "local");
+    for (this.#group = 0; this.#group < groups; this.#group++) {
+      this.#epoch = 0;
+      this.#locals = new Map(locals.map(({ name, size }) => [
+        name,
+        Array.from(
+          { length: size },
+          () => ({ value: NaN, writer: -1, written: -1, reader: -1, read: -1 }),
+        ),
+      ]));
+      const all = Array.from({ length: items }, (_, id) => ({
+        id,
+        values: new Map<string, Value>(sizes.map(({ name, value }) => [name, value])),
+        memory: new Map(
+          arrays.filter(({ space }) => space === "private").map(({ name, size }) => [
+            name,
+            new Array<Scalar>(size).fill(undefined),
+          ]),
+        ),
+      }));
+      this.#block(body, all);
+    }
+  }
+
+  #fault(text: string): void {
+    this.faults.set(text, (this.faults.get(text) ?? 0) + 1);
+  }
+
+  #block(body: readonly Statement[], items: readonly Item[]): void {
+    for (const s of body) this.#step(s, items);
+  }
+
+  #step(s: Statement, items: readonly Item[]): void {
+    const all = (what: string): void => {
+      if (items.length !== this.#kernel.items) this.#fault(`${what} not reached by all`);
+    };
+    switch (s.s) {
+      case "let":
+      case "set":
+        for (const item of items) {
+          item.values.set(s.to.name, spread(this.#value(item, s.value), s.to.width));
+        }
+        return;
+      case "store":
+        for (const item of items) this.#store(item, s);
+        return;
+      case "result":
+        for (const item of items) {
+          const at = s.at.map((e) => this.#number(item, e)), last = at.pop()!;
+          const lanes = [this.#value(item, s.value)].flat() as readonly number[];
+          lanes.forEach((value, k) => {
+            const key = [...at, last + k].join();
+            if (this.results.has(key)) this.#fault("result given twice");
+            this.results.set(key, value);
+          });
+        }
+        return;
+      case "barrier":
+        all("barrier");
+        this.#epoch++;
+        return;
+      case "shuffle": {
+        all("shuffle");
+        const values = items.map((item) => this.#value(item, s.from));
+        items.forEach((item, n) => item.values.set(s.to.name, values[n ^ s.mask]!));
+        return;
+      }
+      case "if":
+        return this.#block(s.body, items.filter((item) => this.#number(item, s.condition) !== 0));
+      case "for": {
+        // Those that are done wait: a barrier or a shuffle inside is not reached by all.
+        const counts = items.map((item) => this.#number(item, s.count));
+        for (let n = 0; n < Math.max(...counts); n++) {
+          const still = items.filter((_, k) => n < counts[k]!);
+          for (const item of still) item.values.set(s.at.name, n);
+          this.#block(s.body, still);
+        }
+      }
+    }
+  }
+
+  #number(item: Item, e: E): number {
+    return this.#value(item, e) as number;
+  }
+
+  #value(item: Item, e: E): Value {
+    switch (e.op) {
+      case "const":
+        return e.value;
+      case "lanes":
+        return Array.from({ length: e.width }, (_, k) => k);
+      case "var":
+      case "register": {
+        if (e.name === "item") return item.id;
+        if (e.name === "group") return this.#group;
+        const value = item.values.get(e.name);
+        if (value === undefined) this.#fault(`unset ${e.name}`);
+        return value ?? NaN;
+      }
+      case "lane":
+        return (this.#value(item, e.args[0]!) as readonly number[])[e.value]!;
+      case "load":
+      case "element":
+      case "neighbours":
+        return this.#load(item, e);
+      case "neighbour":
+        return (this.#value(item, e.args[0]!) as readonly Scalar[])[e.value];
+      case "sideBySide":
+        return e.args.map((a) => this.#value(item, a));
+      case "checked": {
+        const [at, size] = e.args.map((a) => Number(this.#value(item, a))) as [number, number];
+        if (at >= 0 && at < size) return at;
+        this.#fault("index out of range");
+        return 0;
+      }
+      case "laneBits": {
+        const [a, first] = e.args.map((x) => this.#number(item, x)) as [number, number];
+        return Array.from({ length: e.width }, (_, k) => a >>> first + k & 1);
+      }
+      // A value that is not chosen may lie outside.
+      case "?":
+        if (e.args[0]!.width > 1) break;
+        return this.#value(item, e.args[this.#number(item, e.args[0]!) ? 1 : 2]!);
+      case "sum": {
+        const terms = e.args.map((a) => this.#value(item, a));
+        const at = (k: number): number =>
+          terms.reduce<number>(
+            (all, v, n) => all + e.factors[n]! * (typeof v === "number" ? v : v[k]!),
+            0,
+          );
+        return e.width === 1 ? at(0) : Array.from({ length: e.width }, (_, k) => at(k));
+      }
+      case "product":
+        return e.args.map((a) => this.#number(item, a)).reduce((x, y) => x * y);
+    }
+    const byName = named[e.op];
+    if (byName) return byName(nameParts(e), ...e.args.map((a) => this.#value(item, a)));
+    const operation = operations[e.op];
+    if (!operation) throw new Error(`The interpreter has no ${e.op}`);
+    const args = e.args.map((a) => this.#value(item, a));
+    const at = (k: number): [Scalar, Scalar, Scalar] =>
+      args.map((v) => Array.isArray(v) ? v[k]! : v) as [Scalar, Scalar, Scalar];
+    if (e.width === 1) return operation(...at(0));
+    return Array.from({ length: e.width }, (_, k) => operation(...at(k)));
+  }
+
+  #load(item: Item, { op, place, args, width, value }: E): Value {
+    const first = this.#number(item, args[0]!), isAligned = value === 1 || op === "neighbours";
+    if (isAligned && first % width !== 0) this.#fault(`${place!.buffer} read unaligned`);
+    const read = (k: number): number => this.#read(item, place!, first + k);
+    return width === 1 ? read(0) : Array.from({ length: width }, (_, k) => read(k));
+  }
+
+  #store(item: Item, { place, index, value }: Store): void {
+    const first = this.#number(item, index), { width } = value;
+    if (width > 1 && first % width !== 0) this.#fault(`${place.buffer} written unaligned`);
+    const values = [this.#value(item, value)].flat() as readonly Scalar[];
+    values.forEach((each, k) => this.#write(item, place, first + k, each));
+  }
+
+  #elements(buffer: string, element: Element): TypedArray {
+    const key = `${buffer} ${element}`;
+    let view = this.#views.get(key);
+    if (!view) this.#views.set(key, view = elementsOf(this.#buffers[buffer]!, element));
+    return view;
+  }
+
+  #read(item: Item, { space, buffer, element }: Place, index: number): Scalar {
+    if (space === "global") {
+      const all = this.#elements(buffer, element);
+      if (!(index >= 0 && index < all.length)) {
+        this.#fault(`read outside ${buffer}`);
+        return NaN;
+      }
+      return readElement(all, element as DType, index);
+    }
+    if (space === "private") {
+      const value = item.memory.get(buffer)![index];
+      if (value === undefined) this.#fault(`read before write: ${buffer}`);
+      return value;
+    }
+    const cell = this.#locals.get(buffer)?.[index];
+    if (!cell) {
+      this.#fault(`read outside ${buffer}`);
+      return NaN;
+    }
+    if (cell.written < 0) this.#fault(`read before write: ${buffer}`);
+    if (cell.written === this.#epoch && cell.writer !== item.id) {
+      this.#fault(`no barrier between write and read: ${buffer}`);
+    }
+    cell.reader = cell.read === this.#epoch && cell.reader !== item.id ? SEVERAL : item.id;
+    cell.read = this.#epoch;
+    return cell.value;
+  }
+
+  #write(item: Item, { space, buffer, element }: Place, index: number, value: Scalar): void {
+    if (space === "private") {
+      const memory = item.memory.get(buffer)!;
+      if (!(index >= 0 && index < memory.length)) this.#fault(`write outside ${buffer}`);
+      memory[index] = value;
+      return;
+    }
+    if (space === "global") return this.#output(buffer, element as DType, index, value);
+    const cell = this.#locals.get(buffer)?.[index];
+    if (!cell) return this.#fault(`write outside ${buffer}`);
+    if (cell.written === this.#epoch && cell.writer !== item.id) {
+      this.#fault(`double write: ${buffer}`);
+    }
+    if (cell.read === this.#epoch && cell.reader !== item.id) {
+      this.#fault(`no barrier between read and write: ${buffer}`);
+    }
+    const kept = element === "float32" ? fround(value) : value;
+    Object.assign(cell, { value: kept, writer: item.id, written: this.#epoch });
+  }
+
+  #output(buffer: string, element: DType, index: number, value: Scalar): void {
+    const all = this.#elements(buffer, element), key = `${buffer} ${index}`;
+    if (!(index >= 0 && index < all.length)) return this.#fault(`write outside ${buffer}`);
+    if (this.#stored.has(key)) this.#fault("result given twice");
+    this.#stored.add(key);
+    writeElement(all, element, index, value);
+  }
+}
+
+function spread(value: Value, width: number): Value {
+  return !Array.isArray(value) && width > 1 ? new Array<Scalar>(width).fill(value) : value;
+}
+
+/**
+ * Runs a kernel.
+ *
+ * @param buffers What its inputs hold, and where its outputs go, by name.
+ */
+export function interpret(
+  kernel: TileKernel,
+  buffers: Readonly<Record<string, ArrayBuffer>>,
+): Report {
+  const run = new Interpreter(kernel, buffers);
+  run.run();
+  return run;
+}

@@ -1,0 +1,50 @@
+/** Barriers stand where hazards are, and nowhere else. */
+import { assertEquals } from "@std/assert";
+import { int, variable, withExpressions } from "../../../../backend/tile/language/expression.ts";
+import type { Statement } from "../../../../backend/tile/language/statements.ts";
+import { float, load, register } from "../../../../backend/tile/language/values.ts";
+import { placeBarriers } from "../../../../backend/tile/passes/barriers.ts";
+
+const place = (buffer: string) => ({ space: "local", buffer, element: "float32" }) as const;
+const write = (buffer: string): Statement => ({
+  s: "store",
+  place: place(buffer),
+  index: variable("item", [0, 31]),
+  value: float(1),
+});
+const read = (buffer: string): Statement => ({
+  s: "set",
+  to: register("r", 0),
+  value: load(place(buffer), int(0)),
+});
+
+/** The statements as words: `|` is a barrier, brackets are loops. */
+function shown(body: readonly Statement[]): string {
+  return body.map((s) =>
+    s.s === "barrier" ? "|" : s.s === "for" ? `[${shown(s.body)}]` : s.s === "store" ? "w" : "r"
+  ).join("");
+}
+
+const placed = (make: () => Statement[]): string =>
+  withExpressions(() => shown(placeBarriers(make())));
+
+Deno.test("placeBarriers parts writes from reads of others, in both directions, and writes of two statements", () => {
+  assertEquals(placed(() => [write("a"), read("a")]), "w|r");
+  assertEquals(placed(() => [write("a"), read("a"), write("a")]), "w|r|w");
+  assertEquals(placed(() => [write("a"), read("b"), write("b")]), "wr|w");
+  assertEquals(placed(() => [write("a"), write("b"), read("a"), read("b")]), "ww|rr");
+});
+
+Deno.test("neighbouring stores to one buffer are a work-item's own elements", () =>
+  assertEquals(placed(() => [write("a"), write("a"), read("a")]), "ww|r"));
+
+Deno.test("what the last turn of a loop has done meets the next one", () => {
+  const loop = (body: Statement[]): Statement => ({
+    s: "for",
+    at: variable("k", [0, 3]),
+    count: int(4),
+    body,
+  });
+  assertEquals(placed(() => [loop([write("a"), read("a")])]), "[|w|r]");
+  assertEquals(placed(() => [loop([read("a")])]), "[r]");
+});

@@ -1,0 +1,137 @@
+/** The program of products with packed weights, for every unit, as the interpreter runs it. */
+import { assert, assertEquals } from "@std/assert";
+import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
+import { blockBytes } from "../../../../backend/formats/block_format.ts";
+import { hostBlocks } from "../../../../backend/formats/host_blocks.ts";
+import { withExpressions } from "../../../../backend/tile/language/expression.ts";
+import { type Gemv, gemv, gemvMapping } from "../../../../backend/tile/programs/gemv.ts";
+import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
+import { itemUnit, type Unit, vectorUnit } from "../../../../backend/tile/units.ts";
+import { changed, countOf, without } from "../changed.ts";
+import { interpret, type Report } from "../interpreter.ts";
+
+const units: readonly Unit[] = [
+  vectorUnit(4),
+  vectorUnit(16),
+  itemUnit("shuffle"),
+  itemUnit("local"),
+];
+const names = Object.keys(formatTable) as BlockFormatName[];
+
+interface Sample {
+  readonly product: Gemv;
+  readonly x: Float32Array<ArrayBuffer>;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** A product whose matrix is the last rows of a larger one. */
+function sample(format: BlockFormatName, rows: number, columns: number, terms: number): Sample {
+  const { elements } = formatTable[format], all = columns + 1, blocks = all * terms / elements;
+  const bytes = Uint8Array.from(
+    { length: blocks * blockBytes(formatTable[format]) },
+    // Upper bits of no byte: all halves are finite, and no number is large.
+    (_, k) => (Math.imul(k + 7, 2654435761) >>> 24) & 0x3b,
+  );
+  const x = Float32Array.from({ length: 3 + rows * terms }, (_, k) => Math.sin(0.7 * k));
+  const product: Gemv = {
+    format,
+    rows,
+    columns,
+    terms,
+    x: { name: "x", element: "float32", offset: 3, step: rows > 1 ? terms : 0 },
+    w: { name: "w", blocks, offset: terms },
+  };
+  return { product, x, bytes };
+}
+
+function kernelOf(product: Gemv, unit: Unit): TileKernel {
+  let count = 0;
+  const mapping = gemvMapping(product, unit);
+  assert(mapping !== null, `${unit.name} reads ${product.terms} terms of ${product.format}`);
+  return withExpressions(() => gemv(product, unit, mapping, () => `p${count++}`));
+}
+
+const run = (kernel: TileKernel, { x, bytes }: Sample): Report =>
+  interpret(kernel, { x: x.buffer, w: bytes.buffer });
+
+/** The largest error of a report's results, in parts of the largest sum of absolute values. */
+function errorOf({ results }: Report, { product, x, bytes }: Sample): number {
+  const { format, rows, columns, terms, w } = product, reader = hostBlocks(format);
+  let worst = 0, largest = 0;
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j < columns; j++) {
+      let sum = 0, size = 0;
+      for (let k = 0; k < terms; k++) {
+        const p = x[3 + i * terms + k]! * reader.element(bytes, w.blocks, w.offset + j * terms + k);
+        sum += p;
+        size += Math.abs(p);
+      }
+      const found = results.get(`${i},${j}`) ?? NaN;
+      worst = Math.max(worst, Number.isNaN(found) ? Infinity : Math.abs(found - sum));
+      largest = Math.max(largest, size);
+    }
+  }
+  assertEquals(results.size, rows * columns);
+  return worst / largest;
+}
+
+Deno.test("gemv gives each result once, of all formats, on every unit, with sizes that no tile divides", () => {
+  for (const unit of units) {
+    for (const format of names) {
+      for (const [rows, columns, terms] of [[1, 5, 256], [3, 4, 512]] as const) {
+        // One format of each kind of bits on larger products.
+        if (rows > 1 && !["Q6_K", "Q5_1", "int8"].includes(format)) continue;
+        const given = sample(format, rows, columns, terms),
+          what = `${format}, ${unit.name}, ${rows} rows`;
+        const report = run(kernelOf(given.product, unit), given);
+        assertEquals([...report.faults], [], what);
+        const error = errorOf(report, given);
+        assert(error < 1e-6, `${what}: off by ${error}`);
+      }
+    }
+  }
+});
+
+Deno.test("gemv reads no more than its rows where a turn ends behind them", () => {
+  for (const unit of [itemUnit("shuffle"), itemUnit("local")]) {
+    const given = sample("Q4_0", 1, 3, 96), report = run(kernelOf(given.product, unit), given);
+    assertEquals([...report.faults], []);
+    assert(errorOf(report, given) < 1e-6);
+  }
+});
+
+Deno.test("Gemv: a unit says where it cannot read the rows of a product", () => {
+  const { product } = sample("Q4_0", 1, 4, 64);
+  const refuses = (changed: Partial<Gemv>): boolean =>
+    gemvMapping({ ...product, ...changed }, vectorUnit(16)) === null;
+  assertEquals(refuses({}), false);
+  assertEquals(refuses({ terms: 48 }), true, "half a block");
+  assertEquals(refuses({ rows: 9 }), true, "more sums than registers");
+  assertEquals(refuses({ w: { ...product.w, offset: 16 } }), true, "begins inside a block");
+});
+
+Deno.test("Gemv: the interpreter sees each barrier that is taken out", () => {
+  const given = sample("Q4_1", 1, 5, 128), kernel = kernelOf(given.product, itemUnit("local"));
+  const count = countOf(kernel, "barrier");
+  assertEquals(count, 5, "one for each halving of 32");
+  for (let n = 0; n < count; n++) {
+    const { faults } = run(without(kernel, "barrier", n), given);
+    const seen = [...faults.keys()].some((fault) => fault.startsWith("no barrier between"));
+    assert(seen, `without barrier ${n}: ${[...faults.keys()]}`);
+  }
+});
+
+Deno.test("Gemv: the interpreter sees exchanged lanes, results of all items, and items that miss a shuffle", () => {
+  const given = sample("Q8_0", 1, 4, 128), kernel = kernelOf(given.product, itemUnit("shuffle"));
+  const twice = changed(kernel, (s) => s.s === "shuffle" && s.mask === 8 ? { ...s, mask: 4 } : s);
+  assert(errorOf(run(twice, given), given) > 1e-3, "one half is added twice");
+  const body = kernel.body.flatMap((s) => s.s === "if" ? s.body : [s]);
+  assert(run({ ...kernel, body }, given).faults.has("result given twice"));
+  const first = kernel.body.findLast(({ s }) => s === "if");
+  assert(first?.s === "if");
+  const missed = changed(
+    kernel,
+    (s) => s.s === "shuffle" ? { s: "if", condition: first.condition, body: [s] } : s,
+  );
+  assert(run(missed, given).faults.has("shuffle not reached by all"));
+});

@@ -1,0 +1,212 @@
+/** Rows that work-items share, in every mapping, as the interpreter runs them. */
+import { assert, assertEquals } from "@std/assert";
+import { referenceRunner } from "../../../../backend/cpu/reference/reference.ts";
+import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
+import { schedule } from "../../../../backend/internal.ts";
+import { type DType, dtypes } from "../../../../backend/graph/dtype.ts";
+import { rangeOf } from "../../../../backend/kernel/affine.ts";
+import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import type { Target } from "../../../../backend/kernel/target.ts";
+import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
+import {
+  columnGroups,
+  groupReduction,
+  registerRows,
+} from "../../../../backend/opencl/templates/loops/shared_rows.ts";
+import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
+import { rows } from "../../../../backend/tile/programs/rows.ts";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
+import "../../../opencl.ts"; // starts what listens to signals before any test
+import { gpuTarget } from "../../opencl/templates/chosen_template.ts";
+import { changed, countOf, without } from "../changed.ts";
+import { interpret, type Report } from "../interpreter.ts";
+
+const templates = [columnGroups, registerRows, groupReduction];
+const targets: readonly Target[] = [gpuTarget, { ...gpuTarget, warps: false }];
+
+/** The kernels of a tensor that share rows, as tile programs for a target. */
+function programs(make: () => Tensor, target: Target) {
+  const { kernels } = withDevice(
+    "cpu",
+    () => noGrad(() => schedule([nodeOf(make())], { device: { target, planKernel } })),
+  );
+  return kernels.flatMap(({ kernel }) => {
+    if (kernel.kind !== "loop") return [];
+    const template = templates.find(({ name }) => name === planKernel(kernel, target).name);
+    const plan = template?.matches(kernel, target);
+    if (!plan) return [];
+    let count = 0;
+    const nameOf = () => `p${count++}`;
+    const tile = rows(kernel, plan.unit, plan.mapping, nameOf, true);
+    return [{ name: template!.name, kernel, tile }];
+  });
+}
+
+/** Elements of a buffer; those of indices stay below `bound`. */
+function filled(dtype: DType, count: number, bound: number): ArrayBuffer {
+  const buffer = new ArrayBuffer(count * dtypes[dtype].bytes);
+  const all = dtypes[dtype].view(buffer, 0, count), isFloat = dtypes[dtype].kind === "float";
+  for (let k = 0; k < count; k++) {
+    const number = isFloat ? 3 * Math.sin(0.7 * k) : (k * 7919 + (k >> 3)) % bound;
+    // Half the bits of a float of 32 are one of 16.
+    if (dtype === "bfloat16") all[k] = new Uint32Array(Float32Array.of(number).buffer)[0]! >>> 16;
+    else all[k] = dtype === "int64" ? BigInt(number) : dtype === "bool" ? number & 1 : number;
+  }
+  return buffer;
+}
+
+type Buffers = Readonly<Record<string, ArrayBuffer>>;
+
+/** Buffers for a kernel as large as what it reads and writes. */
+function buffersOf(kernel: LoopKernel): Buffers {
+  const { inputs, loads, outputs, sizes, indirect } = kernel;
+  const all = [...sizes];
+  for (const { symbol, size } of indirect) all[symbol] = size;
+  const bound = Math.min(100, ...indirect.map(({ size }) => size));
+  const end = (index: Parameters<typeof rangeOf>[0]): number => rangeOf(index, all)[1] + 1;
+  const found: Record<string, ArrayBuffer> = {};
+  inputs.forEach((dtype, k) => {
+    const reads = loads.filter(({ input }) => input === k);
+    found[`a${k}`] = filled(dtype, Math.max(1, ...reads.map(({ index }) => end(index))), bound);
+  });
+  outputs.forEach(({ dtype, index }, k) => {
+    found[`o${k}`] = new ArrayBuffer(end(index) * dtypes[dtype].bytes);
+  });
+  return found;
+}
+
+const blockOf = (buffer: ArrayBuffer): HostBlock =>
+  ({ base: { bytes: new Uint8Array(buffer) }, offset: 0, nbytes: buffer.byteLength }) as HostBlock;
+
+/** The largest difference of an output from that of the plain evaluator. */
+function errorOf(kernel: LoopKernel, buffers: Buffers): number {
+  const wanted = buffersOf(kernel);
+  referenceRunner(kernel, (value) => value).run(
+    kernel.inputs.map((_, k) => blockOf(wanted[`a${k}`]!)),
+    kernel.outputs.map((_, k) => blockOf(wanted[`o${k}`]!)),
+  );
+  const errors = kernel.outputs.map(({ dtype }, k) => {
+    const [found, right] = [buffers, wanted].map((all) => numbers(dtype, all[`o${k}`]!));
+    const scale = right!.reduce((most, x) => Math.max(most, Math.abs(x)), 1);
+    return right!.reduce((worst, x, n) => {
+      const difference = Object.is(x, found![n]) ? 0 : Math.abs(x - found![n]!) / scale;
+      return Math.max(worst, Number.isNaN(difference) ? Infinity : difference);
+    }, 0);
+  });
+  return Math.max(...errors);
+}
+
+function numbers(dtype: DType, buffer: ArrayBuffer): number[] {
+  if (dtype !== "bfloat16") {
+    const all = dtypes[dtype].view(buffer, 0, buffer.byteLength / dtypes[dtype].bytes);
+    return Array.from(all as ArrayLike<number | bigint>, Number);
+  }
+  return Array.from(
+    new Uint16Array(buffer),
+    (bits) => new Float32Array(Uint32Array.of(bits << 16).buffer)[0]!,
+  );
+}
+
+const of = (shape: number[], dtype: DType = "float32"): Tensor =>
+  Tensor.zeros(shape, { dtype }).realize();
+
+const normalized = (x: Tensor): Tensor => {
+  const centred = x.sub(x.mean(1, { keepDims: true }));
+  return centred.mul(centred.square().mean(1, { keepDims: true }).add(1e-5).rsqrt());
+};
+
+/** A computation, and the mappings that it takes. */
+const cases: readonly (readonly [what: string, make: () => Tensor, mappings: string[]])[] = [
+  ["softmax, neighbours", () => of([5, 132]).softmax(1), ["rows in registers"]],
+  ["softmax, full", () => of([3, 128]).softmax(1), ["rows in registers"]],
+  ["softmax, odd", () => of([5, 67]).softmax(1), ["rows in registers"]],
+  ["softmax, one large row", () => of([1, 2100]).softmax(1), ["rows in registers"]],
+  ["softmax of halves", () => of([3, 132], "float16").softmax(1), ["rows in registers"]],
+  ["norm", () => normalized(of([3, 132])), ["rows in registers"]],
+  [
+    "norm of a product",
+    () => normalized(of([3, 99], "bfloat16").mul(of([99], "bfloat16"))),
+    ["rows in registers"],
+  ],
+  ["log-sum-exp", () => of([9, 80]).logSumExp(1), ["rows in registers"]],
+  ["rows that an index picks", () => {
+    const ids = of([6], "int32");
+    return of([7, 128]).indexSelect(0, ids).softmax(1);
+  }, ["rows in registers"]],
+  ["two axes", () => of([3, 9, 12]).logSumExp([1, 2]), ["rows in registers"]],
+  ["padded", () => of([3, 70]).pad([[0, 0], [3, 2]]).logSumExp(1), ["rows in registers"]],
+  ["integers", () => of([3, 90], "int32").max(1), ["rows in registers"]],
+  ["long integers", () => of([3, 90], "int64").sum(1), ["rows in registers"]],
+  ["doubles", () => of([3, 90], "float64").sum(1), ["rows in registers"]],
+  ["truth values", () => of([3, 90], "bool").any(1), ["rows in registers"]],
+  ["long rows", () => of([200, 17_001]).slice([0, 2]).exp().sum(1), ["group reduction"]],
+  ["two draws", () => Tensor.rand([5, 68]).sub(Tensor.rand([5, 68])).softmax(1), [
+    "rows in registers",
+  ]],
+  ["one number", () => of([300]).sum(), ["rows in registers"]],
+  ["places", () => of([4, 301]).argmax(1), ["group reduction"]],
+  ["places of integers", () => of([4, 301], "int32").argmin(1), ["group reduction"]],
+  ["columns", () => of([301, 37]).sum(0), ["columns in groups"]],
+  ["largest of columns", () => of([301, 37], "int32").max(0), ["columns in groups"]],
+];
+
+Deno.test("rows have the values of the plain evaluator, each given once, in every mapping", () => {
+  const seen = new Set<string>();
+  for (const [what, make, mappings] of cases) {
+    for (const target of targets) {
+      const found = programs(make, target);
+      const names = new Set(found.map(({ name }) => name));
+      assert(mappings.every((name) => names.has(name)), `${what} is ${[...names]}`);
+      for (const { name, kernel, tile } of found) {
+        seen.add(name);
+        const buffers = buffersOf(kernel), report = interpret(tile, buffers);
+        assertEquals([...report.faults], [], `${what}, ${name}`);
+        const error = errorOf(kernel, buffers);
+        const limit = kernel.outputs.some(({ dtype }) => dtype.endsWith("16")) ? 4e-3 : 1e-5;
+        assert(error <= limit, `${what}, ${name}: off by ${error}`);
+      }
+    }
+  }
+  assertEquals(seen.size, templates.length);
+});
+
+/** The one kernel of a case. */
+function sample(make: () => Tensor, target: Target) {
+  const [found] = programs(make, target);
+  const run = (tile: TileKernel): { report: Report; error: number } => {
+    const buffers = buffersOf(found!.kernel), report = interpret(tile, buffers);
+    return { report, error: errorOf(found!.kernel, buffers) };
+  };
+  return { tile: found!.tile, run };
+}
+
+Deno.test("rows: the interpreter sees each barrier of shared rows that is taken out", () => {
+  const makes = [
+    () => of([5, 67]).softmax(1),
+    () => of([4, 301]).argmax(1),
+    () => of([301, 37]).sum(0),
+  ];
+  for (const make of makes) {
+    const { tile, run } = sample(make, targets[1]!), count = countOf(tile, "barrier");
+    assert(count > 0);
+    for (let n = 0; n < count; n++) {
+      const { faults } = run(without(tile, "barrier", n)).report;
+      assert([...faults.keys()].some((fault) => fault.startsWith("no barrier")), `barrier ${n}`);
+    }
+  }
+});
+
+Deno.test("rows: the interpreter sees halves that are joined twice, rows that are not there, and moved neighbours", () => {
+  const { tile, run } = sample(() => of([5, 132]).softmax(1), targets[0]!);
+  const twice = changed(tile, (s) => s.s === "shuffle" && s.mask === 8 ? { ...s, mask: 4 } : s);
+  assert(run(twice).error > 1e-3);
+  const { faults } = run(changed(tile, (s) => s.s === "if" ? s.body : s)).report;
+  assert(["result given twice", "read outside a0"].some((fault) => faults.has(fault)));
+  const moved = changed(
+    tile,
+    (s) =>
+      s.s === "let" && s.value.op === "neighbour" ? { ...s, value: { ...s.value, value: 0 } } : s,
+  );
+  assert(run(moved).error > 1e-3);
+});

@@ -1,0 +1,145 @@
+/** Plans programs for a device that is not here, and has its vendor's compiler take the kernels. */
+import type { Generated } from "../../backend/opencl/codegen/generated.ts";
+import type { CustomKernel } from "../../backend/graph/custom.ts";
+import { preludeFor } from "../../backend/opencl/codegen/prelude.ts";
+import type { LaunchStep } from "../../backend/opencl/templates/launch_steps.ts";
+import { withPaperDevice } from "../backend/paper_device.ts";
+import type { PlannedProgram } from "./programs.ts";
+import type { Foreign } from "./vendors.ts";
+
+/** Texts of a file: a compiler's start takes as long as a few of them. */
+const AT_ONCE = 24;
+
+/** A kernel of a program. */
+interface Planned {
+  readonly program: string;
+  readonly name: string;
+  /** All of it, from `kernel void`. */
+  readonly text: string;
+  /** What is known of its launch; nothing of a kernel that came as a text. */
+  readonly launch: Generated | null;
+}
+
+/** What came of a device's kernels. */
+export interface Compiled {
+  readonly kernels: number;
+  /** What is wrong, with the program that it is of. */
+  readonly faults: readonly string[];
+  /** The kernels that spill registers, with their programs. */
+  readonly spilling: readonly string[];
+}
+
+/** What runs a compiler on a text. */
+export type Compile = (
+  command: (file: string) => readonly string[],
+  text: string,
+) => Promise<{ readonly success: boolean; readonly output: string }>;
+
+/** Runs compilers in the system below `root`, whose folder /tmp has the texts. */
+export function compilerIn(root: string): Compile {
+  let files = 0;
+  return async (command, text) => {
+    const folder = `/tmp/${Deno.pid}_${files++}`, file = `${folder}/kernels.cl`;
+    await Deno.mkdir(root + folder);
+    await Deno.writeTextFile(root + file, text);
+    const args = [root, ...command(file)];
+    const run = new Deno.Command("chroot", { args, stdin: "null", env: { HOME: "/tmp" } });
+    const { success, stdout, stderr } = await run.output(), decoder = new TextDecoder();
+    await Deno.remove(root + folder, { recursive: true });
+    return { success, output: decoder.decode(stdout) + decoder.decode(stderr) };
+  };
+}
+
+/** The kernels of all programs, each text once. */
+function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>): Planned[] {
+  const planned = new Map<string, Planned>();
+  for (const [program, run] of programs) {
+    const generated = ({ generated: launch, label }: LaunchStep): void => {
+      const name = `${label.replace(/\W+/g, "_").slice(0, 48)}_${planned.size}`;
+      const text = `kernel void ${name}${launch.source}`;
+      planned.getOrInsert(launch.source, { program, name, text, launch });
+    };
+    const custom = ({ name, source: text }: CustomKernel): void => {
+      planned.getOrInsert(text, { program, name, text, launch: null });
+    };
+    withPaperDevice(device, generated, run, custom);
+  }
+  return [...planned.values()];
+}
+
+/** Kernels that are one file: those that came as a text have names that others may have. */
+function filesOf(kernels: readonly Planned[]): Planned[][] {
+  const [own, named] = [true, false].map((isOwn) =>
+    kernels.filter(({ launch }) => (launch !== null) === isOwn)
+  );
+  const files = Array.from(
+    { length: Math.ceil(own!.length / AT_ONCE) },
+    (_, k) => own!.slice(k * AT_ONCE, (k + 1) * AT_ONCE),
+  );
+  return [...files, ...named!.map((kernel) => [kernel])];
+}
+
+function textOf(kernels: readonly Planned[]): string {
+  const bodies = kernels.map(({ text }) => text).join("\n\n");
+  return `${preludeFor(bodies)}\n\n${bodies}\n`;
+}
+
+/** The first lines of a complaint. */
+function said(output: string): string {
+  return output.trim().split("\n").filter((line) => /error|fail|abort/i.test(line)).slice(0, 3)
+    .join("\n  ") || output.slice(-300);
+}
+
+/** What is wrong with kernels that do not compile together: each is tried alone. */
+async function refusals(
+  { command }: Foreign,
+  kernels: readonly Planned[],
+  compile: Compile,
+): Promise<string[]> {
+  const faults: string[] = [];
+  for (const kernel of kernels) {
+    const { success, output } = await compile(command, textOf([kernel]));
+    if (!success) faults.push(`${kernel.program}: ${kernel.name}: ${said(output)}`);
+  }
+  return faults.length > 0
+    ? faults
+    : [`${kernels.map(({ name }) => name)} do not compile together`];
+}
+
+/** Groups of more work-items than the device takes, and more memory for them. */
+function beyondLimits({ maxGroup, device }: Foreign, { program, name, launch }: Planned): string[] {
+  if (launch === null) return [];
+  const items = launch.local.reduce((a, b) => a * b, 1);
+  // A buffer, and its start; numbers.
+  const bytes = 16 * launch.buffers.length + 8 * launch.parameters.length;
+  const most = device.target.sharing!.argumentBytes;
+  return [
+    ...items > maxGroup ? [`${program}: ${name}: groups of ${items} work-items`] : [],
+    ...bytes > most ? [`${program}: ${name}: ${bytes} bytes of arguments`] : [],
+  ];
+}
+
+/** Plans and compiles the programs for a device, `atOnce` compilers side by side. */
+export async function compileFor(
+  target: Foreign,
+  programs: ReadonlyMap<string, PlannedProgram>,
+  compile: Compile,
+  atOnce: number,
+): Promise<Compiled> {
+  const all = plan(target, programs);
+  const kernels = all.filter(({ text }) => target.hasDoubles || !/\bdouble/.test(text));
+  const faults = kernels.flatMap((kernel) => beyondLimits(target, kernel)), spilling: string[] = [];
+  const left = filesOf(kernels);
+  const worker = async (): Promise<void> => {
+    for (let batch = left.shift(); batch !== undefined; batch = left.shift()) {
+      const { success, output } = await compile(target.command, textOf(batch));
+      if (!success) faults.push(...await refusals(target, batch, compile));
+      const programOf = new Map(batch.map(({ name, program }) => [name, program]));
+      spilling.push(
+        ...target.spilling(output).map((name) => `${programOf.get(name)}: ${name}`),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return { kernels: kernels.length, faults, spilling };
+}

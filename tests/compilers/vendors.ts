@@ -1,0 +1,78 @@
+/** Devices that are not here, with what planning knows of them and how their vendor's compiler is called. */
+import { type PaperDevice, paperGPU } from "../backend/paper_device.ts";
+import type { DebianPackages } from "./debian_folder.ts";
+
+/** A device whose kernels are compiled and cannot run. */
+export interface Foreign {
+  readonly device: PaperDevice;
+  /** Work-items that a group may have. */
+  readonly maxGroup: number;
+  readonly hasDoubles: boolean;
+  /** Kernels that may keep values in memory for which there are no registers: so many were seen. */
+  readonly maxSpilling: number;
+  /** The compiler and its arguments, for a file with OpenCL C, inside the folder of compilers. */
+  command(file: string): readonly string[];
+  /** The kernels that spill, by what the compiler said. */
+  spilling(output: string): readonly string[];
+}
+
+const options = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
+
+/** A GPU of Intel's: Xe cores as compute units, the arguments of a kernel in 2,048 bytes. */
+function intel(
+  name: string,
+  computeUnits: number,
+  { hasDoubles, maxSpilling }: Pick<Foreign, "hasDoubles" | "maxSpilling">,
+): Foreign {
+  return {
+    device: paperGPU({}, { localMemory: 65536, computeUnits, argumentBytes: 2048 }),
+    maxGroup: 1024,
+    hasDoubles,
+    maxSpilling,
+    command: (file) => [
+      "ocloc-26.27.1",
+      ...["compile", "-file", file, "-device", name, "-options", options],
+      ...["-out_dir", `${file}.out`],
+    ],
+    spilling: (output) =>
+      [...output.matchAll(/in kernel '(\w+)': .* spilled/g)].map(([, kernel]) => kernel!),
+  };
+}
+
+/** A GPU of AMD's: groups of 256 work-items, 64 KiB of them. */
+function amd(name: string, computeUnits: number, maxSpilling: number): Foreign {
+  return {
+    device: paperGPU({}, { localMemory: 65536, computeUnits, argumentBytes: 4096 }),
+    maxGroup: 256,
+    hasDoubles: true,
+    maxSpilling,
+    command: (file) => [
+      "clang-21",
+      ...["-x", "cl", ...options.split(" "), "-w", "-Xclang", "-finclude-default-header"],
+      ...["-target", "amdgcn-amd-amdhsa", `-mcpu=${name}`, "-O3", "-c", file, "-o", "/dev/null"],
+      "-Rpass-analysis=kernel-resource-usage",
+    ],
+    spilling(output) {
+      const kernels = output.split("Function Name: ").slice(1);
+      return kernels.filter((text) => Number(/VGPRs Spill: (\d+)/.exec(text)?.[1]) > 0)
+        .map((text) => text.match(/^\w+/)![0]);
+    },
+  };
+}
+
+/** The devices by their compilers' names. */
+export const foreign: Readonly<Record<string, Foreign>> = {
+  dg2: intel("dg2", 512, { hasDoubles: false, maxSpilling: 6 }),
+  bmg: intel("bmg", 160, { hasDoubles: true, maxSpilling: 0 }),
+  pvc: intel("pvc", 1024, { hasDoubles: true, maxSpilling: 17 }),
+  gfx90a: amd("gfx90a", 104, 0),
+  gfx942: amd("gfx942", 304, 0),
+  gfx1100: amd("gfx1100", 48, 0),
+  gfx1201: amd("gfx1201", 32, 0),
+};
+
+/** The compilers, as packages. */
+export const compilers: DebianPackages = {
+  suite: "sid",
+  packages: ["intel-ocloc", "libigc2", "libigdfcl2", "clang-21", "rocm-device-libs-21"],
+};

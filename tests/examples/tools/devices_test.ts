@@ -1,0 +1,112 @@
+import { assert, assertEquals } from "@std/assert";
+import { bytes, label } from "../../../examples/tools/devices/table.ts";
+import { hasOpenCL } from "../../opencl.ts";
+import { plain } from "../../plain.ts";
+import { findCommand } from "../../suite/needs.ts";
+import { fileURLToPath } from "node:url";
+
+type JSONObject = { [name: string]: unknown };
+
+const example = fileURLToPath(new URL("../../../examples/tools/devices.ts", import.meta.url));
+
+async function output(command: string, args: string[]): Promise<string> {
+  const { stdout } = await new Deno.Command(command, { args, env: plain, stderr: "null" }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+function devices(...args: string[]): Promise<string> {
+  return output(Deno.execPath(), ["run", "--allow-ffi", "--allow-env", example, ...args]);
+}
+
+const clinfo: JSONObject | null = findCommand("clinfo") === null
+  ? null
+  : JSON.parse(await output("clinfo", ["--json"]));
+
+/** Brings a value of clinfo's and one of ours to the same form. */
+function canonical(value: unknown, ours: unknown): unknown {
+  if (typeof value === "string" && Array.isArray(ours)) {
+    return value.split(/[\s;]+/).filter(Boolean);
+  }
+  if (typeof value === "string") return value.trim();
+  // NVIDIA ends its lists with a 0, which clinfo calls CL_NONE.
+  if (Array.isArray(value)) return value.filter((each) => each !== "CL_NONE");
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([key, each]) => [key.trim(), each] as const);
+  const object = Object.fromEntries(entries);
+  if (typeof ours === "string") return object.version;
+  if (Array.isArray(ours)) return entries.map(([name, { version }]) => ({ name, version }));
+  return object.raw;
+}
+
+/** clinfo keeps the last of several versions under one name, and the number of a bit field. */
+function comparable(ours: unknown): unknown {
+  if (Array.isArray(ours) && typeof ours[0] === "object") {
+    return [...new Map(ours.map((each) => [each.name, each])).values()];
+  }
+  return (ours as JSONObject | null)?.raw ?? ours;
+}
+
+/** Constants of a vendor's own, which clinfo may know by name. */
+function unlessUnnamed(ours: unknown, theirs: unknown): unknown {
+  if (!Array.isArray(ours) || !Array.isArray(theirs)) return ours;
+  return ours.map((each, k) => /^0x/.test(`${each}`) ? theirs[k] : each);
+}
+
+function compare(theirs: JSONObject, ours: JSONObject): number {
+  const shared = Object.keys(ours).filter((name) => name in theirs);
+  for (const name of shared) {
+    // The present clock on some systems, and so another one at each question.
+    if (name === "CL_DEVICE_MAX_CLOCK_FREQUENCY") continue;
+    const other = canonical(theirs[name], ours[name]);
+    const mine = unlessUnnamed(comparable(ours[name]), other);
+    // What is free just now, on some systems: up to four times as much, or as little, a question later.
+    const isMemory = /(GLOBAL|VARIABLE).*SIZE$|ALLOC_SIZE$/.test(name) && Number(other) > 2 ** 20;
+    if (isMemory && Math.abs(Math.log2(Number(mine) / Number(other))) < 2) continue;
+    assertEquals(mine, other, name);
+  }
+  return shared.length;
+}
+
+Deno.test({
+  name: "devices.ts --json agrees with clinfo on every property that both have",
+  ignore: !hasOpenCL || clinfo === null,
+  async fn() {
+    const ours = JSON.parse(await devices("--json")).platforms as JSONObject[];
+    const platforms = clinfo!.platforms as JSONObject[];
+    const theirs = clinfo!.devices as { online: JSONObject[] }[];
+    assertEquals(ours.length, platforms.length);
+    ours.forEach((platform, i) => {
+      assertEquals(compare(platforms[i]!, platform), 5);
+      const found = platform.devices as JSONObject[];
+      assertEquals(found.length, theirs[i]!.online.length);
+      found.forEach((device, k) => {
+        const shared = compare(theirs[i]!.online[k]!, device);
+        assert(shared >= 60, `${shared} properties are shared`);
+      });
+    });
+  },
+});
+
+Deno.test({
+  name: "devices.ts prints a table for people",
+  ignore: !hasOpenCL,
+  async fn() {
+    const text = await devices();
+    for (const row of [/^ {2}Name {30,}\S/m, /^ {2}Global memory size +[\d.]+ [KMG]iB$/m]) {
+      assert(row.test(text), text);
+    }
+    assert(!text.includes("CL_FP_"), "constants are shown as words");
+  },
+});
+
+Deno.test("labels and sizes read well", () => {
+  assertEquals(label("MAX_COMPUTE_UNITS"), "Max compute units");
+  assertEquals(label("IMAGE2D_MAX_WIDTH"), "2D image max width");
+  assertEquals([0, 1, 1536, 2 ** 30, 80 * 2 ** 40].map(bytes), [
+    "0 bytes",
+    "1 bytes",
+    "1.5 KiB",
+    "1 GiB",
+    "80 TiB",
+  ]);
+});

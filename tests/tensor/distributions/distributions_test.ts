@@ -1,0 +1,136 @@
+/** Distributions against PyTorch's: densities, entropies, divergences, gradients, and what they draw. */
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import {
+  distributions as d,
+  grad,
+  manualSeed,
+  ShapeError,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import fixture from "../../fixtures/distributions.json" with { type: "json" };
+
+type Numbers = readonly (number | string)[];
+
+interface Case {
+  readonly value: number[];
+  readonly parameters: number[][];
+  readonly logProb: Numbers;
+  readonly slopes: readonly Numbers[];
+  readonly mean?: Numbers;
+  readonly variance?: Numbers;
+  readonly entropy?: Numbers;
+  readonly other?: number[][];
+  readonly kl?: Numbers;
+  readonly klSlopes?: readonly Numbers[];
+}
+
+const cases = fixture as unknown as Readonly<Record<string, Case>>;
+
+type Make = (...parameters: Tensor[]) => d.Distribution;
+
+const makers: Readonly<Record<string, Make>> = {
+  Bernoulli: (logits) => new d.Bernoulli({ logits: logits! }),
+  Geometric: (logits) => new d.Geometric({ logits: logits! }),
+  Categorical: (logits) => new d.Categorical({ logits: logits! }),
+  OneHotCategorical: (logits) => new d.OneHotCategorical({ logits: logits! }),
+  Binomial: (n, logits) => new d.Binomial(n!, { logits: logits! }),
+  NegativeBinomial: (n, logits) => new d.NegativeBinomial(n!, { logits: logits! }),
+  MultivariateNormal: (loc, scaleTril) => new d.MultivariateNormal(loc!, { scaleTril: scaleTril! }),
+};
+
+function make(name: string, parameters: Tensor[]): d.Distribution {
+  const kinds = d as unknown as Record<string, new (...args: Tensor[]) => d.Distribution>;
+  return makers[name]?.(...parameters) ?? new kinds[name]!(...parameters);
+}
+
+function leaves(values: number[][]): Tensor[] {
+  return values.map((v) => Tensor.fromHost(v, { dtype: "float64", requiresGrad: true }));
+}
+
+function near(title: string, x: Tensor, expected: Numbers): void {
+  const found = [...x.toHostSync()].map(Number);
+  assertEquals(found.length, expected.length, title);
+  found.forEach((value, k) => {
+    const wanted = Number(String(expected[k]).replace("inf", "Infinity").replace("nan", "NaN"));
+    if (!Number.isFinite(wanted)) return assertEquals(value, wanted, `${title} ${k}`);
+    assert(
+      Math.abs(value - wanted) <= 1e-9 * (1 + Math.abs(wanted)),
+      `${title}: ${value}, ${wanted}`,
+    );
+  });
+}
+
+testOnCPU(
+  "distributions have PyTorch's densities, moments, entropies and divergences",
+  (backend) => {
+    withDevice(backend, () => {
+      for (const [name, c] of Object.entries(cases)) {
+        const own = leaves(c.parameters), p = make(name, own);
+        const log = p.logProb(Tensor.fromHost(c.value, { dtype: "float64" }));
+        near(`${name}.logProb`, log, c.logProb);
+        grad([log.sum()], own).forEach((g, k) => near(`${name} slope ${k}`, g!, c.slopes[k]!));
+        if (c.mean) near(`${name}.mean`, p.mean, c.mean);
+        if (c.variance) near(`${name}.variance`, p.variance, c.variance);
+        if (c.entropy) near(`${name}.entropy`, p.entropy(), c.entropy);
+        if (!c.other) continue;
+        const first = leaves(c.parameters), second = leaves(c.other);
+        const lost = d.kl(make(name, first), make(name, second));
+        near(`kl of ${name}`, lost, c.kl!);
+        if (!c.klSlopes) continue;
+        const found = grad([lost.sum()], [...first, ...second]);
+        found.forEach((g, k) => near(`kl of ${name}, slope ${k}`, g!, c.klSlopes![k]!));
+      }
+    });
+  },
+);
+
+const N = 20_000;
+
+testOnCPU("what distributions draw has their mean and variance", (backend) => {
+  withDevice(backend, () => {
+    for (const [name, c] of Object.entries(cases)) {
+      if (!c.mean || name === "Cauchy" || name === "StudentT") continue;
+      manualSeed(3);
+      const p = make(name, leaves(c.parameters)), x = p.sample([N]);
+      assertEquals([...x.shape], [N, ...p.batchShape, ...p.eventShape], name);
+      assertEquals(x.requiresGrad, false);
+      const variance = [...p.variance.toHostSync()].map(Number);
+      const far = [...x.mean(0).sub(p.mean).toHostSync()].map(Number);
+      // Five deviations of a mean of so many.
+      far.forEach((value, k) => {
+        assert(Math.abs(value) < 5 * Math.sqrt(variance[k]! / N), `${name}: ${value}`);
+      });
+      const ratio = x.variance(0).div(p.variance).sub(1).abs().max().itemSync();
+      assert(ratio < (name === "LogNormal" ? 2 : 0.15), `${name}: ${ratio}`);
+    }
+  });
+});
+
+testOnBackends("numbers drawn by rsample carry gradients to the parameters", (backend) => {
+  withDevice(backend, () => {
+    manualSeed(1);
+    const loc = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const scale = Tensor.fromHost([0.5, 2], { requiresGrad: true });
+    const x = new d.Normal(loc, scale).rsample([4]);
+    const [ofLoc, ofScale] = grad([x.sum()], [loc, scale]);
+    assertEquals(ofLoc!.toHostSync(), Float32Array.of(4, 4));
+    const unit = x.sub(loc).div(scale).sum(0).toHostSync();
+    ofScale!.toHostSync().forEach((g, k) => assertAlmostEquals(Number(g), Number(unit[k]), 1e-4));
+    assertThrows(() => new d.Gamma(scale, 1).rsample(), Error, "Cannot rsample Gamma");
+    const vector = new d.Independent(new d.Normal(loc, scale), 1);
+    assertEquals([vector.batchShape, vector.eventShape, vector.logProb(x).shape], [[], [2], [4]]);
+  });
+});
+
+Deno.test("distributions refuse what is none", () => {
+  assertThrows(() => new d.Normal(0, -1), RangeError, "scale");
+  assertThrows(() => new d.Normal(Tensor.ones([2]), Tensor.ones([3])), ShapeError, "broadcast");
+  assertThrows(() => new d.Bernoulli({}), TypeError, "one of them");
+  assertThrows(() => d.kl(new d.Normal(0, 1), new d.Cauchy(0, 1)), TypeError, "Cauchy");
+  assertEquals(
+    new d.Categorical({ probs: Tensor.fromHost([0, 1]) }).sample([3]).toHostSync(),
+    Int32Array.of(1, 1, 1),
+  );
+});

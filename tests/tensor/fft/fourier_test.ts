@@ -1,0 +1,208 @@
+/**
+ * Fourier transforms against PyTorch's values and gradients, which `tests/fixtures/ops/fft.py` wrote:
+ * both backends, both types.
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { type DType, fft, grad, manualSeed, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+// deno-lint-ignore no-explicit-any -- arguments of a fixture
+type Untyped = any;
+
+const functions: Readonly<
+  Record<string, (x: Untyped, options: Untyped) => Tensor | fft.ComplexTensor>
+> = {
+  fft: fft.fft,
+  ifft: fft.ifft,
+  rfft: fft.rfft,
+  irfft: fft.irfft,
+  hfft: fft.hfft,
+  ihfft: fft.ihfft,
+  fft2: fft.fft2,
+  ifft2: fft.ifft2,
+  fftn: fft.fftn,
+  ifftn: fft.ifftn,
+  rfftn: fft.rfftn,
+  irfftn: fft.irfftn,
+  stft: (x, o) => fft.stft(x, { ...o, window: fft.hann(6, { dtype: x.dtype }) }),
+  istft: (x, o) => fft.istft(x, { ...o, window: fft.hamming(8, { dtype: x.dtype }) }),
+};
+
+function assertNear(
+  found: Tensor,
+  expected: readonly (number | string)[],
+  tolerance: number,
+  what: string,
+): void {
+  const numbers = [...found.contiguous().toHostSync() as Iterable<number>].map(Number);
+  assertEquals(numbers.length, expected.length, what);
+  expected.map(decode).forEach((value, k) => {
+    const isNear = Math.abs(numbers[k]! - value) <= tolerance * (1 + Math.abs(value));
+    assert(isNear, `${what}: element ${k} is ${numbers[k]}, PyTorch has ${value}`);
+  });
+}
+
+/** Those of real tensors alone, with arguments of a fixture behind them. */
+const ofReals: Readonly<Record<string, (x: Tensor[], args: Untyped[], dtype: DType) => Tensor>> = {
+  dct: ([x], [norm]) => fft.dct(x!, norm),
+  fftConvolve: ([x, filter], [mode]) => fft.fftConvolve(x!, filter!, mode),
+  hann: (_, [n, options], dtype) => fft.hann(n, { ...options, dtype }),
+  hamming: (_, [n, options], dtype) => fft.hamming(n, { ...options, dtype }),
+  blackman: (_, [n, options], dtype) => fft.blackman(n, { ...options, dtype }),
+};
+
+function call(c: Case, inputs: Tensor[], dtype: DType): Tensor | fft.ComplexTensor {
+  const ofReal = ofReals[c.op];
+  if (ofReal) return ofReal(inputs, [...c.args], dtype);
+  const [re, im] = inputs;
+  return functions[c.op]!(im ? new fft.ComplexTensor(re!, im) : re!, c.args[0]);
+}
+
+function check(c: Case, dtype: DType, tolerance: number): void {
+  const title = `${titleOf(c)} of ${dtype}`;
+  const inputs = c.inputs.map(({ shape, data }) =>
+    Tensor.fromHost(data.map(decode), { shape, dtype, requiresGrad: true })
+  );
+  const found = call(c, inputs, dtype);
+  const outputs = found instanceof Tensor ? [found] : [found.real, found.imag];
+  assertEquals([...found.shape], [...c.outputs[0]!.shape], title);
+  if (c.grads) {
+    outputs.map((out) =>
+      out.mul(Tensor.fromHost(cotangent(out.size), { shape: out.shape, dtype })).sum()
+    ).reduce((sum, next) => sum.add(next)).backward();
+  }
+  outputs.forEach((out, k) => {
+    assertNear(out.detach(), c.outputs[k]!.data, tolerance, `${title}: result ${k}`);
+  });
+  c.grads?.forEach((gradient, k) => {
+    // PyTorch has zeros for an imaginary part that is not read.
+    assertNear(
+      inputs[k]!.grad ?? inputs[k]!.detach().zerosLike(),
+      gradient!,
+      10 * tolerance,
+      `${title}: gradient ${k}`,
+    );
+  });
+}
+
+testOnBackends("Fourier transforms and their gradients are PyTorch's", (backend) => {
+  withDevice(backend, () => {
+    const seen = new Set<string>();
+    for (const c of readLines<Case>("fft")) {
+      // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
+      const isFirst = seen.size < seen.add(c.op).size || c.variant === "67";
+      if (backend === "cpu" || isFirst && seen.size % 2 === 0) check(c, "float64", 1e-11);
+      if (backend === "cpu" || isFirst && seen.size % 2 === 1) check(c, "float32", 3e-5);
+    }
+  });
+});
+
+testOnBackends("signals of any length come back from their frequencies", async (backend) => {
+  await withDevice(backend, async () => {
+    manualSeed(0);
+    const tried = backend === "cpu" ? Array.from({ length: 64 }, (_, k) => k + 1) : [3, 8, 60];
+    for (const n of [...tried, 1009, 12_000]) {
+      const x = Tensor.randn([2, n]), back = fft.irfft(fft.rfft(x), { n });
+      assert(await back.sub(x).abs().max().item() < 1e-5, `${n}`);
+    }
+  });
+});
+
+testOnBackends("long signals have the frequencies that a sum gives", async (backend) => {
+  await withDevice(backend, async () => {
+    const n = 9000, k = 4321, x = Tensor.randn([n], { dtype: "float64" }).realize();
+    const angle = Tensor.arange(n, { dtype: "float64" }).mul(-2 * Math.PI * k / n);
+    const z = fft.fft(x);
+    for (const [part, wave] of [[z.real, angle.cos()], [z.imag, angle.sin()]] as const) {
+      const found = await part.slice([k, k + 1]).item(), sum = await x.mul(wave).sum().item();
+      assert(Math.abs(found - sum) < 1e-8, `${found}, ${sum}`);
+    }
+  });
+});
+
+testOnBackends(
+  "complex numbers: arithmetic, magnitudes, gradients of two orders",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const z = fft.ComplexTensor.fromPairs(Tensor.fromHost([[3, 4], [0, -2]]));
+      const w = fft.ComplexTensor.fromPairs(Tensor.fromHost([[1, 2], [2, 0]]));
+      assertEquals(await z.mul(w).toArray(), [[-5, 10], [0, -4]]);
+      assertEquals(await z.mul(w).div(w).toArray(), [[3, 4], [0, -2]]);
+      assertEquals(await z.add(1).sub(w).toArray(), [[3, 2], [-1, -2]]);
+      assertEquals(await z.conj().neg().toArray(), [[-3, 4], [-0, -2]]);
+      assertEquals(await z.abs().toArray(), [5, 2]);
+      assertEquals(await w.angle().toArray(), [Math.fround(Math.atan2(2, 1)), 0]);
+      assertEquals([...z.shape], [2]);
+      const matrix = z.reshape([1, 2]).matmul(w.reshape([2, 1]));
+      assertEquals(await matrix.toArray(), [[[-5, 6]]]);
+      const x = Tensor.fromHost([1, -2, 0.5], { requiresGrad: true });
+      const [first] = grad([fft.fft(x).abs().pow(4).sum()], [x], { createGraph: true });
+      const [second] = grad([first!.sum()], [x]);
+      const slope = (values: number[]) => {
+        const y = Tensor.fromHost(values, { dtype: "float64", requiresGrad: true });
+        return grad([fft.fft(y).abs().pow(4).sum()], [y])[0]!;
+      };
+      const step = 1e-4, up = slope([1 + step, -2 + step, 0.5 + step]);
+      const wanted = up.sub(slope([1 - step, -2 - step, 0.5 - step])).div(2 * step);
+      assertNear(second!, await wanted.toArray() as number[], 1e-4, "second derivative");
+      const zero = Tensor.zeros([2]);
+      zero.requiresGrad = true;
+      new fft.ComplexTensor(zero, zero).abs().sum().backward();
+      assertEquals(await zero.grad!.toArray(), [0, 0]);
+    });
+  },
+);
+
+Deno.test("fftshift and fftfreq are PyTorch's; shapes that have no transform are errors", async () => {
+  assertEquals(await fft.fftshift(Tensor.arange(5)).toArray(), [3, 4, 0, 1, 2]);
+  assertEquals(await fft.ifftshift(fft.fftshift(Tensor.arange(5))).toArray(), [0, 1, 2, 3, 4]);
+  assertEquals(await fft.fftfreq(5, 0.5).mul(2.5).toArray(), [0, 1, 2, -2, -1]);
+  assertEquals(await fft.rfftfreq(4).toArray(), [0, 0.25, 0.5]);
+  assertThrows(() => fft.fft(Tensor.zeros([2, 0])), ShapeError, "the axis -1 is empty");
+  const twice = { axes: [0, 0] };
+  assertThrows(() => fft.fft2(Tensor.zeros([2, 2]), twice), ShapeError, "name each axis once");
+});
+
+testOnBackends("idct and istft give back what dct and stft were given", async (backend) => {
+  await withDevice(backend, async () => {
+    manualSeed(4);
+    for (const n of [1, 4, 7]) {
+      const x = Tensor.randn([2, n]);
+      for (const norm of ["backward", "ortho"] as const) {
+        assert(
+          await fft.idct(fft.dct(x, norm), norm).sub(x).abs().max().item() < 1e-5,
+          `${n} ${norm}`,
+        );
+      }
+    }
+    const x = Tensor.randn([2, 100]), options = { n: 16, window: fft.hann(16) };
+    const back = fft.istft(fft.stft(x, options), { ...options, length: 100 });
+    assert(await back.sub(x).abs().max().item() < 1e-5);
+  });
+});
+
+Deno.test("melFilters have their peaks evenly on the mel scale, or one area", async () => {
+  const options = { filters: 6, frequencies: 4001, sampleRate: 16_000 };
+  for (const scale of ["htk", "slaney"] as const) {
+    const peaks = await fft.melFilters({ ...options, scale }).argmax(0).toArray() as number[];
+    const mel = (f: number) =>
+      scale === "htk"
+        ? 2595 * Math.log10(1 + f / 700)
+        : f < 1000
+        ? f * 3 / 200
+        : 15 + Math.log(f / 1000) * 27 / Math.log(6.4);
+    peaks.forEach((f, k) =>
+      assert(Math.abs(mel(2 * f) / mel(8000) - (k + 1) / 7) < 2e-3, `${scale} ${k}`)
+    );
+  }
+  const areas = await fft.melFilters({ ...options, norm: "slaney" }).sum(0).mul(2)
+    .toArray() as number[];
+  areas.forEach((area) => assert(Math.abs(area - 1) < 1e-2, `${area}`));
+});
+
+Deno.test("a signal without a whole piece has no stft", () => {
+  assertThrows(() => fft.stft(Tensor.zeros([4]), { n: 16 }), ShapeError, "pieces of 16");
+  const z = new fft.ComplexTensor(Tensor.zeros([4, 2]), Tensor.zeros([4, 2]));
+  assertThrows(() => fft.istft(z, { n: 16 }), ShapeError, "[..., 9, pieces]");
+});

@@ -1,0 +1,264 @@
+/** vmap beside the same function called sample by sample: values and gradients of every kind of operation. */
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import {
+  compile,
+  func,
+  grad,
+  linalg,
+  manualSeed,
+  nn,
+  ShapeError,
+  special,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
+
+const { vmap } = func;
+
+/** A sample (3, 4), numbers that all share, positions. */
+interface Given {
+  readonly x: Tensor;
+  readonly w: Tensor;
+  readonly at: Tensor;
+}
+
+type Sample = (given: Given) => Tensor;
+
+/** Functions of a sample: each kind of operation that has a rule. */
+const functions: Readonly<Record<string, Sample>> = {
+  elementwise: ({ x, w }) => x.gt(0).where(x.mul(w.slice([0, 3], [0, 4])).add(x.sin()), x),
+  "broadcast within a sample": ({ x }) => x.add(x.sum(0)).mul(x.slice(null, 0).unsqueeze(1)),
+  casts: ({ x }) => x.cast("int32").cast("float32").mul(x),
+  "reshape, permute, expand": ({ x }) => x.reshape([2, 6]).transpose().expand([2, 6, 2]).square(),
+  "slice, pad, flip": ({ x }) => x.pad([[1, 0], [0, 2]]).slice([0, 3], [1, 5]).flip(1).mul(2),
+  reductions: ({ x }) => x.softmax(-1).sum(0).add(x.max()).add(x.variance(1).mean()),
+  "positions of extremes": ({ x }) => x.argmax(1).cast("float32").add(x.sum()),
+  "products with shared columns": ({ x, w }) => x.matmul(w),
+  "products with shared rows": ({ x, w }) => w.transpose().matmul(x.transpose()),
+  "products of two of its own": ({ x }) => x.matmul(x.transpose()).tanh(),
+  "batches of products": ({ x, w }) => x.reshape([3, 1, 4]).matmul(w.expand([3, 4, 5])),
+  "batches of products from the right": ({ x, w }) =>
+    w.reshape([2, 2, 5]).transpose().matmul(x.reshape([2, 2, 3])),
+  "vectors and matrices": ({ x, w }) => w.transpose().matmul(x.slice(0)).outer(x.slice(1)),
+  gather: ({ x, at }) => x.indexSelect(0, at).square(),
+  "gather by values": ({ x, w }) => w.slice([0, 3]).gather(1, x.argsort(1)).mul(x),
+  scatter: ({ x, at }) =>
+    x.zerosLike().scatterAdd(0, at.reshape([2, 1]).expand([2, 4]), x.slice([0, 2])),
+  scans: ({ x }) => x.cumsum(1).mul(x.cumprod(0)),
+  convolution: ({ x, w }) =>
+    x.reshape([1, 1, 3, 4]).conv2d(w.slice([0, 2], [0, 2]).reshape([1, 1, 2, 2])),
+  "pooling, which windows overlap": ({ x }) =>
+    x.reshape([1, 1, 3, 4]).maxPool2d(2, { stride: 1 }).add(
+      x.reshape([1, 1, 3, 4]).avgPool2d(2, { stride: 1 }),
+    ),
+  "a result that is not its own": ({ x, w }) => w.add(x.sum().mul(0)),
+  "the sample itself": ({ x }) => x,
+};
+
+const numbers = Array.from({ length: 48 }, (_, k) => Math.sin(3 * k) + k / 50);
+
+/** The value of a function of all samples, and the gradients of these and of what they share. */
+async function outcome(all: (given: Given) => Tensor): Promise<number[]> {
+  const x = Tensor.fromHost(numbers).reshape([4, 3, 4]).detach();
+  const w = Tensor.linspace(-1, 1, 20).reshape([4, 5]).detach();
+  x.requiresGrad = w.requiresGrad = true;
+  const y = all({ x, w, at: Tensor.fromHost(Int32Array.of(2, 0)) });
+  y.mul(Tensor.linspace(0, 1, y.size).reshape(y.shape)).sum().backward();
+  const gradients = [x, w].map((leaf) => leaf.grad ?? leaf.zerosLike());
+  return (await Promise.all([y, ...gradients].map((t) => t.toNumbers()))).flat(9) as number[];
+}
+
+/** Calls a function that must say nothing. */
+async function quietly<T>(fn: () => Promise<T>): Promise<T> {
+  const { warn } = console;
+  console.warn = (text) => {
+    throw new Error(text);
+  };
+  try {
+    return await fn();
+  } finally {
+    console.warn = warn;
+  }
+}
+
+for (const [name, f] of Object.entries(functions)) {
+  testOnCPU(`vmap has the values and gradients of single calls: ${name}`, async (backend) => {
+    await withDevice(backend, async () => {
+      const alone = await outcome((given) =>
+        Tensor.stack(given.x.unbind(0).map((x) => f({ ...given, x })))
+      );
+      const together = await quietly(() =>
+        outcome((given) => vmap((x: Tensor) => f({ ...given, x }))(given.x))
+      );
+      assertEquals(together.length, alone.length);
+      together.forEach((value, k) => assertAlmostEquals(value, alone[k]!, 1e-4));
+    });
+  });
+}
+
+testOnBackends("vmap keeps a product with what all samples share one product", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([8, 5]), w = Tensor.ones([5, 3]);
+    const shared = vmap((x: Tensor) => x.matmul(w))(x), plain = x.matmul(w);
+    const kernels = (t: Tensor) => t.explain().match(/^\d+\. .*$/gm);
+    assertEquals(kernels(shared), kernels(plain));
+    assertEquals(shared.toHostSync(), plain.toHostSync());
+  });
+});
+
+testOnBackends(
+  "vmap takes axes anywhere, trees of tensors, arguments that all share",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const x = Tensor.arange(6, { dtype: "float32" }).reshape([2, 3]),
+        y = Tensor.fromHost([1, 10]);
+      const f = ({ a }: { a: Tensor }, b: Tensor, times: number) => ({
+        sum: a.add(b).mul(times),
+        a,
+      });
+      const found = vmap(f, { inAxes: [1, null, null], outAxis: 1 })({ a: x }, y, 2);
+      assertEquals(await found.sum.toArray(), await x.add(y.unsqueeze(1)).mul(2).toArray());
+      assertEquals(await found.a.toArray(), await x.toArray());
+      const table = vmap(vmap((a: Tensor, b: Tensor) => a.mul(b), { inAxes: [null, 0] }), {
+        inAxes: [0, null],
+      });
+      assertEquals(await table(y, y).toArray(), [[1, 10], [10, 100]]);
+    });
+  },
+);
+
+testOnBackends(
+  "vmap of gradients is differentiated again, by what the function holds too",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const x = Tensor.fromHost([1, 2, 3], { requiresGrad: true });
+      const a = Tensor.fromHost(2, { requiresGrad: true });
+      const slopes = vmap(func.grad((x: Tensor) => x.pow(3).mul(a)))(x);
+      assertEquals(await slopes.toArray(), [6, 24, 54]);
+      const [byX, byA] = grad([slopes.sum()], [x, a], { createGraph: true });
+      assertEquals([await byX!.toArray(), await byA!.item()], [[12, 24, 36], 42]);
+      const [third, mixed] = grad([byX!.sum()], [x, a]);
+      assertEquals([await third!.toArray(), await mixed!.item()], [[12, 12, 12], 36]);
+      const unrecorded = vmap(func.grad((x: Tensor) => x.square()))(Tensor.ones([2]));
+      assertEquals(unrecorded.requiresGrad, false);
+    });
+  },
+);
+
+testOnBackends("vmap: a loss through vmap trains as one without it", async (backend) => {
+  await withDevice(backend, async () => {
+    const run = async (isMapped: boolean) => {
+      manualSeed(3);
+      const model = new nn.Sequential(new nn.Linear(3, 4), new nn.Tanh(), new nn.Linear(4, 2));
+      const x = Tensor.randn([5, 3]).realize(), losses: number[] = [];
+      for (let step = 0; step < 4; step++) {
+        const y = isMapped ? vmap((x: Tensor) => model.forward(x))(x) : model.forward(x);
+        const loss = y.square().sum();
+        loss.backward();
+        for (const p of model.parameters()) p.assign(p.detach().sub(p.grad!.mul(0.1)));
+        model.zeroGrad();
+        losses.push(await loss.item());
+      }
+      return losses;
+    };
+    const [plain, mapped] = [await run(false), await run(true)];
+    plain.forEach((loss, k) => assertAlmostEquals(mapped[k]!, loss, 1e-5));
+  });
+});
+
+testOnBackends(
+  "vmap has rules for matrices' kernels, attention and recurrences",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const said: string[] = [], { warn } = console;
+      console.warn = (text) => void said.push(text);
+      try {
+        manualSeed(2);
+        const gru = new nn.GRU(3, 4);
+        const programs: Record<string, [f: (x: Tensor) => Tensor, shape: number[]]> = {
+          solve: [(x) => linalg.solve(x.add(Tensor.eye(3).mul(4)), Tensor.ones([3, 2])), [3, 3]],
+          cholesky: [(x) => {
+            return linalg.cholesky(x.matmul(x.transpose()).add(Tensor.eye(3)));
+          }, [3, 3]],
+          eigh: [(x) => linalg.eigh(x.add(x.transpose())).values, [3, 3]],
+          bessel: [(x) => special.i0(x), [5]],
+          attention: [(x) => nn.scaledDotProductAttention(x, x, x, { isCausal: true }), [2, 16, 8]],
+          recurrence: [(x) => gru.forward(x).output, [6, 2, 3]],
+        };
+        for (const [name, [f, shape]] of Object.entries(programs)) {
+          const x = Tensor.randn([4, ...shape], { requiresGrad: true });
+          const all = vmap(f)(x), each = Tensor.stack(x.unbind(0).map(f));
+          assert(await all.allClose(each, { atol: 1e-4, rtol: 1e-4 }), name);
+          const weights = Tensor.randn([...all.shape]).realize();
+          const [together, apart] = [all, each].map((y) => grad([y.mul(weights).sum()], [x])[0]!);
+          assert(await together!.allClose(apart!, { atol: 1e-3, rtol: 1e-3 }), `${name}, gradient`);
+        }
+      } finally {
+        console.warn = warn;
+      }
+      assertEquals(said, []);
+    });
+  },
+);
+
+testOnBackends("vmap calls for each sample what has no rule, and says so once", async (backend) => {
+  await withDevice(backend, async () => {
+    const said: string[] = [], { warn } = console;
+    console.warn = (text) => void said.push(text);
+    try {
+      const x = Tensor.fromHost([[3, 1, 2], [9, 7, 8]], { requiresGrad: true });
+      const smallest = vmap(function pick(x: Tensor) {
+        return x.mul(Math.sign(x.sum().itemSync())).min();
+      });
+      assertEquals(await smallest(x).toArray(), [1, 7]);
+      smallest(x.neg()).sum().backward();
+      assertEquals(await x.grad!.abs().toArray(), [[0, 1, 0], [0, 1, 0]]);
+    } finally {
+      console.warn = warn;
+    }
+    assertEquals(said, ["vmap calls pick for each of the samples: it reads a value"]);
+  });
+});
+
+testOnCPU("vmap refuses what does not fit, by name", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([2, 3]), running = Tensor.zeros([3]);
+    assertThrows(
+      () => vmap((a: Tensor, b: Tensor) => a.add(b))(x, Tensor.ones([3])),
+      ShapeError,
+      "2, 3",
+    );
+    assertThrows(
+      () => vmap((a: Tensor) => a, { inAxes: [0, 0] })(x),
+      TypeError,
+      "1 arguments along 2",
+    );
+    assertThrows(() => vmap((a: Tensor) => a, { inAxes: null })(x), ShapeError, "without a tensor");
+    assertThrows(() => vmap((a: Tensor) => a, { inAxes: 2 })(x), ShapeError, "axis 2");
+    assertThrows(() => vmap((_: Tensor) => 1)(x), TypeError, "it must give tensors");
+    assertThrows(() => vmap((a: Tensor) => Promise.resolve(a))(x), TypeError, "Promise");
+    assertThrows(() => vmap((a: Tensor) => running.assign(a))(x), Error, "Cannot assign");
+    assertEquals(running.toHostSync(), new Float32Array(3));
+  });
+});
+
+testOnBackends("vmap: a compiled function that calls vmap is run as it is written", (backend) => {
+  withDevice(backend, () => {
+    const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const step = compile((x: Tensor) => vmap((x: Tensor) => x.mul(w).sum().square())(x).sum());
+    for (const k of [1, 2, 3]) assertEquals(step(Tensor.full([3, 2], k)).itemSync(), 27 * k * k);
+  });
+});
+
+testOnBackends(
+  "vmap: what a function makes within vmap for itself is there afterwards",
+  (backend) => {
+    withDevice(backend, () => {
+      let table: Tensor | undefined;
+      const f = vmap((x: Tensor) => x.mul(table ??= Tensor.arange(3).mul(2)));
+      assertEquals(f(Tensor.ones([2, 3])).toHostSync(), Float32Array.of(0, 2, 4, 0, 2, 4));
+      assertEquals(f(Tensor.ones([1, 3])).toHostSync(), Float32Array.of(0, 2, 4));
+    });
+  },
+);

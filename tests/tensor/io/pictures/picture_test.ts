@@ -1,0 +1,90 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import fc from "fast-check";
+import { loadImage, saveImage, Tensor, withDevice } from "../../../../mod.ts";
+import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
+import { decodeImage, encodeImage } from "../../../../tensor/io/pictures/picture.ts";
+import { testOnBackends } from "../../../opencl.ts";
+import { assertOnlyFormatErrorsAsync, damaged } from "../arbitraries.ts";
+import expected from "./fixtures/expected.json" with { type: "json" };
+
+const fixture = (name: string): URL => new URL(`./fixtures/${name}`, import.meta.url);
+const bytesOf = (name: string): Uint8Array<ArrayBuffer> => Deno.readFileSync(fixture(name));
+
+for (const [name, { shape, values }] of Object.entries(expected)) {
+  Deno.test(`decodeImage reads ${name} as Pillow does`, async () => {
+    const channels = shape[0] as 1 | 3 | 4;
+    const image = await decodeImage(bytesOf(name), { channels });
+    assertEquals([image.shape, image.dtype], [shape, "uint8"]);
+    // Decoders of JPEG may round in two ways.
+    const apart = name.endsWith("jpg") ? 2 : 0;
+    values.forEach((v, k) => assert(Math.abs(v - Number(image.data[k])) <= apart, `${name}: ${k}`));
+  });
+}
+
+Deno.test("decodeImage gives the channels that are asked for", async () => {
+  const { values } = expected["gray.png"];
+  const three = await decodeImage(bytesOf("gray.png")),
+    four = await decodeImage(bytesOf("gray.png"), {
+      channels: 4,
+    });
+  assertEquals([...three.data].map(Number), [...values, ...values, ...values]);
+  assertEquals([...four.data].map(Number).slice(105), new Array(35).fill(255));
+  const gray = await decodeImage(bytesOf("rgb.png"), { channels: 1 });
+  const [r, g, b] = [0, 35, 70].map((k) => expected["rgb.png"].values[k]!);
+  assertEquals(gray.data[0], Math.round(0.299 * r! + 0.587 * g! + 0.114 * b!));
+});
+
+testOnBackends(
+  "loadImage reads what saveImage wrote",
+  (backend) =>
+    withDevice(backend, async () => {
+      const folder = await Deno.makeTempDir();
+      for (const channels of [1, 3, 4] as const) {
+        const x = Tensor.randint(0, 256, [channels, 4, 6]).cast("uint8");
+        await saveImage(`${folder}/x.png`, x);
+        const back = await loadImage(`${folder}/x.png`, { channels });
+        assertEquals([back.dtype, back.backend, await back.equal(x)], ["uint8", backend, true]);
+      }
+      const ramp = Tensor.linspace(0, 1, 64).reshape([8, 8]);
+      await saveImage(`${folder}/ramp.JPG`, ramp, { quality: 1 });
+      const jpeg = (await loadImage(`${folder}/ramp.JPG`, { channels: 1 })).cast("float32").div(
+        255,
+      );
+      assert(await jpeg.squeeze().allClose(ramp, { atol: 0.02 }), "a JPEG of floats");
+      await Deno.remove(folder, { recursive: true });
+    }),
+);
+
+Deno.test("saveImage says what can be written", async () => {
+  const x = Tensor.zeros([3, 2, 2], { device: "cpu" });
+  await assertRejects(() => saveImage("x.webp", x), RangeError, "does not write it");
+  await assertRejects(() => saveImage("x", x), RangeError, "names end in .png");
+  await assertRejects(() => saveImage("x.png", x.reshape([2, 3, 2])), RangeError, "[2,3,2]");
+  await assertRejects(() => saveImage("x.png", x.reshape([3, 4, 1, 1])), RangeError, "[3,4,1,1]");
+});
+
+Deno.test("decodeImage says why a picture cannot be read", async () => {
+  await assertRejects(() => decodeImage(bytesOf("g16.png")), FileFormatError, "8 bits a channel");
+  const text = new TextEncoder().encode("no picture");
+  await assertRejects(() => decodeImage(text), FileFormatError, "is no PNG, JPEG");
+  const { message } = await assertRejects(() => loadImage(import.meta.filename!), FileFormatError);
+  assert(message.includes("picture_test.ts"), message);
+});
+
+Deno.test("encodeImage writes the same PNG for the same pixels, and cuts what is out of range", async () => {
+  const array = { data: Float32Array.of(-1, 0.5, 2), shape: [1, 3], dtype: "float32" } as const;
+  const bytes = await encodeImage(array, "png");
+  assertEquals(await encodeImage(array, "png"), bytes);
+  const { data } = await decodeImage(bytes as Uint8Array<ArrayBuffer>, { channels: 1 });
+  assertEquals([...data], [0, 128, 255]);
+});
+
+Deno.test("decodeImage answers any damage with a FileFormatError or pixels", async () => {
+  const files = Object.keys(expected).map(bytesOf);
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(fc.uint8Array(), damaged(files)), async (bytes) => {
+      await assertOnlyFormatErrorsAsync(() => decodeImage(bytes));
+    }),
+    { numRuns: 200 },
+  );
+});

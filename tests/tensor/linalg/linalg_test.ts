@@ -1,0 +1,274 @@
+/**
+ * Linear algebra against PyTorch's values and gradients, which `tests/fixtures/ops/linalg.py` wrote:
+ * both backends, both types.
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  compile,
+  type DType,
+  DTypeError,
+  grad,
+  linalg,
+  manualSeed,
+  ShapeError,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+const t = (x: Tensor) => x.transpose(-1, -2);
+const symmetric = (x: Tensor) => x.add(t(x));
+
+function orderFrom(ord: number | string): linalg.MatrixOrder {
+  return ord === "fro" || ord === "nuc" ? ord : decode(ord);
+}
+
+// deno-lint-ignore no-explicit-any -- arguments of a fixture
+const operations: Record<string, (x: Tensor[], args: any[]) => Tensor[]> = {
+  cholesky: ([a]) => [linalg.cholesky(a!)],
+  choleskyUpper: ([a]) => [linalg.cholesky(a!, { upper: true })],
+  inv: ([a]) => [linalg.inv(a!)],
+  det: ([a]) => [linalg.det(a!)],
+  slogdet: ([a]) => Object.values(linalg.slogdet(a!)),
+  solve: ([a, b]) => [linalg.solve(a!, b!)],
+  solveLower: ([a, b]) => [linalg.solveTriangular(a!, b!, { upper: false })],
+  solveUpper: ([a, b]) => [linalg.solveTriangular(a!, b!, { upper: true, left: false })],
+  solveUnit: ([a, b]) => [linalg.solveTriangular(a!, b!, { upper: true, unitriangular: true })],
+  eigvalsh: ([a]) => [linalg.eigvalsh(symmetric(a!))],
+  eighRoot: ([a]) => {
+    const { values, vectors } = linalg.eigh(symmetric(a!));
+    return [vectors.mul(values.add(9).sqrt().unsqueeze(-2)).matmul(t(vectors))];
+  },
+  eigvals: ([a]) => {
+    const values = linalg.eigvals(a!);
+    return [values.abs().pow(3).sum(-1), values.mul(values).sum(-1).real];
+  },
+  eig: ([a]) => [linalg.eig(a!).vectors.abs().pow(4).sum([-2, -1])],
+  qr: ([a]) => Object.values(linalg.qr(a!)),
+  qrComplete: ([a]) => Object.values(linalg.qr(a!, { mode: "complete" })),
+  lu: ([a]) => Object.values(linalg.lu(a!)),
+  svdvals: ([a]) => [linalg.svdvals(a!)],
+  svdRoot: ([a]) => {
+    const { u, s, vh } = linalg.svd(a!, { fullMatrices: false });
+    return [u.mul(s.add(1).sqrt().unsqueeze(-2)).matmul(vh)];
+  },
+  pinv: ([a], [options]) => [linalg.pinv(a!, options)],
+  lstsq: ([a, b]) => [linalg.lstsq(a!, b!)],
+  matrixExp: ([a]) => [linalg.matrixExp(a!)],
+  matrixPower: ([a], [exponent]) => [linalg.matrixPower(a!, exponent)],
+  vectorNorm: ([a], [ord]) => [linalg.vectorNorm(a!, { ord: decode(ord) })],
+  matrixNorm: ([a], [ord]) => [linalg.matrixNorm(a!, orderFrom(ord))],
+  cond: ([a], [ord]) => [linalg.cond(a!, ord)],
+  cross: ([a, b], [axis]) => [linalg.cross(a!, b!, axis)],
+  kron: ([a, b]) => [linalg.kron(a!, b!)],
+  trace: ([a]) => [linalg.trace(a!)],
+  diagonal: ([a], [offset]) => [linalg.diagonal(a!, offset)],
+  diagonalEmbed: ([a], [offset]) => [linalg.diagonalEmbed(a!, offset)],
+  tensordot: ([a, b], [axes]) => [linalg.tensordot(a!, b!, axes)],
+  multiDot: (matrices) => [linalg.multiDot(matrices)],
+  householder: ([a, b]) => [linalg.householder(a!, b!)],
+  matrixRank: ([a], [options]) => [linalg.matrixRank(a!, options)],
+};
+
+async function assertNear(
+  actual: Tensor,
+  expected: readonly number[],
+  tolerance: number,
+  what: string,
+): Promise<void> {
+  const found = [...await actual.contiguous().toHost() as Iterable<number>].map(Number);
+  assertEquals(found.length, expected.length, what);
+  const scale = Math.max(1, ...expected.filter(Number.isFinite).map(Math.abs));
+  expected.forEach((value, k) => {
+    const isNear = Object.is(found[k], value) || Math.abs(found[k]! - value) <= tolerance * scale;
+    assert(isNear, `${what}: element ${k} is ${found[k]}, PyTorch has ${value}`);
+  });
+}
+
+async function check(c: Case, dtype: DType, tolerance: number): Promise<void> {
+  const title = `${titleOf(c)} of ${dtype}`, requiresGrad = c.grads !== undefined;
+  const inputs = c.inputs.map(({ shape, data }) =>
+    Tensor.fromHost(data.map(decode), { shape, dtype, requiresGrad })
+  );
+  const outputs = operations[c.op]!(inputs, [...c.args]);
+  assertEquals(
+    outputs.map(({ shape }) => [...shape]),
+    c.outputs.map(({ shape }) => [...shape]),
+    title,
+  );
+  if (requiresGrad) {
+    const sums = outputs.filter((out) => out.requiresGrad).map((out) =>
+      out.mul(Tensor.fromHost(cotangent(out.size), { shape: out.shape, dtype })).sum()
+    );
+    sums.reduce((sum, next) => sum.add(next)).backward();
+  }
+  for (const [k, out] of outputs.entries()) {
+    await assertNear(
+      out.detach(),
+      c.outputs[k]!.data.map(decode),
+      tolerance,
+      `${title}: result ${k}`,
+    );
+  }
+  for (const [k, gradient] of (c.grads ?? []).entries()) {
+    const what = `${title}: gradient ${k}`;
+    await assertNear(inputs[k]!.grad!, gradient!.map(decode), 20 * tolerance, what);
+  }
+}
+
+testOnBackends("factors, solutions and their gradients are PyTorch's", async (backend) => {
+  await withDevice(backend, async () => {
+    const seen = new Set<string>();
+    for (const c of readLines<Case>("linalg")) {
+      // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
+      const isFirst = seen.size < seen.add(c.op).size;
+      if (backend === "cpu" || isFirst && seen.size % 2 === 0) await check(c, "float64", 1e-10);
+      if (backend === "cpu" || isFirst && seen.size % 2 === 1) await check(c, "float32", 2e-4);
+    }
+  });
+});
+
+/** The largest difference over the largest element. */
+async function distance(a: Tensor, b: Tensor): Promise<number> {
+  return await a.sub(b).abs().max().item() / Math.max(1, await b.abs().max().item());
+}
+
+testOnBackends("blocked factorizations give the matrix back", async (backend) => {
+  await withDevice(backend, async () => {
+    manualSeed(1);
+    const n = 150, a = Tensor.randn([n, n]).realize(), b = Tensor.randn([n, 3]).realize();
+    const spd = a.matmul(t(a)).add(Tensor.eye(n)).realize();
+    const l = linalg.cholesky(spd);
+    assert(await distance(l.matmul(t(l)), spd) < 1e-5, "cholesky");
+    const factors = linalg.lu(a);
+    assert(await distance(factors.p.matmul(factors.l).matmul(factors.u), a) < 1e-4, "lu");
+    assert(await distance(spd.matmul(linalg.solve(spd, b)), b) < 1e-2, "solve");
+    const x = linalg.solveTriangular(l, b, { upper: false });
+    assert(await distance(l.matmul(x), b) < 1e-3, "lower triangle");
+    const y = linalg.solveTriangular(t(l), b, { upper: true });
+    assert(await distance(t(l).matmul(y), b) < 1e-3, "upper triangle");
+  });
+});
+
+testOnBackends("svd and eigh of 64 rows, of any rank, are orthogonal", async (backend) => {
+  await withDevice(backend, async () => {
+    manualSeed(2);
+    const low = Tensor.randn([64, 5]).matmul(Tensor.randn([5, 40])).realize();
+    for (const a of [low, t(low), low.mul(1e-12), low.zerosLike(), Tensor.randn([2, 64, 64])]) {
+      const { u, s, vh } = linalg.svd(a), k = s.shape.at(-1)!;
+      const first = u.slice(...u.shape.slice(0, -1).map(() => null), [0, k]);
+      const rows = vh.slice(...vh.shape.slice(0, -2).map(() => null), [0, k]);
+      assert(await distance(first.mul(s.unsqueeze(-2)).matmul(rows), a) < 1e-5);
+      assert(await distance(t(u).matmul(u), Tensor.eye(u.shape.at(-1)!)) < 1e-5, "U");
+      assert(await distance(vh.matmul(t(vh)), Tensor.eye(vh.shape.at(-1)!)) < 1e-5, "V");
+    }
+    assertEquals(await linalg.matrixRank(low).item(), 5);
+    const m = low.matmul(t(low)), { values, vectors: v } = linalg.eigh(m);
+    assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 1e-5);
+    assert(await distance(t(v).matmul(v), Tensor.eye(64)) < 1e-5);
+  });
+});
+
+testOnBackends("matrices without rows have factors, and a determinant of 1", async (backend) => {
+  await withDevice(backend, async () => {
+    const none = Tensor.zeros([2, 0, 0]);
+    assertEquals(await linalg.det(none).toArray(), [1, 1]);
+    assertEquals(await linalg.slogdet(none).sign.toArray(), [1, 1]);
+    assertEquals([...linalg.inv(none).shape], [2, 0, 0]);
+    assertEquals([...linalg.cholesky(none).shape], [2, 0, 0]);
+    assertEquals([...linalg.svd(Tensor.zeros([3, 0])).u.shape], [3, 3]);
+    assertEquals([...linalg.pinv(Tensor.zeros([3, 0])).shape], [0, 3]);
+  });
+});
+
+testOnBackends(
+  "a matrix without a factorization is named when the result is read",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const good = [[2, 0], [0, 2]], indefinite = [[1, 2], [2, 1]], singular = [[1, 1], [1, 1]];
+      const bad = Tensor.fromHost([good, indefinite]);
+      await assertRejects(
+        () => linalg.cholesky(bad).toHost(),
+        RangeError,
+        "batch element 1 is not positive definite",
+      );
+      for (const op of [linalg.inv, (a: Tensor) => linalg.solve(a, Tensor.ones([2, 1]))]) {
+        await assertRejects(
+          () => op(Tensor.fromHost([good, singular])).toHost(),
+          RangeError,
+          "batch element 1 is singular",
+        );
+      }
+      assertEquals(await linalg.cholesky(Tensor.fromHost(good).mul(2)).toArray(), [[2, 0], [0, 2]]);
+    });
+  },
+);
+
+Deno.test("linalg refuses what is no matrix, in words", () => {
+  assertThrows(() => linalg.inv(Tensor.ones([2, 3])), ShapeError, "Cannot inv of shape [2, 3]");
+  assertThrows(() => linalg.svd(Tensor.ones([3])), ShapeError, "the last two axes are a matrix's");
+  const whole = Tensor.fromHost([[1]], { dtype: "int32" });
+  assertThrows(() => linalg.det(whole), DTypeError, "Cannot det of int32");
+  const eye = Tensor.eye(2);
+  assertThrows(() => linalg.solve(eye, Tensor.ones([3, 1])), ShapeError, "as many rows");
+  const typo = { uper: true } as unknown as linalg.CholeskyOptions;
+  assertThrows(() => linalg.cholesky(eye, typo), TypeError, 'did you mean "upper"');
+});
+
+testOnBackends("the gradient of a singular determinant is its cofactors", async (backend) => {
+  await withDevice(backend, async () => {
+    const a = Tensor.fromHost([[1, 2, 0], [2, 4, 0], [0.5, 1, 3]], { requiresGrad: true });
+    linalg.det(a).backward();
+    await assertNear(a.grad!, [12, -6, 0, -6, 3, 0, 0, 0, 0], 1e-5, "cofactors");
+  });
+});
+
+Deno.test("second derivatives of linalg are those of differences", async () => {
+  await withDevice("cpu", async () => {
+    manualSeed(3);
+    const a = Tensor.randn([3, 3], { dtype: "float64" }),
+      spd = a.matmul(t(a)).add(Tensor.eye(3, { dtype: "float64" })).realize();
+    const direction = Tensor.randn([3, 3], { dtype: "float64" }).realize(),
+      turn = symmetric(direction).realize();
+    const functions: Record<string, (x: Tensor) => Tensor> = {
+      cholesky: (x) => linalg.cholesky(x).pow(3).sum(),
+      inv: (x) => linalg.inv(x).pow(3).sum(),
+      det: (x) => linalg.det(x).pow(2),
+      slogdet: (x) => linalg.slogdet(x).logabsdet.pow(2),
+      qr: (x) => linalg.qr(x).r.pow(3).sum(),
+      pinv: (x) => linalg.pinv(x).pow(3).sum(),
+      eigh: (x) => linalg.eigh(x).values.pow(3).sum(),
+      svd: (x) => linalg.svd(x).u.mul(linalg.svd(x).vh).abs().sum(),
+      lu: (x) => linalg.lu(x).l.add(linalg.lu(x).u).pow(3).sum(),
+    };
+    for (const [name, f] of Object.entries(functions)) {
+      const slope = (at: Tensor, createGraph = false) => {
+        at.requiresGrad = true;
+        return grad([f(at)], [at], { createGraph })[0]!.mul(turn).sum();
+      };
+      const x = spd.detach(), second = grad([slope(x, true)], [x])[0]!.mul(turn).sum();
+      const step = 1e-5, up = slope(spd.add(turn.mul(step)).detach());
+      const down = slope(spd.sub(turn.mul(step)).detach());
+      const wanted = await up.sub(down).div(2 * step).item();
+      const found = await second.item();
+      assert(
+        Math.abs(found - wanted) < 1e-4 * (1 + Math.abs(wanted)),
+        `${name}: ${found}, ${wanted}`,
+      );
+    }
+  });
+});
+
+testOnBackends("a compiled function solves and reports as a plain one does", async (backend) => {
+  await withDevice(backend, async () => {
+    const step = compile((a: Tensor) => linalg.inv(a).add(0));
+    for (let k = 1; k < 5; k++) {
+      assertEquals(
+        await step(Tensor.eye(2).mul(k)).toArray(),
+        [[1 / k, 0], [0, 1 / k]].map((row) => row.map(Math.fround)),
+      );
+    }
+    await assertRejects(() => step(Tensor.zeros([2, 2])).toHost(), RangeError, "singular");
+  });
+});

@@ -1,0 +1,124 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { loadSafetensors, nn, noGrad, optim, Tensor, withDevice } from "../../../../mod.ts";
+import { type Adapters, LanguageModel, loadAdapters, lora } from "../../../../tensor/models/mod.ts";
+import { FileFormatError } from "../../../../tensor/io/mod.ts";
+import { inFolder } from "../../../temporary_folder.ts";
+import { testOnBackends } from "../../../opencl.ts";
+import { fixtures, weightsOf, writeModel } from "../small_models.ts";
+
+const url = new URL("losses.json", import.meta.url);
+const { names, losses } = JSON.parse(Deno.readTextFileSync(url)) as {
+  names: string[];
+  losses: number[];
+};
+const fixture = fixtures.qwen2!;
+const targets = ["q_proj", "v_proj", "down_proj"];
+
+/** Adapters that begin as those of make.py. */
+function begun(lm: LanguageModel): Adapters {
+  const adapters = lora(lm.model, { rank: 4, alpha: 8, targets });
+  const state = Object.entries(adapters.stateDict()).map(([name, tensor]) =>
+    [name, name.includes("lora_A") ? weightsOf(name, tensor.shape) : tensor] as const
+  );
+  adapters.loadStateDict(Object.fromEntries(state));
+  return adapters;
+}
+
+/** Other kernels of a GPU add in another order. */
+function assertClose(found: ArrayLike<unknown>, expected: ArrayLike<unknown>, what: string): void {
+  assertEquals(found.length, expected.length, what);
+  const apart = Array.from(found, (x, k) => Math.abs(Number(x) - Number(expected[k])));
+  assert(apart.every((d) => d < 1e-3), `${what}: ${Math.max(...apart)} apart`);
+}
+
+const idsOf = () =>
+  Tensor.fromHost(Int32Array.from(fixture.ids), { shape: [1, fixture.ids.length] });
+
+async function train(lm: LanguageModel, adapters: Adapters, steps: number): Promise<number[]> {
+  const optimizer = new optim.AdamW(adapters.parameters(), { lr: 1e-2, weightDecay: 1e-2 });
+  const ids = idsOf(), labels = Tensor.fromHost(Int32Array.from(fixture.ids.slice(1)));
+  const found: number[] = [];
+  for (let k = 0; k < steps; k++) {
+    using loss = lm.forward(ids).slice(0, [0, -1]).crossEntropy(labels);
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    found.push(await loss.item());
+  }
+  return found;
+}
+
+testOnBackends(
+  "lora learns as PEFT does, step by step, and changes nothing else",
+  async (backend) => {
+    await inFolder((folder) =>
+      withDevice(backend, async () => {
+        await writeModel(folder, fixture);
+        using lm = await LanguageModel.load(folder);
+        const weight = () =>
+          lm.model.stateDict()["model.layers.0.self_attn.q_proj.weight"]!.toHost();
+        const before = await weight(), plain = await lm.forward(idsOf()).toHost();
+        using adapters = begun(lm);
+        assertEquals(new Set(Object.keys(adapters.stateDict())), new Set(names));
+        assertClose(await lm.forward(idsOf()).toHost(), plain, "nothing changes at first");
+        const found = await train(lm, adapters, losses.length);
+        found.forEach((loss, k) =>
+          assert(Math.abs(loss - losses[k]!) < 1e-3, `step ${k}: ${loss}, ${losses[k]} expected`)
+        );
+        assertEquals(await weight(), before);
+        const learned = await noGrad(() => lm.forward(idsOf())).toHost();
+        adapters.isActive = false;
+        assertEquals(await lm.forward(idsOf()).toHost(), plain, "switched off");
+        adapters.isActive = true;
+        adapters.merge();
+        assertClose(await lm.forward(idsOf()).toHost(), learned, "merged");
+      })
+    );
+  },
+);
+
+Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", async () => {
+  await inFolder((folder) =>
+    withDevice("cpu", async () => {
+      await writeModel(folder, fixture);
+      using lm = await LanguageModel.load(folder);
+      const adapters = begun(lm);
+      await train(lm, adapters, 3);
+      const learned = await lm.forward(idsOf()).toHost(), first = adapters.stateDict();
+      await adapters.save(`${folder}/adapter`);
+      const config = JSON.parse(await Deno.readTextFile(`${folder}/adapter/adapter_config.json`));
+      assertEquals([config.peft_type, config.r, config.lora_alpha], ["LORA", 4, 8]);
+      const saved = await loadSafetensors(`${folder}/adapter/adapter_model.safetensors`);
+      assertEquals(new Set(Object.keys(saved)), new Set(names));
+      await train(lm, adapters, 3);
+      const later = await lm.forward(idsOf()).toHost();
+      adapters.loadStateDict(first);
+      assertEquals(await lm.forward(idsOf()).toHost(), learned, "swapped");
+      adapters.dispose();
+      using again = await loadAdapters(lm.model, `${folder}/adapter`);
+      assertEquals(await lm.forward(idsOf()).toHost(), learned, "loaded");
+      assert(`${later}` !== `${learned}` && again.options.rank === 4);
+      assertThrows(() => again.loadStateDict({}), RangeError, "are missing, such as base_model");
+      const odd = { ...config, use_dora: true };
+      await Deno.writeTextFile(`${folder}/adapter/adapter_config.json`, JSON.stringify(odd));
+      const load = () => loadAdapters(lm.model, `${folder}/adapter`);
+      await assertRejects(load, FileFormatError, "use_dora");
+    })
+  );
+});
+
+Deno.test("lora names the layers that there are, and drops while it learns only", async () => {
+  await withDevice("cpu", async () => {
+    const model = new nn.Sequential(new nn.Linear(4, 3), new nn.ReLU(), new nn.Linear(3, 2));
+    const error = assertThrows(() => lora(model, { rank: 1, targets: ["q_proj"] }), RangeError);
+    assert(error.message.includes("layers named 0, 2"), error.message);
+    assertThrows(() => lora(model, { rank: 1, targets: [] }), RangeError);
+    using adapters = lora(model, { rank: 2, targets: ["0"], dropout: 0.5 });
+    adapters.parameters()[1]!.assign(Tensor.ones([3, 2]));
+    const x = Tensor.ones([64, 4]),
+      rows = async () => new Set((await model.forward(x).toArray() as number[][]).map(String)).size;
+    assert(await rows() > 1);
+    model.eval();
+    assertEquals(await rows(), 1);
+  });
+});

@@ -1,0 +1,97 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { FileFormatError } from "../../../../tensor/io/mod.ts";
+import { LanguageModel } from "../../../../tensor/models/mod.ts";
+import { writeGguf } from "../small_gguf.ts";
+import { fixtures, tokens, writeModel } from "../small_models.ts";
+import { inFolder } from "../../../temporary_folder.ts";
+import "../../../opencl.ts";
+
+for (const [name, fixture] of Object.entries(fixtures)) {
+  Deno.test(`LanguageModel computes and writes what transformers does: ${name}`, async () => {
+    await inFolder((folder) =>
+      withDevice("cpu", async () => {
+        await writeModel(folder, fixture);
+        using lm = await LanguageModel.load(folder);
+        assertEquals(
+          new Set(Object.keys(lm.model.stateDict())),
+          new Set(Object.keys(fixture.shapes)),
+        );
+        const { ids, rows, logits, greedy } = fixture;
+        const all = noGrad(() =>
+          lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
+        );
+        const values = await all.toHost() as Float32Array, vocabulary = all.shape[2]!;
+        rows.forEach((row, k) => {
+          for (let j = 0; j < vocabulary; j++) {
+            const ours = values[row * vocabulary + j]!, due = logits[k * vocabulary + j]!;
+            assert(
+              Math.abs(ours - due) < 2e-4 * (1 + Math.abs(due)),
+              `${row}, ${j}: ${ours}, ${due}`,
+            );
+          }
+        });
+        const options = { maxTokens: greedy.length, ignoreEnd: true };
+        assertEquals(await Array.fromAsync(lm.generateIds(ids, options)), greedy);
+        const both = await lm.generateBatch([ids.slice(0, 3), ids], options);
+        assertEquals(both[1], greedy, "beside a shorter one");
+        const alone = await Array.fromAsync(lm.generateIds(ids.slice(0, 3), options));
+        assertEquals(both[0], alone, "the shorter one");
+      })
+    );
+  });
+}
+
+/** Parts of configurations that the header of a GGUF file does not say: as llama.cpp has them. */
+const unsaid: Readonly<Record<string, Record<string, unknown>>> = {
+  gemma2: { query_pre_attn_scalar: 8 },
+  gemma3_text: {
+    query_pre_attn_scalar: 8,
+    layer_types: ["sliding_attention", "sliding_attention"],
+    rope_parameters: {
+      full_attention: { rope_theta: 1000, rope_type: "default" },
+      sliding_attention: { rope_theta: 10_000, rope_type: "default" },
+    },
+  },
+};
+
+for (const [name, plain] of Object.entries(fixtures)) {
+  // Stretched positions lie in a GGUF file as factors.
+  if (name.endsWith("positions")) continue;
+  Deno.test(`architectures: a GGUF file gives what the folder gives: ${name}`, () =>
+    inFolder((folder) =>
+      withDevice("cpu", async () => {
+        const fixture = { ...plain, config: { ...plain.config, ...unsaid[name] } };
+        await writeModel(folder, fixture);
+        await writeGguf(`${folder}/model.gguf`, fixture, tokens);
+        const { ids } = fixture, found: Float32Array[] = [], written: number[][] = [];
+        for (const path of [folder, `${folder}/model.gguf`]) {
+          using lm = await LanguageModel.load(path);
+          using all = noGrad(() =>
+            lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
+          );
+          found.push(await all.toHost() as Float32Array);
+          const options = { maxTokens: 20, ignoreEnd: true };
+          written.push(await Array.fromAsync(lm.generateIds(ids, options)));
+        }
+        const far = found[0]!.map((x, k) => Math.abs(x - found[1]![k]!) / (1 + Math.abs(x)));
+        assert(far.every((x) => x < 1e-5), `${Math.max(...far)}`);
+        assertEquals(written[1], written[0]);
+      })
+    ));
+}
+
+Deno.test("architectures: LanguageModel.load names the tensors that are missing or that no part takes", async () => {
+  await inFolder(async (folder) => {
+    const fixture = fixtures.qwen2!, { "model.norm.weight": norm, ...rest } = fixture.shapes;
+    await writeModel(folder, { ...fixture, shapes: rest });
+    await assertRejects(() => LanguageModel.load(folder), FileFormatError, '"model.norm.weight"');
+    const shapes = { ...rest, "model.norm.weight": norm!, "model.layers.0.extra.weight": [2] };
+    await writeModel(folder, { ...fixture, shapes });
+    await assertRejects(() => LanguageModel.load(folder), FileFormatError, "layers.0.extra.weight");
+    await writeModel(folder, { ...fixture, config: { ...fixture.config, model_type: "mamba" } });
+    const error = await assertRejects(() => LanguageModel.load(folder), TypeError, '"mamba"');
+    assert(error.message.includes("gemma2"), error.message);
+    await assertRejects(() => LanguageModel.load(`${folder}/none`), Error, "none");
+  });
+});

@@ -1,0 +1,213 @@
+/** Small models as GGUF files: the names, orders and offsets that llama.cpp's converter gives them. */
+import { weightsOf } from "./small_models.ts";
+import type { Fixture } from "./small_models.ts";
+
+type Value = number | string | readonly string[];
+
+class Writer {
+  readonly #bytes: number[] = [];
+
+  u32(value: number): void {
+    this.#bytes.push(...new Uint8Array(Uint32Array.of(value).buffer));
+  }
+
+  u64(value: number): void {
+    this.#bytes.push(...new Uint8Array(BigUint64Array.of(BigInt(value)).buffer));
+  }
+
+  text(value: string): void {
+    const bytes = new TextEncoder().encode(value);
+    this.u64(bytes.length);
+    this.#bytes.push(...bytes);
+  }
+
+  /** A whole number as uint32, another one as float32; a text; a list of texts. */
+  value(value: Value): void {
+    if (typeof value === "string") {
+      this.u32(8);
+      this.text(value);
+    } else if (typeof value === "number") {
+      this.u32(Number.isInteger(value) ? 4 : 6);
+      const array = Number.isInteger(value) ? Uint32Array.of(value) : Float32Array.of(value);
+      this.#bytes.push(...new Uint8Array(array.buffer));
+    } else {
+      for (const n of [9, 8]) this.u32(n);
+      this.u64(value.length);
+      for (const text of value) this.text(text);
+    }
+  }
+
+  floats(values: Float32Array): void {
+    while (this.#bytes.length % 32 > 0) this.#bytes.push(0);
+    for (const byte of new Uint8Array(values.buffer, values.byteOffset, values.byteLength)) {
+      this.#bytes.push(byte);
+    }
+  }
+
+  align(): void {
+    while (this.#bytes.length % 32 > 0) this.#bytes.push(0);
+  }
+
+  get bytes(): Uint8Array {
+    return Uint8Array.from(this.#bytes);
+  }
+}
+
+const outer: Readonly<Record<string, string>> = {
+  "model.embed_tokens": "token_embd",
+  "model.norm": "output_norm",
+  "lm_head": "output",
+  "transformer.wte": "token_embd",
+  "transformer.wpe": "position_embd",
+  "transformer.ln_f": "output_norm",
+};
+
+const inLayers: Readonly<Record<string, string>> = {
+  "input_layernorm": "attn_norm",
+  "self_attn.q_proj": "attn_q",
+  "self_attn.k_proj": "attn_k",
+  "self_attn.v_proj": "attn_v",
+  "self_attn.qkv_proj": "attn_qkv",
+  "self_attn.o_proj": "attn_output",
+  "self_attn.q_norm": "attn_q_norm",
+  "self_attn.k_norm": "attn_k_norm",
+  "post_attention_layernorm": "ffn_norm",
+  "mlp.gate_proj": "ffn_gate",
+  "mlp.up_proj": "ffn_up",
+  "mlp.gate_up_proj": "ffn_up",
+  "mlp.down_proj": "ffn_down",
+  "ln_1": "attn_norm",
+  "attn.c_attn": "attn_qkv",
+  "attn.c_proj": "attn_output",
+  "ln_2": "ffn_norm",
+  "mlp.c_fc": "ffn_up",
+  "mlp.c_proj": "ffn_down",
+};
+
+/** Gemma has norms before and behind each half of a layer. */
+const inGemma: Readonly<Record<string, string>> = {
+  ...inLayers,
+  "post_attention_layernorm": "post_attention_norm",
+  "pre_feedforward_layernorm": "ffn_norm",
+  "post_feedforward_layernorm": "post_ffw_norm",
+};
+
+function nameOf(name: string, isGemma: boolean): string {
+  const [, rest, kind] = /^(.*)\.(weight|bias)$/.exec(name)!;
+  const layer = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(rest!);
+  const part = layer
+    ? `blk.${layer[1]}.${(isGemma ? inGemma : inLayers)[layer[2]!]}`
+    : outer[rest!];
+  return `${part}.${kind}`;
+}
+
+const keys: readonly (readonly [theirs: string, ...ours: string[]])[] = [
+  ["context_length", "max_position_embeddings", "n_positions"],
+  ["embedding_length", "hidden_size", "n_embd"],
+  ["block_count", "num_hidden_layers", "n_layer"],
+  ["feed_forward_length", "intermediate_size"],
+  ["attention.head_count", "num_attention_heads", "n_head"],
+  ["attention.head_count_kv", "num_key_value_heads"],
+  ["attention.key_length", "head_dim"],
+  ["attention.layer_norm_rms_epsilon", "rms_norm_eps"],
+  ["attention.layer_norm_epsilon", "layer_norm_epsilon"],
+  ["attention.sliding_window", "sliding_window"],
+  ["attn_logit_softcapping", "attn_logit_softcapping"],
+  ["final_logit_softcapping", "final_logit_softcapping"],
+];
+
+/** Numbers of a tensor as the converter changes them, with their shape. */
+async function converted(
+  name: string,
+  shape: readonly number[],
+  { config }: Fixture,
+): Promise<[Float32Array, readonly number[]]> {
+  const type = String(config.model_type);
+  using tensor = weightsOf(name, shape);
+  const values = new Float32Array(await tensor.toHost() as Float32Array);
+  if (type.startsWith("gemma") && name.endsWith("norm.weight")) {
+    return [values.map((x) => x + 1), shape];
+  }
+  if (type === "gpt2" && /\.(c_\w+)\.weight$/.test(name)) {
+    const [rows, columns] = shape as [number, number];
+    const turned = values.map((_, k) => values[k % rows * columns + Math.floor(k / rows)]!);
+    return [turned, [columns, rows]];
+  }
+  const part = /\.([qk])_proj\./.exec(name)?.[1];
+  if (!part || type !== "llama" && type !== "mistral") return [values, shape];
+  // Features that are rotated together lie side by side.
+  const heads = Number(config[part === "q" ? "num_attention_heads" : "num_key_value_heads"]);
+  const rows = shape[0]!, width = values.length / rows, features = rows / heads;
+  const paired = values.map((_, k) => {
+    const row = Math.floor(k / width), feature = row % features;
+    const from = row - feature + feature % 2 * features / 2 + Math.floor(feature / 2);
+    return values[from * width + k % width]!;
+  });
+  return [paired, shape];
+}
+
+/** Writes a model into a GGUF file. */
+export async function writeGguf(
+  path: string,
+  fixture: Fixture,
+  tokens: readonly string[],
+): Promise<void> {
+  const { config, shapes } = fixture, type = String(config.model_type);
+  const architecture = { mistral: "llama", gemma3_text: "gemma3" }[type] ?? type;
+  const rope = config.rope_parameters as
+    | Record<string, number & Record<string, number>>
+    | undefined;
+  const head = Number(config.hidden_size) / Number(config.num_attention_heads);
+  const metadata: [string, Value][] = [
+    ["general.architecture", architecture],
+    ["tokenizer.ggml.model", "gpt2"],
+    ["tokenizer.ggml.pre", "default"],
+    ["tokenizer.ggml.tokens", tokens],
+    ["tokenizer.ggml.merges", []],
+    ["tokenizer.ggml.eos_token_id", Number(config.eos_token_id)],
+  ];
+  for (const [theirs, ...ours] of keys) {
+    const value = ours.map((name) => config[name]).find((value) => typeof value === "number");
+    if (value !== undefined) metadata.push([`${architecture}.${theirs}`, value as number]);
+  }
+  if (rope) {
+    const base = Number(
+      (rope.full_attention as Record<string, number>)?.rope_theta ?? rope.rope_theta,
+    );
+    metadata.push([`${architecture}.rope.freq_base`, base]);
+    const share = Number(rope.partial_rotary_factor ?? 1);
+    if (share < 1) metadata.push([`${architecture}.rope.dimension_count`, head * share]);
+  }
+  const tensors: [string, Float32Array, readonly number[]][] = [];
+  for (const [name, shape] of Object.entries(shapes)) {
+    const [values, own] = await converted(name, shape, fixture);
+    tensors.push([nameOf(name, type.startsWith("gemma")), values, own]);
+  }
+  await Deno.writeFile(path, fileOf(metadata, tensors));
+}
+
+function fileOf(
+  metadata: readonly [string, Value][],
+  tensors: readonly [string, Float32Array, readonly number[]][],
+): Uint8Array {
+  const file = new Writer();
+  for (const n of [0x46554747, 3]) file.u32(n);
+  for (const n of [tensors.length, metadata.length]) file.u64(n);
+  for (const [name, value] of metadata) {
+    file.text(name);
+    file.value(value);
+  }
+  let offset = 0;
+  for (const [name, values, shape] of tensors) {
+    file.text(name);
+    file.u32(shape.length);
+    for (const n of shape.toReversed()) file.u64(n);
+    file.u32(0);
+    file.u64(offset);
+    offset += Math.ceil(values.byteLength / 32) * 32;
+  }
+  file.align();
+  for (const [, values] of tensors) file.floats(values);
+  file.align();
+  return file.bytes;
+}

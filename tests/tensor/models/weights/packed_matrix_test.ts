@@ -1,0 +1,59 @@
+import { assert, assertEquals } from "@std/assert";
+import { blockBytes, formatTable } from "../../../../backend/internal.ts";
+import { manager, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import type { BlockType } from "../../../../tensor/io/gguf/gguf_format.ts";
+import { decodeGguf, GgufFile } from "../../../../tensor/io/gguf/gguf.ts";
+import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts";
+import { testOnBackends } from "../../../opencl.ts";
+
+const path = new URL("../../io/gguf/fixtures/blocks.gguf", import.meta.url);
+const blockTypes = (Object.keys(formatTable) as (keyof typeof formatTable)[])
+  .filter((name): name is BlockType => name.startsWith("Q"));
+const decoded = decodeGguf(Deno.readFileSync(path)).arrays;
+
+testOnBackends(
+  "a PackedMatrix decodes to ggml's bits, and its products are theirs",
+  async (backend) => {
+    using file = await GgufFile.open(path);
+    await withDevice(backend, async () => {
+      for (const type of blockTypes) {
+        const { data } = decoded[type]!, { shape } = file.tensors.get(type)!;
+        using matrix = new PackedMatrix(type, await file.read(type), shape, manager.active);
+        const whole = new Uint32Array((await matrix.decode().toHost()).buffer);
+        assertEquals(whole, new Uint32Array(data.buffer), type);
+        const ids = Tensor.fromHost(Int32Array.of(shape[0]! - 1, 0));
+        const rows = (data as Float32Array).length / shape[0]!;
+        assertEquals(await matrix.rows(ids).slice(0).toHost(), data.slice(-rows), `${type}: rows`);
+        const plain = Tensor.fromHost(data, { shape: [...shape] });
+        for (const count of backend === "cpu" ? [1, 3, 9] : [1]) {
+          const x = Tensor.randn([count, shape[1]!]), a = x.detach(), b = x.detach();
+          a.requiresGrad = b.requiresGrad = true;
+          const y = matrix.forward(a), due = b.matmul(plain.transpose());
+          assert(
+            await y.allClose(due, { atol: 1e-4, rtol: 1e-4 }),
+            `${type}: a product of ${count}`,
+          );
+          y.square().sum().backward();
+          due.square().sum().backward();
+          assert(
+            await a.grad!.allClose(b.grad!, { atol: 1e-2, rtol: 1e-3 }),
+            `${type}: a gradient`,
+          );
+        }
+      }
+    });
+  },
+);
+
+Deno.test("a PackedMatrix takes the memory of its blocks", () => {
+  withDevice("cpu", () => {
+    for (const type of blockTypes) {
+      const format = formatTable[type], bytes = new Uint8Array(4 * blockBytes(format));
+      const matrix = new PackedMatrix(type, bytes, [4, format.elements], manager.active);
+      const held = Object.values(noGrad(() => matrix.stateDict()))
+        .reduce((n, { size, dtype }) => n + size * (dtype === "float16" ? 2 : 1), 0);
+      assertEquals(held, bytes.length, type);
+      matrix.dispose();
+    }
+  });
+});

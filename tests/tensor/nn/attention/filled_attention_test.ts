@@ -1,0 +1,84 @@
+/** Attention to the keys that are filled, against the formula over all keys with a mask. */
+import { assert } from "@std/assert";
+import { manualSeed, Tensor, withDevice } from "../../../../mod.ts";
+import {
+  filledAttention,
+  type FilledAttentionOptions,
+} from "../../../../tensor/nn/attention/filled_attention.ts";
+import { testOnBackends } from "../../../opencl.ts";
+
+interface Case {
+  readonly name: string;
+  /** Batch, heads of keys, heads of queries for each, queries, keys, features of both. */
+  readonly sizes: readonly [number, number, number, number, number, number];
+  readonly lengths: readonly number[];
+  readonly options?: Partial<FilledAttentionOptions>;
+  readonly dtype?: "float32" | "float16" | "bfloat16";
+}
+
+const cases: readonly Case[] = [
+  { name: "one query a head", sizes: [2, 2, 3, 1, 20, 16], lengths: [1, 20] },
+  { name: "odd sizes", sizes: [2, 1, 1, 1, 9, 5], lengths: [3, 9] },
+  { name: "several stretches", sizes: [3, 2, 1, 1, 600, 32], lengths: [600, 257, 1] },
+  {
+    name: "queries at the last places",
+    sizes: [2, 1, 2, 11, 300, 16],
+    lengths: [11, 300],
+    options: { isCausal: true },
+  },
+  {
+    name: "a window and a cap",
+    sizes: [2, 1, 2, 5, 300, 16],
+    lengths: [8, 290],
+    options: { isCausal: true, window: 7, cap: 2 },
+  },
+  {
+    name: "a window at the end",
+    sizes: [1, 2, 2, 1, 300, 8],
+    lengths: [290],
+    options: { window: 40 },
+  },
+  { name: "float16", sizes: [2, 2, 3, 1, 300, 16], lengths: [4, 300], dtype: "float16" },
+  { name: "bfloat16", sizes: [1, 2, 2, 3, 40, 16], lengths: [33], dtype: "bfloat16" },
+];
+
+/** The same by operations on whole matrices. */
+function composed(
+  [q, k, v]: readonly [Tensor, Tensor, Tensor],
+  lengths: Tensor,
+  { scale, isCausal, window, cap }: FilledAttentionOptions,
+): Tensor {
+  const [l, s] = [q.shape.at(-2)!, k.shape.at(-2)!];
+  const row = q.indexLike([l, 1]).sub(isCausal ? l - 1 : 0), column = q.indexLike([s]);
+  const place = lengths.sub(1).add(isCausal ? row : row.mul(0));
+  const far = place.sub(column), seen = far.ge(0).logicalAnd(far.lt(window ?? s));
+  const plain = q.cast("float32").matmul(k.cast("float32").transpose()).mul(scale);
+  const scores = cap === null ? plain : plain.div(cap).tanh().mul(cap);
+  return seen.where(scores, -Infinity).softmax(-1).matmul(v.cast("float32"));
+}
+
+for (const { name, sizes, lengths, options, dtype = "float32" } of cases) {
+  testOnBackends(
+    `filledAttention looks at what is filled: ${name}`,
+    (backend) =>
+      withDevice(backend, async () => {
+        manualSeed(1);
+        const [n, heads, group, l, s, e] = sizes;
+        const q = Tensor.randn([n, heads, group, l, e]).cast(dtype);
+        const [k, v] = [0, 1].map(() => Tensor.randn([n, heads, 1, s, e]).cast(dtype)) as [
+          Tensor,
+          Tensor,
+        ];
+        const filled = Tensor.fromHost(Int32Array.from(lengths), { shape: [n, 1, 1, 1, 1] });
+        const all = { scale: 0.5, isCausal: false, window: null, cap: null, ...options };
+        // What is not filled yet is not looked at, whatever it is.
+        const isOpen = k.indexLike([s, 1]).lt(filled);
+        const [keys, values] = [k, v].map((x) => isOpen.where(x, NaN)) as [Tensor, Tensor];
+        const found = filledAttention(q, keys.realize(), values.realize(), filled, all);
+        const due = composed([q, k, v], filled, all);
+        const far = await found.cast("float32").sub(due).abs().max().item();
+        const bound = dtype === "float32" ? 2e-6 : dtype === "float16" ? 3e-3 : 2e-2;
+        assert(far <= bound, `${far}`);
+      }),
+  );
+}

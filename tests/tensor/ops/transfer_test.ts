@@ -1,0 +1,25 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { manager } from "../../../backend/devices/devices.ts";
+import { testOnBackends } from "../../opencl.ts";
+import { compile, Tensor } from "../../../tensor/mod.ts";
+
+testOnBackends("Tensor.to takes an element type, with its gradient, and a device", async () => {
+  const x = Tensor.fromHost([1.5, -2]);
+  x.requiresGrad = true;
+  const half = x.to("bfloat16");
+  half.mul(3).sum().backward();
+  assertEquals([half.dtype, x.grad?.dtype, await x.grad?.toArray()], ["bfloat16", "float32", [
+    3,
+    3,
+  ]]);
+  assertEquals(await x.to("int64").toArray(), [1, -2]);
+  assertEquals(x.to(manager.active), x);
+  assertThrows(() => x.to("float31"), RangeError, "float31");
+});
+
+testOnBackends("Tensor.to an element type is replayed by compile", async () => {
+  const step = compile((x: Tensor) => x.to("int32").to("float32"));
+  for (const value of [1.5, 2.5, 3.5, 4.5]) {
+    assertEquals(await step(Tensor.fromHost([value])).toArray(), [Math.trunc(value)]);
+  }
+});
