@@ -95,6 +95,7 @@ export const layers: Readonly<Record<string, LayerCase>> = {
   BatchNorm1d: list(() => new nn.BatchNorm1d(4)),
   BatchNorm2d: image(() => new nn.BatchNorm2d(4)),
   BatchNorm3d: volume(() => new nn.BatchNorm3d(4)),
+  CELU: row(() => new nn.CELU(0.7)),
   ConstantPad1d: list(() => new nn.ConstantPad1d([1, 2], 3)),
   ConstantPad2d: image(() => new nn.ConstantPad2d(1, 3)),
   ConstantPad3d: volume(() => new nn.ConstantPad3d(1, 3)),
@@ -115,6 +116,7 @@ export const layers: Readonly<Record<string, LayerCase>> = {
   Fold: on(12, 9)(() => new nn.Fold(6, 2, { stride: 2 })),
   "Fold of padded images": on(12, 6)(() => new nn.Fold([6, 5], 2, { stride: 3, padding: 1 })),
   GELU: row(() => new nn.GELU()),
+  GLU: row(() => new nn.GLU()),
   GRU: recurrent(() => new nn.GRU(6, 8, { numLayers: 2, bidirectional: true })),
   GRUCell: cell(() => new nn.GRUCell(6, 6), 1),
   "a layer that samples": {
@@ -130,8 +132,10 @@ export const layers: Readonly<Record<string, LayerCase>> = {
     batch: 0,
   },
   GroupNorm: image(() => new nn.GroupNorm(2, 4)),
+  Hardshrink: row(() => new nn.Hardshrink()),
   Hardsigmoid: row(() => new nn.Hardsigmoid()),
   Hardswish: row(() => new nn.Hardswish()),
+  Hardtanh: row(() => new nn.Hardtanh(-0.5, 0.7)),
   Identity: row(() => new nn.Identity()),
   InstanceNorm1d: list(() => new nn.InstanceNorm1d(4, { affine: true })),
   InstanceNorm2d: image(() => new nn.InstanceNorm2d(4)),
@@ -160,6 +164,7 @@ export const layers: Readonly<Record<string, LayerCase>> = {
   RNN: recurrent(() => new nn.RNN(6, 8, { nonlinearity: "relu" })),
   RNNCell: cell(() => new nn.RNNCell(6, 6), 1),
   ReLU: row(() => new nn.ReLU()),
+  ReLU6: row(() => new nn.ReLU6()),
   ReflectionPad1d: list(() => new nn.ReflectionPad1d(2)),
   ReflectionPad2d: image(() => new nn.ReflectionPad2d(2)),
   ReflectionPad3d: volume(() => new nn.ReflectionPad3d(1)),
@@ -167,13 +172,18 @@ export const layers: Readonly<Record<string, LayerCase>> = {
   ReplicationPad2d: image(() => new nn.ReplicationPad2d(2)),
   ReplicationPad3d: volume(() => new nn.ReplicationPad3d(1)),
   RotaryEmbedding: on(2, 5, 8)(() => new nn.RotaryEmbedding(8)),
+  SELU: row(() => new nn.SELU()),
   Sequential: row(() => new nn.Sequential(new nn.Linear(6, 4), new nn.ReLU())),
   SiLU: row(() => new nn.SiLU()),
   Sigmoid: row(() => new nn.Sigmoid()),
   Softmax: row(() => new nn.Softmax()),
   Softplus: row(() => new nn.Softplus()),
+  Softshrink: row(() => new nn.Softshrink()),
+  Softsign: row(() => new nn.Softsign()),
   SwiGLU: row(() => new nn.SwiGLU(6, 12)),
   Tanh: row(() => new nn.Tanh()),
+  Tanhshrink: row(() => new nn.Tanhshrink()),
+  Threshold: row(() => new nn.Threshold(0.1, -2)),
   TransformerDecoder: two(
     () =>
       new nn.TransformerDecoder(
@@ -206,6 +216,7 @@ export const layers: Readonly<Record<string, LayerCase>> = {
 
 /** Modules that are no layers by themselves: bases of others, containers, losses. */
 export const others: readonly string[] = [
+  "Activation",
   "BCEWithLogitsLoss",
   "BatchNorm",
   "ChannelDropout",
