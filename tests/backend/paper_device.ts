@@ -13,7 +13,7 @@ export interface PaperDevice {
   readonly capabilities?: Partial<Capabilities>;
 }
 
-/** What planning knows of a GPU beyond what it can do. */
+/** Sizes of a GPU that planning knows beyond what it can do. */
 export interface GPUSize {
   /** Bytes of a work-group. */
   readonly localMemory?: number;

@@ -16,20 +16,20 @@ interface Planned {
   readonly name: string;
   /** All of it, from `kernel void`. */
   readonly text: string;
-  /** What is known of its launch; nothing of a kernel that came as a text. */
+  /** Facts of its launch; null for a kernel that came as a text. */
   readonly launch: Generated | null;
 }
 
-/** What came of a device's kernels. */
+/** Results for a device's kernels. */
 export interface Compiled {
   readonly kernels: number;
-  /** What is wrong, with the program that it is of. */
+  /** Faults, each with its program. */
   readonly faults: readonly string[];
   /** The kernels that spill registers, with their programs. */
   readonly spilling: readonly string[];
 }
 
-/** What runs a compiler on a text. */
+/** Runs a compiler on a text. */
 export type Compile = (
   command: (file: string) => readonly string[],
   text: string,
@@ -90,7 +90,7 @@ function said(output: string): string {
     .join("\n  ") || output.slice(-300);
 }
 
-/** What is wrong with kernels that do not compile together: each is tried alone. */
+/** Faults of kernels that do not compile together: each is tried alone. */
 async function refusals(
   { command }: Foreign,
   kernels: readonly Planned[],

@@ -1,6 +1,6 @@
 /** Packages of a version of Debian in a folder of their own: nothing of the machine's own is changed. */
 
-/** What is wanted. */
+/** Packages that are wanted. */
 export interface DebianPackages {
   /** Name of the version, such as "sid" or "trixie". */
   readonly suite: string;
@@ -20,7 +20,7 @@ async function succeed(
   return text.decode(stdout);
 }
 
-/** What apt needs to know to look at `folder` alone, as if nothing were installed. */
+/** Settings with which apt looks at `folder` alone, as if nothing were installed. */
 function configuration(folder: string, architecture: string): string {
   const settings = {
     "APT::Architecture": architecture,
