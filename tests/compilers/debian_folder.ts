@@ -20,6 +20,15 @@ async function succeed(
   return text.decode(stdout);
 }
 
+/** The address from which this machine gets packages of Debian. */
+async function debianSource(): Promise<string> {
+  const format = "$(ORIGIN) $(COMPONENT) $(REPO_URI)";
+  const rows = (await succeed("apt-get", ["indextargets", "--format", format])).split("\n");
+  const [first] = rows.flatMap((row) => /^Debian main (\S*\/debian\/?)$/.exec(row)?.[1] ?? []);
+  if (first) return first;
+  throw new Error("Cannot find a source of Debian's packages: run `apt-get update` first");
+}
+
 /** Settings with which apt looks at `folder` alone, as if nothing were installed. */
 function configuration(folder: string, architecture: string): string {
   const settings = {
@@ -53,7 +62,7 @@ export async function installDebian(
   const folders = ["etc/apt.conf.d", "state/lists/partial", "cache/archives/partial", "root"];
   for (const each of folders) await Deno.mkdir(`${folder}/${each}`, { recursive: true });
   const key = "/usr/share/keyrings/debian-archive-keyring.gpg";
-  const source = `deb [signed-by=${key}] http://deb.debian.org/debian ${suite} main\n`;
+  const source = `deb [signed-by=${key}] ${await debianSource()} ${suite} main\n`;
   await Deno.writeTextFile(`${folder}/etc/sources.list`, source);
   await Deno.writeTextFile(`${folder}/state/status`, "");
   await Deno.writeTextFile(`${folder}/apt.conf`, configuration(folder, architecture));
