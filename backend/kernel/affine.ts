@@ -66,6 +66,18 @@ export function coefficient(index: AffineExpr, id: number): number {
   return 0;
 }
 
+/** The part of an expression that changes with some symbols. */
+export const partOf = ({ terms }: AffineExpr, symbols: readonly number[]): AffineExpr => ({
+  offset: 0,
+  terms: terms.filter(([s]) => symbols.includes(s)),
+});
+
+/** An expression without the part that changes with some symbols. */
+export const withoutPart = (
+  { offset, terms }: AffineExpr,
+  symbols: readonly number[],
+): AffineExpr => ({ offset, terms: terms.filter(([s]) => !symbols.includes(s)) });
+
 /** A text that is the same for equal expressions. */
 export function affineKey(index: AffineExpr): string {
   let key = `${index.offset}`;

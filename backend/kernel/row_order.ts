@@ -1,4 +1,5 @@
-/** Layout of the elements of a kernel's rows in memory. */
+/** Order in which the loops of a kernel walk elements in memory. */
+import { type AffineExpr, coefficient } from "./affine.ts";
 import { extent, type Load, type LoopKernel } from "./kernel.ts";
 
 /** A work-group is given rows of so many elements at least. */
@@ -30,4 +31,48 @@ export function reducesInGroups(kernel: LoopKernel): boolean {
   const last = rows[rows.length - 1];
   if (last !== undefined && walksColumns(kernel, last)) return false;
   return extent(kernel, kernel.inner) >= MIN_GROUP_ROW;
+}
+
+/** True where loops walk an operand as one loop would: none of their indices is needed. */
+export function isFlat(
+  { sizes }: LoopKernel,
+  index: AffineExpr,
+  symbols: readonly number[],
+): boolean {
+  let step = coefficient(index, symbols.at(-1)!);
+  for (const s of symbols.toReversed()) {
+    if (coefficient(index, s) !== step) return false;
+    step *= sizes[s]!;
+  }
+  return true;
+}
+
+/** Steps from neighbour to neighbour that still share what the memory delivers at once. */
+const MAX_NEAR_STEP = 8;
+
+/** Number of neighbours along some loops worth reading together; 0: they lie apart. */
+function neighbours(
+  { sizes }: LoopKernel,
+  index: AffineExpr,
+  symbols: readonly number[],
+): number {
+  const near = coefficient(index, symbols.at(-1)!);
+  if (near < 1 || near > MAX_NEAR_STEP) return 0;
+  let run = 1;
+  for (const s of symbols.toReversed()) {
+    if (coefficient(index, s) !== near * run) break;
+    run *= sizes[s]!;
+  }
+  return run / near;
+}
+
+/** True for tiles that lie along the sum, as more neighbours do there than along the rows or columns. */
+export function liesAlongSum(
+  kernel: LoopKernel,
+  index: AffineExpr,
+  symbols: readonly number[],
+  k: readonly number[],
+): boolean {
+  const along = neighbours(kernel, index, k);
+  return along > 0 && along >= neighbours(kernel, index, symbols);
 }

@@ -104,6 +104,15 @@ export class Program {
     return make("var", kind, [], { name });
   }
 
+  /** Work-items of a group, and the number of this one among them. */
+  get items(): number {
+    return this.unit.across * this.unit.down;
+  }
+
+  get item(): E {
+    return this.#item((item) => item);
+  }
+
   /** The work-item's number among those that share its rows, and that of its rows in the group. */
   get across(): E {
     const { across, down, neighbours } = this.unit;
@@ -116,8 +125,7 @@ export class Program {
   }
 
   #item(of: (item: E) => E): E {
-    const items = this.unit.across * this.unit.down;
-    return items === 1 ? int(0) : of(variable("item", [0, items - 1]));
+    return this.items === 1 ? int(0) : of(variable("item", [0, this.items - 1]));
   }
 
   #emit(...statements: readonly Statement[]): void {
@@ -151,6 +159,11 @@ export class Program {
     const to = make("var", kind, [], { name: `u${this.#names++}`, width, range });
     this.#emit({ s: "let", to, value });
     return to;
+  }
+
+  /** A register that is set before it is read. */
+  unset(kind: Kind): E {
+    return register(`t${this.#names++}`, 0, 1, kind);
   }
 
   /** A register with a first value. */
@@ -275,7 +288,7 @@ export class Program {
       sizes: this.#sizes,
       arrays: this.#arrays,
       groups,
-      items: this.unit.across * this.unit.down,
+      items: this.items,
       body: shareExpressions(placeBarriers(this.#body)),
     };
   }

@@ -5,10 +5,7 @@ import {
   type InnerProductTile,
   innerProductTiles,
 } from "../../backend/opencl/templates/gemm/inner_product_gemm.ts";
-import {
-  type LocalMemoryTile,
-  localMemoryTiles,
-} from "../../backend/opencl/templates/gemm/local_memory_gemm.ts";
+import { localMemoryTiles } from "../../backend/opencl/templates/gemm/local_memory_gemm.ts";
 import {
   type RegisterGemmTile,
   registerTiles,
@@ -23,13 +20,14 @@ import {
 } from "../../backend/opencl/templates/parts/tiling.ts";
 
 import { type WgmmaTile, wgmmaTiles } from "../../backend/opencl/templates/wgmma/wgmma_tile.ts";
+import type { GemmTile } from "../../backend/tile/programs/gemm.ts";
 
 /** The tile of any template. */
 export type Tile =
   | RegisterGemmTile
   | RegisterTile
   | InnerProductTile
-  | LocalMemoryTile
+  | GemmTile
   | MmaTile
   | WgmmaTile;
 
@@ -70,7 +68,7 @@ function dotTiles(): InnerProductTile[] {
   return all.filter(({ rows, columns }) => rows * columns >= FEWEST && rows * columns <= MOST);
 }
 
-function groupTiles(): LocalMemoryTile[] {
+function groupTiles(): GemmTile[] {
   const sides = [32, 64, 128, 256], pieces = [2, 4, 8, 16];
   const all = combinations({ bm: sides, bn: sides, bk: [8, 16, 32], tm: pieces, tn: pieces });
   return all.filter(({ bm, bn, bk, tm, tn }) => {

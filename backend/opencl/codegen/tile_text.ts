@@ -78,6 +78,7 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   lanes: (e) => laneNumbers("int", e.width),
   min: (e) => `min((Index)${textOf(e.args[0]!)}, (Index)${textOf(e.args[1]!)})`,
   "<": chain(" < "),
+  within: ({ args }) => args.map((a) => `(unsigned Index)(${textOf(a)})`).join(" < "),
   "?": (e) => `(${textOf(e.args[0]!)} ? ${textOf(e.args[1]!)} : ${textOf(e.args[2]!)})`,
   signed: (e) => `(int)(char)(${textOf(e.args[0]!)})`,
   float: (e) => `convert_float${e.width > 1 ? e.width : ""}(${textOf(e.args[0]!)})`,
@@ -181,7 +182,11 @@ function loadOf({ place, args, width, value }: E): string {
 export function emitTile(emitter: Emitter, kernel: TileKernel, finish: Finish = noResults): void {
   for (const { space, name, size, kind } of kernel.arrays) {
     const type = scalarType(kind);
-    emitter.line(`${space === "local" ? "local " : ""}${type} ${name}[${size}];`);
+    // Without the alignment, neighbours are read one by one.
+    const [before, after] = space === "local"
+      ? ["local ", " __attribute__((aligned(16)))"]
+      : ["", ""];
+    emitter.line(`${before}${type} ${name}[${size}]${after};`);
   }
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");

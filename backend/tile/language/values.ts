@@ -29,6 +29,12 @@ export function lt(a: Whole, b: Whole): E {
   return high < 0 ? truth(true) : low >= 0 ? truth(false) : make("<", "bool", [left, int(0)]);
 }
 
+/** True for numbers from 0 to before `size`: one comparison finds negative ones, too. */
+export function within(a: E, size: E): E {
+  if (a.range[0] >= 0) return lt(a, size);
+  return make("within", "bool", [a, size]);
+}
+
 /** True where all conditions are; what is known of them is left out. */
 export function all(conditions: readonly E[]): E {
   const open = conditions.filter(({ op }) => op !== "const");
@@ -81,8 +87,8 @@ export function fmul(a: E, b: E): E {
   if (a.op === "const" && b.op === "const") return float(Math.fround(a.value * b.value));
   return make("fmul", "float", [a, b]);
 }
-/** `a * b + c`, rounded once or twice, as the device has it. */
-export const fma = (a: E, b: E, c: E): E => make("fma", "float", [a, b, c]);
+/** `a * b + c`, rounded once or twice, as the device has it; of floats or doubles. */
+export const fma = (a: E, b: E, c: E): E => make("fma", c.kind, [a, b, c]);
 /** One lane of a vector. */
 export const lane = (e: E, value: number): E =>
   e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1 });

@@ -20,17 +20,18 @@ import {
   neighbours,
   primitive,
   random,
+  sideBySide,
   value,
 } from "../language/elements.ts";
 import { add, divideBy, type E, int, mul, type Place } from "../language/expression.ts";
-import { all, choose, lt } from "../language/values.ts";
+import { all, choose, within } from "../language/values.ts";
 import type { Program } from "../program.ts";
 
 /** The name of an argument of a kernel's text. */
 export type NameOf = (parameter: Parameter) => string;
 
 /** The places of a kernel's loops, and of indices that are read: an expression each. */
-type Indices = ReadonlyMap<number, E>;
+export type Indices = ReadonlyMap<number, E>;
 
 /** The numbers, buffers and elements of one kernel. */
 export class KernelValues {
@@ -83,11 +84,21 @@ export class KernelValues {
    * @param owner The load or expression that has them: its sizes are arguments of its own.
    */
   inside(bounds: readonly Bound[], at: Indices, owner: string): E {
-    return all(bounds.flatMap(({ index, size }, k) => {
-      const place = this.affine(index, at);
-      const end = this.#once(`bound ${k} of ${owner}`, () => this.p.size(size));
-      return [lt(-1, place), lt(place, end)];
-    }));
+    return all(
+      bounds.map(({ index, size }, k) =>
+        within(this.affine(index, at), this.boundSize(size, `${k} of ${owner}`))
+      ),
+    );
+  }
+
+  /** The size of a bound, an argument of its own. */
+  boundSize(size: number, name: string): E {
+    return this.#once(`bound ${name}`, () => this.p.size(size));
+  }
+
+  /** The elements of an input. */
+  input(input: number): Place {
+    return this.#inputs[input]!;
   }
 
   /** The place of the element of a load; any that there is, where it is outside of its bounds. */
@@ -172,7 +183,7 @@ export class KernelValues {
   bound(k: number): readonly [size: E, operation: E] {
     const { size, opName } = this.kernel.indirect[k]!;
     return [
-      this.#once(`bound ${k}`, () => this.p.size(size)),
+      this.boundSize(size, `${k}`),
       this.#once(`operation ${k}`, () => this.p.step(opCode(opName))),
     ];
   }
@@ -235,4 +246,19 @@ export class Scope {
     const { buffer, index, dtype } = this.#values.place(load, this.#at, width);
     return this.#values.p.let(neighbours(buffer, index, dtype, width, streams));
   }
+}
+
+/** Stores an output of neighbouring elements, or of one. */
+export function storeNeighbours(
+  p: Program,
+  { outputs }: LoopKernel,
+  output: number,
+  elements: readonly Scope[],
+  streams = false,
+): void {
+  const { expr, dtype, index } = outputs[output]!, count = elements.length;
+  const values = elements.map((element) => element.value(expr));
+  const place: Place = { space: "global", buffer: `o${output}`, element: dtype };
+  const value = count === 1 ? values[0]! : sideBySide(values, dtype);
+  p.store(place, elements[0]!.affine(index, count), value, streams);
 }

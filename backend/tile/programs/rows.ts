@@ -14,7 +14,7 @@ import {
   type StoreEachStep,
   writeRow,
 } from "../../kernel/row_program.ts";
-import { held, kindOf, neighbour, sideBySide } from "../language/elements.ts";
+import { held, kindOf, neighbour } from "../language/elements.ts";
 import {
   add,
   div,
@@ -31,7 +31,7 @@ import { lt, truth } from "../language/values.ts";
 import { Program } from "../program.ts";
 import type { Unit } from "../units.ts";
 import { Accumulator } from "./accumulator.ts";
-import { KernelValues, type NameOf, Scope } from "./kernel_values.ts";
+import { KernelValues, type NameOf, Scope, storeNeighbours } from "./kernel_values.ts";
 
 /** The walks of a unit's work-items along their rows. */
 export interface RowMapping {
@@ -310,19 +310,4 @@ class RowsWriter implements RowWriter {
   #store(output: number, elements: readonly Scope[]): void {
     storeNeighbours(this.#p, this.#kernel, output, elements);
   }
-}
-
-/** Stores an output of neighbouring elements, or of one. */
-export function storeNeighbours(
-  p: Program,
-  { outputs }: LoopKernel,
-  output: number,
-  elements: readonly Scope[],
-  streams = false,
-): void {
-  const { expr, dtype, index } = outputs[output]!, count = elements.length;
-  const values = elements.map((element) => element.value(expr));
-  const place: Place = { space: "global", buffer: `o${output}`, element: dtype };
-  const value = count === 1 ? values[0]! : sideBySide(values, dtype);
-  p.store(place, elements[0]!.affine(index, count), value, streams);
 }

@@ -91,6 +91,7 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   bit: (x, y) => x >>> y & 1,
   min: Math.min,
   "<": (x, y) => Number(x < y),
+  within: (x, y) => Number(x >= 0 && x < y),
   "?": (c, x, y) => c ? x : y,
   signed: (x) => x << 24 >> 24,
   float: fround,
@@ -258,6 +259,7 @@ class Interpreter {
     const operation = operations[e.op];
     if (!operation) throw new Error(`The interpreter has no ${e.op}`);
     const args = e.args.map((a) => this.#value(item, a));
+    if (e.op === "fma" && e.kind === "float64") return args[0] * args[1] + args[2];
     const at = (k: number): [Scalar, Scalar, Scalar] =>
       args.map((v) => Array.isArray(v) ? v[k]! : v) as [Scalar, Scalar, Scalar];
     if (e.width === 1) return operation(...at(0));

@@ -9,7 +9,8 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { extent } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
-import { isFlat, OperandAddress } from "../parts/operand_address.ts";
+import { isFlat } from "../../../kernel/row_order.ts";
+import { OperandAddress } from "../parts/operand_address.ts";
 import { step, without } from "../parts/tile_text.ts";
 import {
   CHUNK_BYTES,

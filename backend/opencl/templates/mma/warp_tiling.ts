@@ -3,7 +3,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
-import { isFlat, liesAlongSum } from "../parts/operand_address.ts";
+import { isFlat, liesAlongSum } from "../../../kernel/row_order.ts";
 import { type MmaTile, stageBytesOf } from "./mma_tile.ts";
 
 /** Bytes that one asynchronous copy moves at most. */

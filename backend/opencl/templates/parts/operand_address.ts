@@ -4,55 +4,10 @@
  * each condition of its bounds mask. Computed apart and kept, an element costs additions and comparisons
  * instead of divisions for every loop.
  */
-import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
-import type { Load, LoopKernel } from "../../../kernel/kernel.ts";
-import { last } from "./contraction_shape.ts";
+import type { Load } from "../../../kernel/kernel.ts";
 import { decomposeInto, only, without } from "./tile_text.ts";
-
-/** True where loops walk an operand as one loop would: none of their indices is needed. */
-export function isFlat(
-  { sizes }: LoopKernel,
-  index: AffineExpr,
-  symbols: readonly number[],
-): boolean {
-  let step = coefficient(index, last(symbols));
-  for (const s of symbols.toReversed()) {
-    if (coefficient(index, s) !== step) return false;
-    step *= sizes[s]!;
-  }
-  return true;
-}
-
-/** Steps from neighbour to neighbour that still share what the memory delivers at once. */
-const MAX_NEAR_STEP = 8;
-
-/** Number of neighbours along some loops worth reading together; 0: they lie apart. */
-function neighbours(
-  { sizes }: LoopKernel,
-  index: AffineExpr,
-  symbols: readonly number[],
-): number {
-  const near = coefficient(index, last(symbols));
-  if (near < 1 || near > MAX_NEAR_STEP) return 0;
-  let run = 1;
-  for (const s of symbols.toReversed()) {
-    if (coefficient(index, s) !== near * run) break;
-    run *= sizes[s]!;
-  }
-  return run / near;
-}
-
-/** True for tiles that lie along the sum, as more neighbours do there than along the rows or columns. */
-export function liesAlongSum(
-  kernel: LoopKernel,
-  index: AffineExpr,
-  symbols: readonly number[],
-  k: readonly number[],
-): boolean {
-  const along = neighbours(kernel, index, k);
-  return along > 0 && along >= neighbours(kernel, index, symbols);
-}
 
 /** An operand whose address is computed in two parts. */
 export class OperandAddress {

@@ -1,20 +1,17 @@
 /** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
-import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient, partOf, withoutPart } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
 
 /** An index with some symbols left out, as text. */
 export function without(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
-  return emitter.affine({
-    offset: index.offset,
-    terms: index.terms.filter(([s]) => !symbols.includes(s)),
-  });
+  return emitter.affine(withoutPart(index, symbols));
 }
 
 /** The part of an index that changes with some symbols, as text. */
 export function only(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
-  return emitter.affine({ offset: 0, terms: index.terms.filter(([s]) => symbols.includes(s)) });
+  return emitter.affine(partOf(index, symbols));
 }
 
 /** Step of an index with a symbol, as text. */

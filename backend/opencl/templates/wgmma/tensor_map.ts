@@ -9,7 +9,7 @@ import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
-import { isFlat } from "../parts/operand_address.ts";
+import { isFlat } from "../../../kernel/row_order.ts";
 import { GROUP_ROWS, type PartCount, ROW_BYTES } from "./wgmma_tile.ts";
 
 /** Strides and beginnings are multiples of so many bytes. */

@@ -4,7 +4,7 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import type { LoopKernel, Output } from "../../../kernel/kernel.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import { isFlat } from "../parts/operand_address.ts";
+import { isFlat } from "../../../kernel/row_order.ts";
 import { emitEpilogue } from "../parts/tile_text.ts";
 import { declarePlace, innermost } from "./tile_side.ts";
 import { recompute } from "../mma/mma_epilogue.ts";

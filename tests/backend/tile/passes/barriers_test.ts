@@ -48,3 +48,15 @@ Deno.test("what the last turn of a loop has done meets the next one", () => {
   assertEquals(placed(() => [loop([write("a"), read("a")])]), "[|w|r]");
   assertEquals(placed(() => [loop([read("a")])]), "[r]");
 });
+
+Deno.test("a loop that reads what was written before it has one barrier in front, and none in its turns", () => {
+  const loop = (body: Statement[]): Statement => ({
+    s: "for",
+    at: variable("k", [0, 3]),
+    count: int(4),
+    body,
+  });
+  assertEquals(placed(() => [write("a"), loop([read("a")])]), "w|[r]");
+  assertEquals(placed(() => [loop([write("a"), loop([read("a")])])]), "[|w|[r]]");
+  assertEquals(placed(() => [write("a"), loop([read("b")]), read("a")]), "w[r]|r");
+});
