@@ -95,6 +95,14 @@ const elementTypes: Record<DType, ElementType> = {
   bfloat16: "bf",
 };
 
+/** The types that NumPy has, too. */
+const numpyTypes = ["b1", "u1", "u2", "u4", "i1", "i2", "i4", "i8", "f2", "f4", "f8"];
+
+/** True for the name of a layout in NumPy. */
+export function isNumpyType(name: unknown): name is ElementType {
+  return numpyTypes.includes(name as string);
+}
+
 const hostIsLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
 /** The layout in which values of `dtype` are written. */

@@ -54,3 +54,21 @@ export function checkFilled(array: HostArray, what: string): void {
     throw new RangeError(`Cannot write ${what}: ${data.length} values do not fill [${shape}]`);
   }
 }
+
+/** The elements of an array in row-major order, from those in which the first axis is the fastest. */
+export function toRowMajor(columnMajor: TypedArray, shape: readonly number[]): TypedArray {
+  const data = columnMajor.slice();
+  const steps = shape.map((_, axis) => shape.slice(0, axis).reduce((step, n) => step * n, 1));
+  const index = new Array<number>(shape.length).fill(0);
+  let from = 0;
+  for (let to = 0; to < data.length; to++) {
+    data[to] = columnMajor[from]!;
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      from += steps[axis]!;
+      if (++index[axis]! < shape[axis]!) break;
+      from -= steps[axis]! * shape[axis]!;
+      index[axis] = 0;
+    }
+  }
+  return data;
+}

@@ -6,38 +6,25 @@
  *
  * @module
  */
-import type { DType, TypedArray } from "../../../backend/internal.ts";
+import type { DType } from "../../../backend/internal.ts";
 import {
   decodeElements,
   elementBytes,
   type ElementType,
   elementTypeOf,
   encodeElements,
+  isNumpyType,
 } from "../core/elements.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 import { FileFormatError, shown } from "../core/file_format_error.ts";
 import { readerOf } from "../core/reader_of.ts";
-import { checkedSize, checkFilled, type HostArray } from "../core/host_array.ts";
+import { checkedSize, checkFilled, type HostArray, toRowMajor } from "../core/host_array.ts";
 import { parsePythonLiteral } from "./python_literal.ts";
 
 const MAGIC = [0x93, ...new TextEncoder().encode("NUMPY")];
 const ALIGNMENT = 64;
 // Longer headers exist for structured dtypes only, which no tensor has.
 const MAX_HEADER_BYTES = 65_535;
-
-const readable: readonly string[] = [
-  "b1",
-  "u1",
-  "u2",
-  "u4",
-  "i1",
-  "i2",
-  "i4",
-  "i8",
-  "f2",
-  "f4",
-  "f8",
-] satisfies ElementType[];
 
 interface NpyHeader {
   readonly type: ElementType;
@@ -107,31 +94,11 @@ function parseHeader(bytes: Uint8Array): NpyHeader {
 
 function parseDescr(descr: unknown): { type: ElementType; littleEndian: boolean } {
   const [, order, type] = /^([<>|=])(.*)$/.exec(typeof descr === "string" ? descr : "") ?? [];
-  if (type !== undefined && readable.includes(type)) {
-    return { type: type as ElementType, littleEndian: order !== ">" };
-  }
+  if (isNumpyType(type)) return { type, littleEndian: order !== ">" };
   throw new FileFormatError(
     `An array of dtype ${shown(descr)} is not read: save it with .astype() as one of ` +
       "bool, uint8, int32, int64, float16, float32, float64",
   );
-}
-
-/** `columnMajor` holds the transpose's elements in row-major order. */
-function toRowMajor(columnMajor: TypedArray, shape: readonly number[]): TypedArray {
-  const data = columnMajor.slice();
-  const steps = shape.map((_, axis) => shape.slice(0, axis).reduce((step, n) => step * n, 1));
-  const index = new Array<number>(shape.length).fill(0);
-  let from = 0;
-  for (let to = 0; to < data.length; to++) {
-    data[to] = columnMajor[from]!;
-    for (let axis = shape.length - 1; axis >= 0; axis--) {
-      from += steps[axis]!;
-      if (++index[axis]! < shape[axis]!) break;
-      from -= steps[axis]! * shape[axis]!;
-      index[axis] = 0;
-    }
-  }
-  return data;
 }
 
 /**

@@ -89,8 +89,7 @@ const table: Readonly<Record<string, Run>> = {
     const [fn, ...args] = m.popToMark();
     m.call(fn, args);
   },
-  // Attributes of an object, such as the versions that a state dict carries: values are what counts.
-  "b": (m) => void m.pop(),
+  "b": (m) => m.setState(m.pop()),
 };
 
 /** The code's effect, by its number. */

@@ -24,6 +24,16 @@ export class Callable {
   }
 }
 
+/** A value that takes what the pickle says of it after it was made. */
+export interface Stateful {
+  /** Takes it. */
+  setState(state: unknown): void;
+}
+
+function isStateful(value: unknown): value is Stateful {
+  return typeof value === "object" && value !== null && "setState" in value;
+}
+
 /** Names that a pickle may use. */
 export interface PickleNames {
   /** The class, function or value of this name, such as "collections.OrderedDict"; throws for others. */
@@ -135,12 +145,28 @@ export class PickleMachine {
     if (!(fn instanceof Callable)) throw this.error(`calls ${describe(fn)}`);
     if (!Array.isArray(args)) throw this.error(`calls ${fn.name} with ${describe(args)}`);
     if (fn.name === "_codecs.encode") return this.push(this.#encode(args[0]));
-    for (const part of args) {
-      if (Array.isArray(part)) this.#copies -= part.length;
-      else if (part instanceof Map) this.#copies -= part.size;
+    this.#countCopies(args);
+    this.push(fn.call(args));
+  }
+
+  /**
+   * Gives the top value its state. Attributes of other objects, such as the versions that a state dict
+   * carries, are left: values are what counts.
+   */
+  setState(state: unknown): void {
+    const made = this.top();
+    if (!isStateful(made)) return;
+    this.#countCopies([state, ...Array.isArray(state) ? state : []]);
+    made.setState(state);
+  }
+
+  #countCopies(parts: readonly unknown[]): void {
+    for (const part of parts) {
+      if (Array.isArray(part) || part instanceof Uint8Array || typeof part === "string") {
+        this.#copies -= part.length;
+      } else if (part instanceof Map) this.#copies -= part.size;
     }
     if (this.#copies < 0) throw this.error("copies more than it holds");
-    this.push(fn.call(args));
   }
 
   /** Bytes of a text, as protocol 2 writes them; each text once, however often it is asked for. */

@@ -9,14 +9,15 @@ import { type LoadOptions, loadRules } from "../core/load_options.ts";
 import { type Checkpoint, openCheckpoint } from "./containers.ts";
 import { Callable } from "./pickle.ts";
 import { isContiguous, stridedCopy, stridedView } from "./strided.ts";
-import { type Storage, StorageClass, StoredTensor, TorchType } from "./torch_names.ts";
+import { NumpyArray, NumpyType } from "./numpy_values.ts";
+import { Storage, StorageClass, StoredTensor, TorchType } from "./torch_names.ts";
 
 /**
  * Reads a checkpoint that `torch.save` wrote (.pt, .pth, .bin), in any of its containers: the ZIP archive
  * since PyTorch 1.6, the stream before it, the tar before that.
  *
- * Nothing of the file is run: tensors, dicts, lists, texts and numbers are built, and a file that names
- * anything else is refused by that name. Tensors that share a storage share memory here, too, as long
+ * Nothing of the file is run: tensors, NumPy's arrays and numbers, dicts, lists and texts are built, and a
+ * file that names anything else is refused by that name. NumPy's arrays are tensors here. Tensors that share a storage share memory here, too, as long
  * as none is assigned to. int8, int16 and uint16 become int32, and uint32 becomes int64.
  *
  * @param path The file.
@@ -39,8 +40,12 @@ export function loadTorch(path: string | URL, options: LoadOptions = {}): Promis
   return readingFile(path, () =>
     withFileBytes(path, async (source) => {
       const checkpoint = await openCheckpoint(source);
-      const made = new Map<StoredTensor, Tensor>();
+      const made = new Map<StoredTensor | NumpyArray, Tensor>();
       try {
+        for (const array of numpyArrays(checkpoint.value)) {
+          const { data, shape, dtype } = array.read();
+          made.set(array, Tensor.fromHost(data, { ...options, shape, dtype }));
+        }
         for (const [storage, parts] of byStorage(checkpoint.value)) {
           await makeTensors(checkpoint, storage, parts, options, made);
         }
@@ -60,7 +65,8 @@ export function loadTorch(path: string | URL, options: LoadOptions = {}): Promis
  */
 export async function decodeTorch(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   const checkpoint = await openCheckpoint(bytesInMemory(bytes));
-  const made = new Map<StoredTensor, HostArray>();
+  const made = new Map<StoredTensor | NumpyArray, HostArray>();
+  for (const array of numpyArrays(checkpoint.value)) made.set(array, array.read());
   for (const [storage, parts] of byStorage(checkpoint.value)) {
     const all = await elementsOf(checkpoint, storage);
     for (const part of parts) made.set(part, { ...all, ...copied(all, part) });
@@ -71,21 +77,26 @@ export async function decodeTorch(bytes: Uint8Array<ArrayBuffer>): Promise<unkno
 /** The tensors of each storage, by their element type: a storage of bytes may be read as several. */
 function byStorage(value: unknown): [Storage, StoredTensor[]][] {
   const groups = new Map<string, StoredTensor[]>();
-  for (const part of new Set(storedTensors(value))) {
+  for (const part of arraysIn(value)) {
+    if (!(part instanceof StoredTensor)) continue;
     const { key, type } = part.storage, name = `${type} ${key}`;
     groups.get(name)?.push(part) ?? groups.set(name, [part]);
   }
   return [...groups.values()].map((parts) => [parts[0]!.storage, parts]);
 }
 
-/** All tensors in a value, which may hold itself. */
-function* storedTensors(value: unknown): Generator<StoredTensor> {
+function numpyArrays(value: unknown): NumpyArray[] {
+  return [...arraysIn(value)].filter((part) => part instanceof NumpyArray);
+}
+
+/** All tensors and arrays in a value, which may hold itself; each once. */
+function* arraysIn(value: unknown): Generator<StoredTensor | NumpyArray> {
   const seen = new Set<unknown>(), waiting = [value];
   while (waiting.length > 0) {
     const next = waiting.pop();
     if (typeof next !== "object" || next === null || seen.has(next)) continue;
     seen.add(next);
-    if (next instanceof StoredTensor) yield next;
+    if (next instanceof StoredTensor || next instanceof NumpyArray) yield next;
     else if (next instanceof Map) { for (const pair of next) waiting.push(...pair); }
     else if (Array.isArray(next) || next instanceof Set) {
       for (const part of next) waiting.push(part);
@@ -123,7 +134,7 @@ async function makeTensors(
   storage: Storage,
   parts: readonly StoredTensor[],
   options: LoadOptions,
-  made: Map<StoredTensor, Tensor>,
+  made: Map<StoredTensor | NumpyArray, Tensor>,
 ): Promise<void> {
   const { data, dtype } = await elementsOf(checkpoint, storage);
   const isWhole = (part: StoredTensor) =>
@@ -152,12 +163,18 @@ function finished(tensor: Tensor, { requiresGrad }: StoredTensor): Tensor {
 const MAX_DEPTH = 500;
 
 /** The value as programs in JavaScript have it. */
-function plain<T>(value: unknown, tensorOf: (part: StoredTensor) => T): unknown {
+function plain<T>(value: unknown, tensorOf: (part: StoredTensor | NumpyArray) => T): unknown {
   const made = new Map<unknown, unknown>();
   const visit = (value: unknown, depth: number): unknown => {
     if (depth > MAX_DEPTH) throw new FileFormatError("The value is nested too deep");
-    if (value instanceof StoredTensor) return tensorOf(value);
+    if (value instanceof StoredTensor || value instanceof NumpyArray) return tensorOf(value);
     if (value instanceof TorchType) return value.name;
+    if (value instanceof NumpyType) return value.type;
+    if (value instanceof Storage) {
+      throw new FileFormatError(
+        "The file holds a storage by itself: save the tensor that it is of",
+      );
+    }
     if (value instanceof Callable || value instanceof StorageClass) {
       throw new FileFormatError("The file holds a class, and only data is read");
     }

@@ -1,8 +1,9 @@
 /** Names that a checkpoint may use: tensors and their storages, dicts, lists, and the like. */
-import type { ElementType } from "../core/elements.ts";
+import { elementBytes, type ElementType } from "../core/elements.ts";
 import { FileFormatError, shown } from "../core/file_format_error.ts";
 import { checkedSize } from "../core/host_array.ts";
-import { Callable, describe } from "./pickle.ts";
+import { numpyNames } from "./numpy_values.ts";
+import { Callable, describe, type Stateful } from "./pickle.ts";
 
 /** A block of memory that tensors share. */
 export class Storage {
@@ -88,6 +89,8 @@ const types: readonly (readonly [dtype: string, storage: string | null, type: El
   ["uint16", null, "u2"],
   ["uint32", null, "u4"],
   ["bool", "BoolStorage", "b1"],
+  ["float8_e4m3fn", null, "e4"],
+  ["float8_e5m2", null, "e5"],
 ];
 
 /** The class of a storage, as ids of storages name it. */
@@ -120,8 +123,8 @@ function rebuildTypedTensor(args: readonly unknown[]): StoredTensor {
   const [storage, offset, shape, strides, requiresGrad, , type] = args;
   const row = type instanceof TorchType ? types.find(([dtype]) => dtype === type.name) : undefined;
   if (!(storage instanceof Storage) || !row) throw wrongArguments("_rebuild_tensor_v3", args);
-  const bytes = row[2] === "b1" ? 1 : Number(row[2].slice(1)) || 2;
-  const typed = new Storage(storage.key, Math.floor(storage.length / bytes), row[2]);
+  const length = Math.floor(storage.length / elementBytes(row[2]));
+  const typed = new Storage(storage.key, length, row[2]);
   return new StoredTensor(typed, offset, shape, strides, requiresGrad === true);
 }
 
@@ -156,20 +159,50 @@ function setOf(name: string) {
   return (args: readonly unknown[]): Set<unknown> => new Set(list(args));
 }
 
-function textOf(args: readonly unknown[]): string {
-  return args.map((part) => typeof part === "string" ? part : describe(part)).join(":");
+function textOf(separator: string) {
+  return (args: readonly unknown[]): string =>
+    args.map((part) => typeof part === "string" ? part : describe(part)).join(separator);
+}
+
+/** The empty ones, as protocol 2 writes them, and those that may be changed. */
+function bytesOf(name: string) {
+  return (args: readonly unknown[]): Uint8Array => {
+    const [content = new Uint8Array()] = args;
+    if (content instanceof Uint8Array) return content;
+    if (typeof content !== "string") throw wrongArguments(name, args);
+    return Uint8Array.from(content, (letter) => letter.charCodeAt(0));
+  };
+}
+
+/** Attributes of an object that has nothing else, as settings are kept. */
+class Namespace extends Map<unknown, unknown> implements Stateful {
+  setState(state: unknown): void {
+    if (!(state instanceof Map)) throw wrongArguments("a namespace", [state]);
+    for (const [key, value] of state) this.set(key, value);
+  }
 }
 
 const builtins: Readonly<Record<string, (name: string) => (args: readonly unknown[]) => unknown>> =
-  { dict: dictOf, list: listOf, tuple: listOf, set: setOf, frozenset: setOf };
+  {
+    dict: dictOf,
+    list: listOf,
+    tuple: listOf,
+    set: setOf,
+    frozenset: setOf,
+    bytes: bytesOf,
+    bytearray: bytesOf,
+  };
 
 const callables: Readonly<Record<string, (args: readonly unknown[]) => unknown>> = {
   "collections.OrderedDict": dictOf("OrderedDict"),
   // Its factory makes what is missing, and nothing is.
   "collections.defaultdict": ([, items]) =>
     dictOf("defaultdict")(items === undefined ? [] : [items]),
+  "collections.Counter": dictOf("Counter"),
+  "argparse.Namespace": () => new Namespace(),
+  "types.SimpleNamespace": () => new Namespace(),
   "torch.Size": listOf("torch.Size"),
-  "torch.device": textOf,
+  "torch.device": textOf(":"),
   "torch._utils._rebuild_tensor": rebuildTensor("_rebuild_tensor"),
   "torch._utils._rebuild_tensor_v2": rebuildTensor("_rebuild_tensor_v2"),
   "torch._utils._rebuild_tensor_v3": rebuildTypedTensor,
@@ -201,10 +234,22 @@ const known: ReadonlyMap<string, unknown> = new Map<string, unknown>([
       [`${module}.${name}`, new Callable(name, make(name))] as const
     )
   ),
-  ...["torch.Tensor", "torch.FloatTensor", "torch.LongTensor"].map((name) =>
+  ...numpyNames,
+  ...["pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.PurePosixPath"].map((name) =>
+    [name, new Callable(name, (parts) => textOf("/")(parts).replace("//", "/"))] as const
+  ),
+  ...["torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "numpy.ndarray"].map((name) =>
     [name, new TorchType(name)] as const
   ),
 ]);
+
+/** Tensors that are not read, by what their names have in them, and what to save in their place. */
+const remedies: readonly (readonly [RegExp, string])[] = [
+  [/^torch\.[cC]omplex/, "torch.view_as_real(tensor)"],
+  [/^torch\.(q|QU?Int|_utils\._rebuild_qtensor)/, "tensor.dequantize()"],
+  [/^torch\._utils\._rebuild_(sparse|nested)/, "tensor.to_dense()"],
+  [/^torch\.(uint64|float8|float4)/, "tensor.to(another type)"],
+];
 
 /**
  * The class, function or type of a name.
@@ -213,6 +258,12 @@ const known: ReadonlyMap<string, unknown> = new Map<string, unknown>([
  */
 export function findTorchName(name: string): unknown {
   if (known.has(name)) return known.get(name);
+  const remedy = remedies.find(([pattern]) => pattern.test(name))?.[1];
+  if (remedy !== undefined) {
+    throw new FileFormatError(
+      `The file has a tensor of ${shown(name)}, which is not read: in Python, save ${remedy}`,
+    );
+  }
   throw new FileFormatError(
     `The file names ${shown(name)}, and only tensors, dicts, lists, texts and numbers are read; ` +
       `nothing of it was run. In Python, torch.save(model.state_dict(), path) saves tensors alone`,
