@@ -92,7 +92,7 @@ const functions: Readonly<Record<string, (args: readonly unknown[]) => unknown>>
     arrayOf(1, shape, dtype, order === "F", raw),
 };
 
-/** What NumPy's pickles call, by module and name; version 2 has moved its modules. */
+/** Functions that NumPy's pickles call, by module and name; version 2 has moved its modules. */
 export const numpyNames: readonly (readonly [string, Callable])[] = [
   ["numpy.dtype", new Callable("numpy.dtype", ([name]) => new NumpyType(name))],
   ...Object.entries(functions).flatMap(([name, fn]) =>
