@@ -232,14 +232,33 @@ Deno.test("the check of sizes and headers sees what it is there for", () => {
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {
-  // Left to it are the types of what users hand over, and what all layers share: an error, the check of options.
+  // Left to it are the types of what users hand over, and what all layers share: an error, the
+  // runtime, the check of options.
   const openCL = imports.filter(({ from, to, typeOnly }) =>
     from.startsWith("tensor/") && to.startsWith("ffi/") && !typeOnly
   );
   assertEquals(
     new Set(openCL.map(({ from }) => from)),
-    new Set(["tensor/core/rules/errors.ts", "tensor/core/rules/options.ts"]),
+    new Set(["errors", "host", "options"].map((name) => `tensor/core/rules/${name}.ts`)),
   );
+});
+
+/** Lines of code that name members of Deno, as "path: line". */
+function namesDeno(sources: readonly Source[]): string[] {
+  return sources.flatMap(({ path, text }) =>
+    text.split("\n")
+      .filter((line) => /\bDeno\./.test(line) && !/^\s*(\*|\/\/|\/\*)/.test(line))
+      .map((line) => `${path}: ${line.trim()}`)
+  );
+}
+
+Deno.test("no published module names Deno but the one for Deno: there are other runtimes", () => {
+  const others = published.filter(({ path }) => path !== "ffi/runtime/deno.ts");
+  assertEquals(namesDeno(others), []);
+  assert(namesDeno(published).length > 50);
+  const comment = { path: "a.ts", text: " * Deno.dlopen\n// Deno.exit\n" };
+  const code = { path: "b.ts", text: "  const pid = Deno.pid;" };
+  assertEquals(namesDeno([comment, code]), ["b.ts: const pid = Deno.pid;"]);
 });
 
 Deno.test("importing the package does nothing: no library, no listener, no worker, no print", async () => {

@@ -5,6 +5,8 @@
  * ends badly (an uncaught error, a status other than 0) ends all others by MPI_Abort: they would wait
  * for it for ever.
  */
+import { host } from "../../ffi/runtime/host.ts";
+import type { EndingEvent } from "../../ffi/runtime/types.ts";
 import {
   check,
   Communicator as MPICommunicator,
@@ -123,18 +125,18 @@ class World implements Communicator {
 }
 
 function endWith(library: MPILibrary, all: MPICommunicator): void {
-  addEventListener("unload", () => {
-    if (Deno.exitCode !== 0) abort(all, `ends with status ${Deno.exitCode}`, Deno.exitCode);
+  host.addEndingListener("unload", () => {
+    if (host.exitCode !== 0) abort(all, `ends with status ${host.exitCode}`, host.exitCode);
     // MPI_Finalize waits for all processes in C: before, Ctrl+C and SIGTERM still end this one.
     completedSync("end the program", all.barrier());
     check(library, "MPI_Finalize", library.mpi.MPI_Finalize());
   });
-  addEventListener("error", (event) => abortAfter(event, event.error, all));
-  addEventListener("unhandledrejection", (event) => abortAfter(event, event.reason, all));
+  host.addEndingListener("error", (event) => abortAfter(event, event.error, all));
+  host.addEndingListener("unhandledrejection", (event) => abortAfter(event, event.reason, all));
 }
 
 /** Deno would print the error and end this process alone. */
-function abortAfter(event: Event, error: unknown, all: MPICommunicator): void {
+function abortAfter(event: EndingEvent, error: unknown, all: MPICommunicator): void {
   if (event.defaultPrevented || isInterruptedError(error)) return;
   console.error("error: Uncaught", error instanceof Error ? error.stack ?? error.message : error);
   abort(all, "ends with an uncaught error", 1);

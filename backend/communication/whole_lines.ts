@@ -6,6 +6,8 @@
  * line is given some time.
  */
 
+import { host } from "../../ffi/runtime/host.ts";
+
 /** Bytes read by mpirun at once (ORTE_IOF_BASE_MSG_MAX of Open MPI 4). */
 const PIECE_BYTES = 4096;
 /** mpirun needs some 50 microseconds for a piece, once it has a core. */
@@ -18,12 +20,12 @@ let isKept = false;
 
 /** Has `console.log` print whole lines from now on; without the permission to read it stays as it is. */
 export function keepLinesWhole(): void {
-  const path = Deno.execPath();
-  if (isKept || Deno.permissions.querySync({ name: "read", path }).state !== "granted") return;
+  const path = host.execPath();
+  if (isKept || !host.isGranted({ name: "read", path })) return;
   isKept = true;
   const { log } = console;
   // A file that all ranks of the host have: only its lock is used, and that ends with the process.
-  const file = Deno.openSync(path);
+  const file = host.openSync(path);
   let launcher = launcherOfRanks();
   console.log = (...args: unknown[]): void => {
     file.lockSync(true);
@@ -56,7 +58,7 @@ class Launcher {
   /** Since it began, from all its files; Infinity where it cannot be known, or has ended. */
   bytesRead(): number {
     try {
-      return Number(/^rchar: (\d+)$/m.exec(Deno.readTextFileSync(`${this.folder}/io`))![1]);
+      return Number(/^rchar: (\d+)$/m.exec(host.readTextFileSync(`${this.folder}/io`))![1]);
     } catch (error) {
       if (isRefused(error)) return Infinity;
       throw error;
@@ -78,12 +80,12 @@ const launcherNames = ["mpirun", "mpiexec", "orterun", "orted", "prterun", "prte
 
 /** Null where Linux may not be asked about it: then times have to do. */
 function launcherOfRanks(): Launcher | null {
-  const mayRead = Deno.permissions.querySync({ name: "read" }).state === "granted";
+  const mayRead = host.isGranted({ name: "read" });
   // What goes to a file instead of the launcher's pseudo terminal is not read by it.
-  if (Deno.build.os !== "linux" || !mayRead || !Deno.stdout.isTerminal()) return null;
-  const folder = `/proc/${Deno.ppid}`, launcher = new Launcher(folder);
+  if (host.os !== "linux" || !mayRead || !host.isTerminal("stdout")) return null;
+  const folder = `/proc/${host.ppid}`, launcher = new Launcher(folder);
   try {
-    const name = Deno.readTextFileSync(`${folder}/comm`).trim();
+    const name = host.readTextFileSync(`${folder}/comm`).trim();
     return launcherNames.includes(name) && launcher.bytesRead() < Infinity ? launcher : null;
   } catch (error) {
     if (isRefused(error)) return null;
@@ -93,7 +95,7 @@ function launcherOfRanks(): Launcher | null {
 
 /** Linux hides processes of other users, and Deno what it takes for secrets. */
 function isRefused(error: unknown): boolean {
-  const { NotFound, NotCapable, PermissionDenied } = Deno.errors;
+  const { NotFound, NotCapable, PermissionDenied } = host.errors;
   return [NotFound, NotCapable, PermissionDenied].some((kind) => error instanceof kind);
 }
 

@@ -2,6 +2,7 @@
  * Finds the devices and picks one: `manager`, the selection strings and NETCL_DEVICE. Nothing is
  * opened before the first device is asked for.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from "../../ffi/mod.ts";
 import { readEnvironment } from "../../ffi/host/environment.ts";
 import { localRank } from "../../ffi/host/local_ranks.ts";
@@ -93,7 +94,7 @@ export class DeviceManager {
     if (selector instanceof DeviceHandle) return selector;
     throw new TypeError(
       `Cannot select device ${
-        Deno.inspect(selector)
+        host.inspect(selector)
       }: pass ${SELECTORS}, or a handle of the manager`,
     );
   }

@@ -3,6 +3,7 @@
  * loop: what no kernel has read for a while, when memory grows, and all that none reads at the moment, where
  * it is short. A value comes back when a kernel reads it.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import { runCollector } from "../../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
 import type { Node } from "../graph/node.ts";
@@ -57,7 +58,7 @@ let otherBytes = 0;
 
 /** Bytes that values moved to the host take there, at most: the collector takes them one by one. */
 function bytesOnHost(): number {
-  const { external } = Deno.memoryUsage();
+  const external = host.externalBytes();
   if (spilledBytes === 0) otherBytes = external;
   return Math.min(spilledBytes, Math.max(0, external - otherBytes));
 }

@@ -6,6 +6,8 @@
  * imports `ffi/` only; queues come from its registry of live ones. Waits of `ffi/` come here by the
  * wait policy, and leave with an `InterruptedError` where a signal came.
  */
+import { host } from "../../ffi/runtime/host.ts";
+import type { EndingEvent, Endings } from "../../ffi/runtime/types.ts";
 import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
@@ -44,9 +46,9 @@ export function installExitHooks(hasQueue: boolean): void {
 function install(): void {
   checkSignalOptions();
   installed = true;
-  addEventListener("unload", finishQueues);
-  addEventListener("error", onError);
-  addEventListener("unhandledrejection", onRejection);
+  host.addEndingListener("unload", finishQueues);
+  host.addEndingListener("error", onError);
+  host.addEndingListener("unhandledrejection", onRejection);
   if (!ownsSignals) return;
   primeSignals();
   restoreHandlers();
@@ -62,21 +64,21 @@ function install(): void {
  * netcl listened: then it listens only to finish queues, or where the program wants to know.
  */
 function mayReplaceHandlers(): boolean {
-  return Deno.build.os !== "linux" || libc() !== null;
+  return host.os !== "linux" || libc() !== null;
 }
 
 /** Takes everything away again, after the last queue. */
 export function removeExitHooks(): void {
   if (!installed) return;
   installed = false;
-  removeEventListener("unload", finishQueues);
-  removeEventListener("error", onError);
-  removeEventListener("unhandledrejection", onRejection);
+  host.removeEndingListener("unload", finishQueues);
+  host.removeEndingListener("error", onError);
+  host.removeEndingListener("unhandledrejection", onRejection);
   setWaitPolicy(null);
   stopListening();
 }
 
-/** The normal end and Deno.exit. Without the listeners first, Ctrl+C would be swallowed here. */
+/** The normal end, and an exit by the program. Without the listeners first, Ctrl+C would be swallowed here. */
 function finishQueues(): void {
   tellWatchdogEnding();
   stopListening();
@@ -85,23 +87,23 @@ function finishQueues(): void {
   runAll(liveQueues().map((queue) => () => queue.finishSync()));
 }
 
-function onError(event: ErrorEvent): void {
+function onError(event: Endings["error"]): void {
   end(event, event.error);
 }
 
-function onRejection(event: PromiseRejectionEvent): void {
+function onRejection(event: Endings["unhandledrejection"]): void {
   end(event, event.reason);
 }
 
 /** Uncaught errors fire no unload: what was enqueued is finished and kept here, within a bound. */
-function end(event: globalThis.Event, error: unknown): void {
+function end(event: EndingEvent, error: unknown): void {
   if (event.defaultPrevented) return;
   if (!isInterruptedError(error)) {
     drainSync(performance.now() + graceMs());
     return;
   }
   event.preventDefault(); // status 130 without a stack trace
-  Deno.exitCode = 130;
+  host.exitCode = 130;
   // Another call that was interrupted may have been caught by code that now saves: it has its time.
   if (countUnhandled()) endInterrupted();
 }

@@ -2,6 +2,8 @@
  * The functions of the C library that the ways to end need. They are optional: without the
  * permission, or on another libc, the callers take the next best way.
  */
+import { host } from "../../ffi/runtime/host.ts";
+import type { ForeignSymbols } from "../../ffi/runtime/types.ts";
 import { openLibc } from "../../ffi/host/libc.ts";
 
 const functions = {
@@ -15,7 +17,7 @@ const functions = {
   waitid: { parameters: ["i32", "u32", "buffer", "i32"], result: "i32" },
 } as const;
 
-type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];
+type Libc = ForeignSymbols<typeof functions>;
 
 let opened: Libc | null | undefined;
 
@@ -32,13 +34,13 @@ export function libc(): Libc | null {
  */
 export function exitNow(status: number): never {
   libc()?._exit(status);
-  Deno.kill(Deno.pid, "SIGKILL");
-  throw new Error(`Cannot end process ${Deno.pid}`);
+  host.kill(host.pid, "SIGKILL");
+  throw new Error(`Cannot end process ${host.pid}`);
 }
 
 const exitFunctions = {
-  on_exit: { parameters: ["pointer", "pointer"], result: "i32", optional: true },
-  _exit: { type: "pointer" },
+  on_exit: { parameters: ["u64", "u64"], result: "i32", optional: true },
+  dlsym: { parameters: ["u64", "buffer"], result: "u64", optional: true },
 } as const;
 
 /**
@@ -50,6 +52,7 @@ const exitFunctions = {
  * @returns Whether it can be done: glibc has such handlers.
  */
 export function skipExitHandlers(): boolean {
-  const library = openLibc(exitFunctions)?.symbols;
-  return library?.on_exit?.(library._exit as Deno.PointerValue, null) === 0;
+  const RTLD_DEFAULT = 0n, library = openLibc(exitFunctions)?.symbols;
+  const exit = library?.dlsym?.(RTLD_DEFAULT, new TextEncoder().encode("_exit\0"));
+  return exit !== undefined && library?.on_exit?.(exit, 0n) === 0;
 }

@@ -8,6 +8,7 @@
  * The handler has to be machine code, for JavaScript cannot run in it; it is there for Linux on
  * x86-64. Elsewhere `startWatchdog` does the same with a second thread.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import { libc } from "./libc.ts";
 
 type Libc = NonNullable<ReturnType<typeof libc>>;
@@ -60,7 +61,7 @@ export class NativeDeadline {
    * @param next The address of the handler that the signal is passed on to.
    */
   static create(signal: number, next: bigint): NativeDeadline | null {
-    const functions = Deno.build.os === "linux" && Deno.build.arch === "x86_64" ? libc() : null;
+    const functions = host.os === "linux" && host.arch === "x86_64" ? libc() : null;
     if (functions === null) return null;
     try {
       return new NativeDeadline(functions, signal, next);

@@ -6,6 +6,7 @@
  * the first. Linux only: the layout of `struct sigaction` differs elsewhere, and there a blocked
  * wait is simply not interrupted by the first Ctrl+C.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import type { GuardedSignal } from "../../ffi/mod.ts";
 import { libc } from "./libc.ts";
 import { NativeDeadline } from "./native_deadline.ts";
@@ -42,13 +43,13 @@ const current = new BigUint64Array(SIGACTION_BYTES / 8);
  * signal on, but with it takes down PoCL's guard against integer division by zero.
  */
 function readHandler(): Action | null {
-  const functions = Deno.build.os === "linux" ? libc() : null;
+  const functions = host.os === "linux" ? libc() : null;
   if (functions === null) return null;
   const idle = (): void => {};
-  Deno.addSignalListener("SIGWINCH", idle);
+  host.addSignalListener("SIGWINCH", idle);
   const action = new Uint8Array(SIGACTION_BYTES);
   functions.sigaction(SIGWINCH, null, action);
-  Deno.removeSignalListener("SIGWINCH", idle);
+  host.removeSignalListener("SIGWINCH", idle);
   return action;
 }
 

@@ -1,6 +1,7 @@
 /**
  * The listeners: first Ctrl+C, SIGTERM, and what is left of them afterwards.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import { ignoredSignals } from "../../ffi/library/signals.ts";
 import { isSaving, savesFinished } from "../../ffi/host/atomic_file.ts";
 import { busyLimit } from "./busy_limit.ts";
@@ -47,8 +48,8 @@ export function stopListening(): void {
 
 function listen(signal: ExitSignal): void {
   if (ignoredSignals()?.includes(signal)) return;
-  if (signal === "SIGTERM" && Deno.build.os === "windows") return; // has no such event
-  if (!listening.has(signal)) Deno.addSignalListener(signal, listeners[signal]);
+  if (signal === "SIGTERM" && host.os === "windows") return; // has no such event
+  if (!listening.has(signal)) host.addSignalListener(signal, listeners[signal]);
   listening.add(signal);
   arm(signal, busyLimit(signal));
 }
@@ -64,7 +65,7 @@ export function expectStaleInterrupt(): void {
 /** Takes our listener away, so that the next such signal has its default action at once. */
 function mute(signal: ExitSignal): void {
   if (!listening.delete(signal)) return;
-  Deno.removeSignalListener(signal, listeners[signal]);
+  host.removeSignalListener(signal, listeners[signal]);
   disarm(signal);
 }
 
@@ -91,7 +92,7 @@ let stopTimer = (): void => {};
 export function limitInterruption(): void {
   liftLimit();
   const milliseconds = graceMs(), timer = setTimeout(endUnhandled, milliseconds);
-  Deno.unrefTimer(timer);
+  host.unrefTimer(timer);
   end = performance.now() + milliseconds;
   stopTimer = () => clearTimeout(timer);
 }
@@ -117,7 +118,7 @@ function endUnhandled(): void {
 /** Ends the program as Ctrl+C does; where it listens to the signal itself, only if an error is uncaught. */
 export function endInterrupted(): void {
   dieBy("SIGINT");
-  if (isUncaught()) Deno.exit(130);
+  if (isUncaught()) host.exit(130);
 }
 
 async function terminate(): Promise<void> {
@@ -125,7 +126,7 @@ async function terminate(): Promise<void> {
   const deadline = performance.now() + graceMs();
   await drain(deadline);
   if (isSaving()) await Promise.race([savesFinished(), sleep(deadline - performance.now())]);
-  Deno.kill(Deno.pid, "SIGTERM"); // the default action, unless the user listens as well
+  host.kill(host.pid, "SIGTERM"); // the default action, unless the user listens as well
 }
 
 function sleep(milliseconds: number): Promise<void> {
@@ -138,7 +139,7 @@ function sleep(milliseconds: number): Promise<void> {
  */
 export function dieBy(signal: ExitSignal): void {
   mute(signal);
-  Deno.kill(Deno.pid, signal);
+  host.kill(host.pid, signal);
   sleepSync(250); // Deno's signal thread ends the process within milliseconds
 }
 

@@ -3,6 +3,7 @@
  * that call other native libraries, or a driver that does not return. Costs 60 ms and 24 MiB, so
  * it is there for those that ask.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import { Worker } from "node:worker_threads";
 import { libcName } from "../../ffi/host/libc.ts";
 import { leaveToWatchdog } from "./busy_limit.ts";
@@ -20,13 +21,14 @@ const fields = {
 
 // Runs alone in its thread: no import, no permission but the one for foreign functions.
 const source = `
+const host = ${host.threadHost};
 const { parentPort, workerData } = require("node:worker_threads");
-const { _exit } = Deno.dlopen(workerData.libc, {
+const { _exit } = host.dlopen(workerData.libc, {
   _exit: { parameters: ["i32"], result: "void" },
 }).symbols;
 const shared = new Int32Array(workerData.shared);
 let epoch = 0, count = 0;
-Deno.addSignalListener("SIGINT", () => {
+host.addSignalListener("SIGINT", () => {
   const now = Atomics.load(shared, ${fields.epoch});
   if (now !== epoch) count = 0;
   epoch = now;

@@ -2,6 +2,7 @@
  * A device's handles in a worker that they are shared with. Every call asks first whether the owner has
  * taken them back.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import {
   ArgAddressQualifier,
   check,
@@ -59,9 +60,9 @@ export interface SharedHandles {
 export function attach(snapshot: HandleSnapshot): SharedHandles {
   const rule = takes.object("what snapshotHandles() returned");
   requireValue("attach to handles", "snapshot", snapshot, rule);
-  if (snapshot.pid !== Deno.pid) {
+  if (snapshot.pid !== host.pid) {
     throw new TypeError(
-      `Cannot attach to handles of process ${snapshot.pid} in process ${Deno.pid}: ` +
+      `Cannot attach to handles of process ${snapshot.pid} in process ${host.pid}: ` +
         "they hold in the process that made them",
     );
   }
@@ -79,9 +80,8 @@ export function attach(snapshot: HandleSnapshot): SharedHandles {
 }
 
 function viewOf({ address, nbytes }: MemorySnapshot): Uint8Array<ArrayBuffer> {
-  const pointer = Deno.UnsafePointer.create(address);
-  if (pointer === null) throw new TypeError("Cannot view memory at address 0");
-  return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+  if (address === 0n) throw new TypeError("Cannot view memory at address 0");
+  return new Uint8Array(host.memoryAt(address, nbytes));
 }
 
 interface SharedLaunch {

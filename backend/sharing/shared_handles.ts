@@ -7,6 +7,7 @@
  * attached_handles.ts. It imports `ffi/` only and knows a device by what it shares. A snapshot goes
  * to the worker as a message; whether it still holds is told by memory that both threads see.
  */
+import { host } from "../../ffi/runtime/host.ts";
 import type { Buffer, CommandQueue, Context, Kernel } from "../../ffi/mod.ts";
 import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
@@ -111,7 +112,7 @@ export function snapshotHandles(
     throw new TypeError(`Cannot share ${device} with a worker: it has no OpenCL handles`);
   }
   return {
-    pid: Deno.pid,
+    pid: host.pid,
     deviceName: device.deviceName,
     context: context.unsafeHandle,
     queue: queue.unsafeHandle,
@@ -122,7 +123,7 @@ export function snapshotHandles(
     }),
     kernels: mapValues(options.kernels, (kernel) => kernel.unsafeHandle),
     memory: mapValues(options.memory, (view) => ({
-      address: Deno.UnsafePointer.value(Deno.UnsafePointer.of(view)),
+      address: host.addressOf(view),
       nbytes: view.byteLength,
     })),
   };

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import { EventInfo, Status } from "../library/constants.ts";
 import { check, CommandFailedError, OpenCLError } from "../library/errors.ts";
 import { cl } from "../library/library.ts";
@@ -76,9 +77,6 @@ function checkWait(status: number, event: Handle<"Event">): void {
   if (status < 0) throw new OpenCLError(status, "clWaitForEvents");
 }
 
-// Deno runs nonblocking calls on 32 threads. Above this many waits, further ones poll, so that no
-// wait ever stands behind one that depends on it.
-const maxWaitingThreads = 16;
 let waitingThreads = 0;
 
 /** The number of threads in clWaitForEvents: a wait that was given up goes on there. */
@@ -103,8 +101,9 @@ async function completion(event: Handle<"Event">): Promise<void> {
   }
 }
 
+/** Waits for which there is no thread poll, so that none ever stands behind one that depends on it. */
 async function waitElsewhere(event: Handle<"Event">): Promise<void> {
-  if (waitingThreads >= maxWaitingThreads) return await poll(event);
+  if (waitingThreads >= host.waitingThreads) return await poll(event);
   waitingThreads++;
   try {
     const list = new BigUint64Array([event]);

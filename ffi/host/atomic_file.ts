@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
+import type { FileInfo, OpenOptions } from "../runtime/types.ts";
 import { dirname } from "node:path";
 import { PartialFile, removeLeftovers } from "./partial_file.ts";
 import { saveError } from "./save_error.ts";
@@ -194,7 +196,7 @@ class Replacement implements Disposable {
     const { path, former } = this.#target, entry = newest.get(path)!;
     if (entry.number > number) return;
     if (former !== null) keepPermissions(this.file.path, former);
-    Deno.renameSync(this.file.path, path);
+    host.renameSync(this.file.path, path);
     entry.number = number;
     this.#isOver = true;
   }
@@ -207,16 +209,16 @@ class Replacement implements Disposable {
 }
 
 /** Owner first: changing it takes away bits of the mode. */
-function keepPermissions(path: string, former: Deno.FileInfo): void {
-  if (Deno.build.os === "windows" || former.mode === null) return;
-  const own = Deno.lstatSync(path);
+function keepPermissions(path: string, former: FileInfo): void {
+  if (host.os === "windows" || former.mode === null) return;
+  const own = host.lstatSync(path);
   let mode = former.mode & 0o777;
   if (!keepOwner(path, own, former)) mode = mode & ~0o070 | (mode & 0o007) << 3;
-  Deno.chmodSync(path, mode);
+  host.chmodSync(path, mode);
 }
 
 /** False where the group could not be kept: its rights are not for another group then. */
-function keepOwner(path: string, own: Deno.FileInfo, former: Deno.FileInfo): boolean {
+function keepOwner(path: string, own: FileInfo, former: FileInfo): boolean {
   if (own.uid === former.uid && own.gid === former.gid) return true;
   return mayOwn(path, former.uid, former.gid) || own.gid === former.gid ||
     mayOwn(path, null, former.gid);
@@ -224,10 +226,10 @@ function keepOwner(path: string, own: Deno.FileInfo, former: Deno.FileInfo): boo
 
 function mayOwn(path: string, uid: number | null, gid: number | null): boolean {
   try {
-    Deno.chownSync(path, uid, gid);
+    host.chownSync(path, uid, gid);
     return true;
   } catch (error) {
-    if (error instanceof Deno.errors.PermissionDenied || isNotPermitted(error)) return false;
+    if (error instanceof host.errors.PermissionDenied || isNotPermitted(error)) return false;
     throw error;
   }
 }
@@ -238,14 +240,14 @@ function isNotPermitted(error: unknown): boolean {
 
 /** The name is part of the folder: without this a power cut may take it back. */
 function syncFolder(folder: string): void {
-  if (Deno.build.os === "windows") return; // knows no such call
-  using file = Deno.openSync(folder);
+  if (host.os === "windows") return; // knows no such call
+  using file = host.openSync(folder);
   file.syncSync();
 }
 
 type Passed = Exclude<SaveTarget, Replaced>;
 
-function openPassed({ kind, path }: Passed): Deno.OpenOptions & { path: string } {
+function openPassed({ kind, path }: Passed): OpenOptions & { path: string } {
   return kind === "stream"
     ? { path, append: true }
     : { path, write: true, create: true, truncate: true };
@@ -253,7 +255,7 @@ function openPassed({ kind, path }: Passed): Deno.OpenOptions & { path: string }
 
 async function pass(target: Passed, parts: AsyncIterable<Uint8Array>): Promise<void> {
   const { path, ...options } = openPassed(target);
-  using file = await Deno.open(path, options);
+  using file = await host.open(path, options);
   for await (const part of parts) {
     for (let at = 0; at < part.length;) at += await file.write(part.subarray(at));
   }
@@ -261,6 +263,6 @@ async function pass(target: Passed, parts: AsyncIterable<Uint8Array>): Promise<v
 
 function passSync(target: Passed, bytes: Uint8Array): void {
   const { path, ...options } = openPassed(target);
-  using file = Deno.openSync(path, options);
+  using file = host.openSync(path, options);
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
 }

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { host } from "../runtime/host.ts";
+
 /** One variable. */
 export interface EnvironmentVariable {
   /** Values that it may hold. */
@@ -129,14 +131,16 @@ export class EnvironmentError extends RangeError {
 
 /** The same for a variable that is not netcl's, such as a driver's. */
 export function readVariable(variable: string): string | undefined {
-  return mayUse(variable) ? Deno.env.get(variable) || undefined : undefined;
+  return mayUse(variable) ? host.getVariable(variable) || undefined : undefined;
 }
 
 /** Sets a variable for the drivers in this process, unless it is set or setting is not allowed. */
 export function setDefaultVariable(variable: string, value: string): void {
-  if (mayUse(variable) && Deno.env.get(variable) === undefined) Deno.env.set(variable, value);
+  if (mayUse(variable) && host.getVariable(variable) === undefined) {
+    host.setVariable(variable, value);
+  }
 }
 
 function mayUse(variable: string): boolean {
-  return Deno.permissions.querySync({ name: "env", variable }).state === "granted";
+  return host.isGranted({ name: "env", variable });
 }

@@ -5,25 +5,28 @@
  * @module
  */
 
-const names: Partial<Record<typeof Deno.build.os, string>> = {
+import { host } from "../runtime/host.ts";
+import type { ForeignTable, Library } from "../runtime/types.ts";
+
+const names: Partial<Record<string, string>> = {
   linux: "libc.so.6",
   darwin: "libSystem.B.dylib",
 };
 
 /** The library's name, or null where it is not known or may not be opened. */
 export function libcName(): string | null {
-  const allowed = Deno.permissions.querySync({ name: "ffi" }).state === "granted";
-  return allowed ? names[Deno.build.os] ?? null : null;
+  const allowed = host.isGranted({ name: "ffi" });
+  return allowed ? names[host.os] ?? null : null;
 }
 
 /** Functions of it, or null where there are none to be had. */
-export function openLibc<const T extends Deno.ForeignLibraryInterface>(
+export function openLibc<const T extends ForeignTable>(
   functions: T,
-): Deno.DynamicLibrary<T> | null {
+): Library<T> | null {
   const name = libcName();
   if (name === null) return null;
   try {
-    return Deno.dlopen(name, functions);
+    return host.dlopen(name, functions);
   } catch (error) {
     if (error instanceof Error && error.message.startsWith("Could not open library")) return null;
     throw error;
@@ -38,8 +41,8 @@ export function userId(): number | null {
 }
 
 function askUserId(): number | null {
-  if (Deno.permissions.querySync({ name: "sys", kind: "uid" }).state === "granted") {
-    return Deno.uid();
+  if (host.isGranted({ name: "sys", kind: "uid" })) {
+    return host.uid();
   }
   const libc = openLibc({ geteuid: { parameters: [], result: "u32" } });
   const id = libc?.symbols.geteuid() ?? null;
@@ -57,7 +60,7 @@ const coreFunctions = {
 
 /** The cores that this process may use, by number, and how many there are; null where it is not known. */
 export function allowedCores(): { readonly cores: readonly number[]; readonly all: number } | null {
-  const libc = Deno.build.os === "linux" ? openLibc(coreFunctions) : null;
+  const libc = host.os === "linux" ? openLibc(coreFunctions) : null;
   if (libc === null) return null;
   try {
     const set = new Uint8Array(CORE_SET_BYTES);

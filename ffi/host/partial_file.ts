@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
+import type { HostFile } from "../runtime/types.ts";
 import { dirname, join } from "node:path";
 
 /** Placeholder for the first bytes until all others are on the disk. */
@@ -14,11 +16,11 @@ const FILE_NAME = /^\.netcl-[0-9a-f]{16}\.part$/;
 export class PartialFile {
   /** Its path meanwhile. */
   readonly path: string;
-  readonly #file: Deno.FsFile;
+  readonly #file: HostFile;
   readonly #head: Uint8Array = new Uint8Array(FILE_MARKER.length);
   #bytes = 0;
 
-  private constructor(path: string, file: Deno.FsFile) {
+  private constructor(path: string, file: HostFile) {
     this.path = path;
     this.#file = file;
   }
@@ -34,7 +36,7 @@ export class PartialFile {
     const name = `.netcl-${random.toString(16).padStart(16, "0")}.part`;
     const path = join(dirname(target), name);
     const options = { read: true, write: true, createNew: true };
-    const file = Deno.openSync(path, mode === undefined ? options : { ...options, mode });
+    const file = host.openSync(path, mode === undefined ? options : { ...options, mode });
     const partial = new PartialFile(path, file);
     try {
       lockWhereKnown(file);
@@ -78,7 +80,7 @@ export class PartialFile {
     try {
       this.#file.close();
     } catch (error) {
-      if (!(error instanceof Deno.errors.BadResource)) throw error; // it was closed
+      if (!(error instanceof host.errors.BadResource)) throw error; // it was closed
     }
     removeIfThere(this.path);
   }
@@ -92,7 +94,7 @@ export class PartialFile {
   }
 
   #placeHead(): void {
-    this.#file.seekSync(0, Deno.SeekMode.Start);
+    this.#file.seekSync(0, 0);
     writeFully(this.#file, this.#head.subarray(0, this.#bytes));
     if (this.#bytes < FILE_MARKER.length) this.#file.truncateSync(this.#bytes);
   }
@@ -100,8 +102,8 @@ export class PartialFile {
 
 /** Takes away what processes that were killed left in a folder, as far as it may be read. */
 export function removeLeftovers(folder: string): void {
-  if (Deno.permissions.querySync({ name: "read", path: folder }).state !== "granted") return;
-  for (const { name, isFile } of Deno.readDirSync(folder)) {
+  if (!host.isGranted({ name: "read", path: folder })) return;
+  for (const { name, isFile } of host.readDirSync(folder)) {
     if (isFile && FILE_NAME.test(name)) removeLeftover(join(folder, name));
   }
 }
@@ -109,7 +111,7 @@ export function removeLeftovers(folder: string): void {
 /** A file that is being written is locked; a complete one has no marker. */
 function removeLeftover(path: string): void {
   try {
-    using file = Deno.openSync(path, { read: true, write: true });
+    using file = host.openSync(path, { read: true, write: true });
     const head = new Uint8Array(FILE_MARKER.length);
     const isOurs = file.readSync(head) === head.length &&
       head.every((b, k) => b === FILE_MARKER[k]);
@@ -121,7 +123,7 @@ function removeLeftover(path: string): void {
 }
 
 /** Network disks may know no locks: what is left there stays. */
-function lockWhereKnown(file: Deno.FsFile): void {
+function lockWhereKnown(file: HostFile): void {
   try {
     file.tryLockSync(true);
   } catch (error) {
@@ -135,10 +137,10 @@ function isSystemError(error: unknown): boolean {
 }
 
 function removeIfThere(path: string): void {
-  ifThere(() => Deno.removeSync(path));
+  ifThere(() => host.removeSync(path));
 }
 
-function writeFully(file: Deno.FsFile, bytes: Uint8Array): void {
+function writeFully(file: HostFile, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
 }
 
@@ -147,7 +149,7 @@ export function ifThere<T>(access: () => T): T | undefined {
   try {
     return access();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof host.errors.NotFound) return undefined;
     throw error;
   }
 }

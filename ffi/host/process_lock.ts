@@ -16,13 +16,15 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
+import type { ForeignSymbols } from "../runtime/types.ts";
 import { openLibc } from "./libc.ts";
 
 const functions = {
   getauxval: { parameters: ["u64"], result: "u64" },
   malloc: { parameters: ["usize"], result: "u64" },
   free: { parameters: ["u64"], result: "void" },
-  getenv: { parameters: ["buffer"], result: "pointer" },
+  getenv: { parameters: ["buffer"], result: "u64" },
   setenv: { parameters: ["buffer", "buffer", "i32"], result: "i32" },
   pthread_mutexattr_init: { parameters: ["buffer"], result: "i32" },
   pthread_mutexattr_setrobust: { parameters: ["buffer", "i32"], result: "i32" },
@@ -33,7 +35,7 @@ const functions = {
   pthread_mutex_consistent: { parameters: ["u64"], result: "i32" },
 } as const;
 
-type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];
+type Libc = ForeignSymbols<typeof functions>;
 
 interface Lock {
   readonly libc: Libc;
@@ -91,7 +93,7 @@ function deadline(): BigUint64Array<ArrayBuffer> {
 
 /** The lock of the process, made by the first thread that asks for it. */
 function openLock(): Lock | null {
-  if (Deno.build.os !== "linux") return null;
+  if (host.os !== "linux") return null;
   const library = openLibc(functions); // stays open, as the lock does
   if (library === null) return null;
   const libc = library.symbols;
@@ -112,7 +114,7 @@ function openLock(): Lock | null {
  */
 function variableName(libc: Libc): string {
   const AT_RANDOM = 25n;
-  return `NETCL_LOCK_${Deno.pid}_${libc.getauxval(AT_RANDOM).toString(16)}`;
+  return `NETCL_LOCK_${host.pid}_${libc.getauxval(AT_RANDOM).toString(16)}`;
 }
 
 function makeMutex(libc: Libc): bigint {
@@ -127,7 +129,7 @@ function makeMutex(libc: Libc): bigint {
 
 function readAddress(libc: Libc, name: Uint8Array<ArrayBuffer>): bigint | null {
   const value = libc.getenv(name);
-  return value === null ? null : BigInt(new Deno.UnsafePointerView(value).getCString());
+  return value === 0n ? null : BigInt(host.cString(value));
 }
 
 function cString(text: string): Uint8Array<ArrayBuffer> {

@@ -4,9 +4,11 @@
  * @module
  */
 
+import { host } from "../runtime/host.ts";
+
 /** Remedies by the operating system's name of the error; `%` is the path. */
 const remedies: { readonly [code: string]: string } = {
-  ENOENT: "make its folder first, as with Deno.mkdir(folder, { recursive: true })",
+  ENOENT: "make its folder first (mkdir -p)",
   ENOTDIR: "a part of the path is a file; choose another path",
   EISDIR: "choose the name of a file in it",
   EACCES: "it or its folder is not writable for this user: change its mode (chmod u+w), or save " +
@@ -36,13 +38,13 @@ export function saveError(path: string | URL, error: unknown): unknown {
 }
 
 function reasonOf(error: Error): string {
-  if (error instanceof Deno.errors.NotCapable) return "the program may not write there";
+  if (error instanceof host.errors.NotCapable) return "the program may not write there";
   return error.message.replace(/ \(os error \d+\).*$/s, "");
 }
 
 function remedyFor(path: string | URL, error: Error): string | undefined {
-  if (error instanceof Deno.errors.NotCapable) return `run with --allow-write="${path}"`;
-  if (error instanceof Deno.errors.IsADirectory) return remedies.EISDIR;
-  if (error instanceof Deno.errors.FilesystemLoop) return "remove one of them";
+  if (error instanceof host.errors.NotCapable) return `run with --allow-write="${path}"`;
+  if (error instanceof host.errors.IsADirectory) return remedies.EISDIR;
+  if (error instanceof host.errors.FilesystemLoop) return "remove one of them";
   return "code" in error ? remedies[String(error.code)] : undefined;
 }

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
+import type { ForeignSymbols } from "../runtime/types.ts";
 import { openLibc } from "./libc.ts";
 
 /** A mapped file. */
@@ -33,18 +35,18 @@ const functions = {
 
 const FUTEX_WAIT = 0, FUTEX_WAKE = 1, ALL = 0x7fff_ffff;
 /** The number of the system call. */
-const futexNumbers: Partial<Record<typeof Deno.build.arch, bigint>> = {
+const futexNumbers: Partial<Record<string, bigint>> = {
   x86_64: 202n,
   aarch64: 98n,
 };
 
-type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];
+type Libc = ForeignSymbols<typeof functions>;
 
 let opened: Libc | null | undefined;
 
 /** Stays open: to open it takes Deno 2 ms, and each bucket of gradients maps a part of every rank. */
 function libc(): Libc | null {
-  if (Deno.build.os !== "linux") return null;
+  if (host.os !== "linux") return null;
   return opened === undefined ? opened = openLibc(functions)?.symbols ?? null : opened;
 }
 
@@ -57,7 +59,7 @@ function futex(
   value: number,
   limit: typeof timeout | null,
 ): boolean {
-  const number = futexNumbers[Deno.build.arch], symbols = libc();
+  const number = futexNumbers[host.arch], symbols = libc();
   if (number === undefined || symbols === null) return false;
   symbols.futex(number, word, operation, value, limit);
   return true;
@@ -106,8 +108,7 @@ function mapped(name: string, nbytes: number, isNew: boolean): SharedMemory | nu
   const symbols = libc();
   const address = symbols && mapFile(symbols, name, nbytes, isNew);
   if (symbols === null || address === null) return null;
-  const pointer = Deno.UnsafePointer.create(address)!;
-  const bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+  const bytes = new Uint8Array(host.memoryAt(address, nbytes));
   return {
     bytes,
     [Symbol.dispose]: () => void symbols.munmap(address, BigInt(nbytes)),

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import { MemFlags, MemInfo } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import { check } from "../library/errors.ts";
@@ -30,9 +31,7 @@ export function withAddresses<T>(
 /** The address of a view's first byte. Valid while the view is held: backing stores never move. */
 function addressOf(view: Uint8Array<ArrayBuffer>, context: Context): bigint {
   // Where --allow-ffi names files, Deno refuses to tell addresses. OpenCL does not.
-  return Deno.permissions.querySync({ name: "ffi" }).state === "granted"
-    ? Deno.UnsafePointer.value(Deno.UnsafePointer.of(view))
-    : hostPointer(view, context);
+  return host.isGranted({ name: "ffi" }) ? host.addressOf(view) : hostPointer(view, context);
 }
 
 /** Asks a buffer over that memory where it lies. */

@@ -8,6 +8,8 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
+import type { ForeignTable } from "../runtime/types.ts";
 import { readEnvironment, setDefaultVariable } from "../host/environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
 import { allowedCores, openLibc } from "../host/libc.ts";
@@ -17,7 +19,7 @@ import { primeSignals } from "./signals.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "../symbols/types.ts";
 
-const sonames: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
+const sonames: Partial<Record<string, readonly string[]>> = {
   darwin: ["/System/Library/Frameworks/OpenCL.framework/OpenCL"],
   windows: ["OpenCL.dll"],
 };
@@ -28,8 +30,8 @@ const unixSonames = ["libOpenCL.so.1", "libOpenCL.so"];
  * working folder.
  */
 const unixFolders = [
-  `/usr/lib/${Deno.build.arch}-linux-gnu`,
-  `/lib/${Deno.build.arch}-linux-gnu`,
+  `/usr/lib/${host.arch}-linux-gnu`,
+  `/lib/${host.arch}-linux-gnu`,
   "/usr/lib64",
   "/usr/lib",
   "/usr/local/lib",
@@ -106,14 +108,12 @@ export function replaceSymbols(symbols: OpenCLSymbols): OpenCLSymbols {
 
 function permittedCandidates(): readonly string[] {
   const chosen = readEnvironment("NETCL_OPENCL_LIBRARY");
-  const candidates = chosen ? [chosen] : sonames[Deno.build.os] ?? unixSonames;
-  if (Deno.permissions.querySync({ name: "ffi" }).state === "granted") return candidates;
-  const granted = files(candidates).filter((path) =>
-    Deno.permissions.querySync({ name: "ffi", path }).state === "granted"
-  );
+  const candidates = chosen ? [chosen] : sonames[host.os] ?? unixSonames;
+  if (host.isGranted({ name: "ffi" })) return candidates;
+  const granted = files(candidates).filter((path) => host.isGranted({ name: "ffi", path }));
   if (granted.length > 0) return granted;
   // Not left to dlopen: the answer to its own prompt holds for a file in the working folder only.
-  if (Deno.permissions.requestSync({ name: "ffi" }).state === "granted") return candidates;
+  if (host.request({ name: "ffi" })) return candidates;
   throw new OpenCLUnavailableError(
     "Cannot open the OpenCL library without permission: run with --allow-ffi",
   );
@@ -127,7 +127,7 @@ function files(candidates: readonly string[]): string[] {
 
 function tryOpen(path: string, failures: string[]): OpenCLSymbols | null {
   try {
-    return complete(Deno.dlopen(path, definitions()).symbols, path);
+    return complete(host.dlopen(path, definitions()).symbols, path);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     failures.push(`${path}: ${error.message}`);
@@ -142,7 +142,7 @@ function tryOpen(path: string, failures: string[]): OpenCLSymbols | null {
 function keepLoaded(path: string): void {
   const libc = openLibc(loaderFunctions);
   if (libc === null) return;
-  const RTLD_NOW = 2, RTLD_NODELETE = Deno.build.os === "darwin" ? 0x80 : 0x1000;
+  const RTLD_NOW = 2, RTLD_NODELETE = host.os === "darwin" ? 0x80 : 0x1000;
   libc.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), RTLD_NOW | RTLD_NODELETE);
   libc.close();
 }
@@ -152,7 +152,7 @@ const loaderFunctions = {
   dlopen: { parameters: ["buffer", "i32"], result: "u64", optional: true },
 } as const;
 
-function definitions(): Deno.ForeignLibraryInterface {
+function definitions(): ForeignTable {
   return Object.fromEntries(
     Object.entries<FunctionType>(functions).map(([name, { since, ...definition }]) => [
       name,
@@ -190,14 +190,14 @@ function missing(name: FunctionName, path: string): () => never {
 }
 
 function notFound(failures: readonly string[]): OpenCLUnavailableError {
-  const install: Partial<Record<typeof Deno.build.os, string>> = {
+  const install: Partial<Record<string, string>> = {
     darwin: "macOS brings OpenCL with it: check the path above",
     windows: "install the driver of your GPU, or PoCL for the CPU",
     linux: "install an OpenCL loader and a driver, such as ocl-icd-libopencl1 and pocl-opencl-icd",
   };
   return new OpenCLUnavailableError(
     `Cannot find an OpenCL library. Tried:\n${failures.map((line) => `  ${line}\n`).join("")}` +
-      `What to do: ${install[Deno.build.os] ?? install.linux}; ` +
+      `What to do: ${install[host.os] ?? install.linux}; ` +
       "or set NETCL_OPENCL_LIBRARY to its path",
   );
 }

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { host } from "../runtime/host.ts";
+
 // Whoever holds only the view must not lose the memory below it: the owner lives as long as the
 // view.
 const owners = new WeakMap<ArrayBuffer, object>();
@@ -17,9 +19,8 @@ export function memoryView(
   nbytes: number,
   owner: object,
 ): Uint8Array<ArrayBuffer> {
-  const pointer = Deno.UnsafePointer.create(address);
-  if (pointer === null) throw new TypeError("Cannot view memory of the driver: it has no address");
-  const buffer = Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes);
+  if (address === 0n) throw new TypeError("Cannot view memory of the driver: it has no address");
+  const buffer = host.memoryAt(address, nbytes);
   owners.set(buffer, owner);
   return new Uint8Array(buffer);
 }

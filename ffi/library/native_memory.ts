@@ -8,6 +8,7 @@
  *
  * @module
  */
+import type { ForeignSymbols } from "../runtime/types.ts";
 import { isMainThread } from "node:worker_threads";
 import { openLibc } from "../host/libc.ts";
 import { isForeignMemory, memoryView } from "./memory_view.ts";
@@ -20,7 +21,7 @@ const functions = {
   free: { parameters: ["u64"], result: "void" },
 } as const;
 
-type Allocator = Deno.DynamicLibrary<typeof functions>["symbols"];
+type Allocator = ForeignSymbols<typeof functions>;
 
 let opened: Allocator | null | undefined;
 const addresses = new WeakMap<ArrayBufferLike, bigint>();

@@ -10,6 +10,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import { openLibc } from "../host/libc.ts";
 
 /** A signal that {@linkcode primeSignals} guards. */
@@ -32,11 +33,11 @@ export function ignoredSignals(): readonly GuardedSignal[] | null {
 /** Primes the handlers once. Called before the first OpenCL call, and before listening to signals. */
 export function primeSignals(): void {
   if (ignored !== null) return;
-  ignored = Deno.build.os === "windows" ? [] : readIgnoredSignals();
+  ignored = host.os === "windows" ? [] : readIgnoredSignals();
   const idle = (): void => {};
-  Deno.addSignalListener("SIGINT", idle);
-  Deno.removeSignalListener("SIGINT", idle);
-  for (const signal of ignored) Deno.addSignalListener(signal, idle);
+  host.addSignalListener("SIGINT", idle);
+  host.removeSignalListener("SIGINT", idle);
+  for (const signal of ignored) host.addSignalListener(signal, idle);
 }
 
 /** Ctrl+\, the limit of processor time, that of file sizes; the same numbers on Linux and macOS. */
@@ -47,7 +48,7 @@ const swallowed: readonly number[] = [3, 24, 25];
  * away again: LLVM's return from the first of these signals, as if nothing had come.
  */
 export function keepingSignals<T>(call: () => T): T {
-  const libc = Deno.build.os === "windows" ? null : openLibc(libcFunctions);
+  const libc = host.os === "windows" ? null : openLibc(libcFunctions);
   if (libc === null) return call();
   const { sigaction } = libc.symbols;
   const former = swallowed.map((signal) => {
@@ -82,7 +83,7 @@ function readIgnoredSignals(): GuardedSignal[] {
 }
 
 function hasTerminal(): boolean {
-  return [Deno.stdin, Deno.stdout, Deno.stderr].some((stream) => stream.isTerminal());
+  return (["stdin", "stdout", "stderr"] as const).some(host.isTerminal);
 }
 
 const libcFunctions = {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import { MPIUnavailableError } from "./errors.ts";
 
 /** A launcher, and the libraries that its processes may use. */
@@ -19,7 +20,7 @@ export interface Launcher {
 const openMPI = ["libmpi.so.40", "libmpi.so.80"];
 // Debian's MPICH has no libmpi.so.12; Cray's has its own name.
 const mpich = ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"];
-const byOS: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
+const byOS: Partial<Record<string, readonly string[]>> = {
   darwin: ["/opt/homebrew/lib/libmpi.dylib", "/usr/local/lib/libmpi.dylib", "libmpi.dylib"],
   windows: ["msmpi.dll"],
 };
@@ -60,15 +61,15 @@ export function findLauncher(): Launcher | null {
 export const noLauncher: Launcher = { name: "no launcher", size: null, libraries: [] };
 
 function onThisOS(libraries: readonly string[]): readonly string[] {
-  return byOS[Deno.build.os] ?? libraries;
+  return byOS[host.os] ?? libraries;
 }
 
 function variableOf(variable: string): string | undefined {
-  if (Deno.permissions.requestSync({ name: "env", variable }).state !== "granted") {
+  if (!host.request({ name: "env", variable })) {
     throw new MPIUnavailableError(
       `Cannot tell whether mpirun started this process: ${variable} may not be read; run with ` +
         "--allow-env",
     );
   }
-  return Deno.env.get(variable) || undefined;
+  return host.getVariable(variable) || undefined;
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import { readEnvironment } from "../host/environment.ts";
 import { openLibc } from "../host/libc.ts";
 import { MPIError, MPIUnavailableError } from "./errors.ts";
@@ -48,7 +49,7 @@ export function openMPILibrary(): MPILibrary | null {
 }
 
 function requirePermission(): void {
-  if (Deno.permissions.requestSync({ name: "ffi" }).state === "granted") return;
+  if (host.request({ name: "ffi" })) return;
   throw new MPIUnavailableError("Cannot open libmpi without permission: run with --allow-ffi");
 }
 
@@ -58,7 +59,7 @@ function tryOpen(
 ): Pick<MPILibrary, "implementation" | "mpi"> | null {
   try {
     const implementation = implementationOf(path);
-    const { symbols } = Deno.dlopen(path, definitions(implementation.handle));
+    const { symbols } = host.dlopen(path, definitions(implementation.handle));
     return { implementation, mpi: symbols as unknown as MPISymbols };
   } catch (error) {
     if (!(error instanceof Error)) throw error;
@@ -69,15 +70,15 @@ function tryOpen(
 
 /** Open MPI is known by the objects that its constants point to; all others share MPICH's ABI. */
 function implementationOf(path: string): Implementation {
-  if (Deno.build.os === "windows") return mpich;
+  if (host.os === "windows") return mpich;
   const libc = openLibc(loader);
   if (libc === null) throw new Error("the C library has no dlsym to ask");
   const { dlopen, dlsym } = libc.symbols;
-  const RTLD_NOW = 2, RTLD_GLOBAL = Deno.build.os === "darwin" ? 0x8 : 0x100;
+  const RTLD_NOW = 2, RTLD_GLOBAL = host.os === "darwin" ? 0x8 : 0x100;
   try {
     // Global: components of Open MPI are libraries that take its symbols from the process.
     const library = dlopen(cString(path), RTLD_NOW | RTLD_GLOBAL);
-    if (library === 0n) return mpich; // Deno.dlopen says why
+    if (library === 0n) return mpich; // host.dlopen says why
     const addressOf = (symbol: string): bigint => dlsym(library, cString(symbol));
     return addressOf("ompi_mpi_comm_world") === 0n ? mpich : openMPI(addressOf);
   } finally {

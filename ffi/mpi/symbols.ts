@@ -7,6 +7,8 @@
  * @module
  */
 
+import type { ForeignTable } from "../runtime/types.ts";
+
 /** An MPI handle: the address of an object, or its number. */
 export type Handle = bigint | number;
 
@@ -121,8 +123,8 @@ export type MPISymbols = {
   ) => Result<(typeof functions)[Name]>;
 };
 
-/** The table for `Deno.dlopen`, where handles are of the given type. */
-export function definitions(handle: HandleType): Deno.ForeignLibraryInterface {
+/** The table to open a library with, where handles are of the given type. */
+export function definitions(handle: HandleType): ForeignTable {
   return Object.fromEntries(
     Object.entries<FunctionType>(functions).map(([name, { parameters, nonblocking = false }]) => [
       name,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { host } from "../runtime/host.ts";
 import type { Device } from "./device.ts";
 import { type AnyCall, interceptable } from "../library/extension_calls.ts";
 import { OpenCLUnavailableError } from "../library/errors.ts";
@@ -61,15 +62,10 @@ function bind(device: Device, key: string, type: FunctionType): AnyCall {
     platform,
     encoder.encode(name + "\0"),
   );
-  const pointer = Deno.UnsafePointer.create(address);
-  if (pointer === null) {
+  if (address === 0n) {
     throw new OpenCLUnavailableError(
       `Cannot call ${name}: the driver of "${device.name}" does not have it`,
     );
   }
-  const { parameters, result, nonblocking = false } = type;
-  const definition: Deno.ForeignFunction = { parameters: [...parameters], result, nonblocking };
-  const fn = new Deno.UnsafeFnPointer(pointer as Deno.PointerObject<typeof definition>, definition);
-  const call: AnyCall = fn.call.bind(fn);
-  return interceptable(name, type, call);
+  return interceptable(name, type, host.functionAt(address, type) as AnyCall);
 }

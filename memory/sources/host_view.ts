@@ -1,3 +1,4 @@
+import { host } from "../../ffi/runtime/host.ts";
 import { memoryView } from "../../ffi/library/memory_view.ts";
 
 /**
@@ -13,6 +14,6 @@ export function detachableView(
   nbytes: number,
   owner: object,
 ): Uint8Array<ArrayBuffer> {
-  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  const base = host.addressOf(memory);
   return memoryView(base + BigInt(offset), nbytes, owner);
 }

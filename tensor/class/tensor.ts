@@ -1021,7 +1021,7 @@ export class Tensor implements Disposable {
   }
 
   /** Text for `console.log`: values that the host has; it computes and waits for nothing. */
-  [Symbol.for("Deno.customInspect")](): string {
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
     return printing.inspect(this);
   }
 

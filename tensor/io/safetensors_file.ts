@@ -1,3 +1,4 @@
+import { host, type HostFile } from "../core/rules/host.ts";
 import { readFully, readWhole } from "./core/file.ts";
 import { FileFormatError, readingFile, shown } from "./core/file_format_error.ts";
 import type { HostArray } from "./core/host_array.ts";
@@ -13,7 +14,7 @@ import {
 /** A tensor, and the file that it lies in. */
 interface PlacedEntry extends SafetensorsEntry {
   readonly path: string | URL;
-  readonly file: Deno.FsFile;
+  readonly file: HostFile;
   /** The place of the file's first tensor. */
   readonly dataStart: number;
 }
@@ -37,13 +38,13 @@ interface PlacedEntry extends SafetensorsEntry {
  * ```
  */
 export class SafetensorsFile implements TensorSource {
-  readonly #files: readonly Deno.FsFile[];
+  readonly #files: readonly HostFile[];
   readonly #entries: ReadonlyMap<string, PlacedEntry>;
   /** Free text of the writer, such as `{"format": "pt"}`; of several files, all of theirs. */
   readonly metadata: Readonly<Record<string, string>>;
 
   private constructor(
-    files: readonly Deno.FsFile[],
+    files: readonly HostFile[],
     entries: ReadonlyMap<string, PlacedEntry>,
     metadata: Readonly<Record<string, string>>,
   ) {
@@ -61,12 +62,12 @@ export class SafetensorsFile implements TensorSource {
   static async open(path: string | URL): Promise<SafetensorsFile> {
     const index = `${path}`.endsWith(".json") ? await readIndex(path) : null;
     const paths = index ? [...new Set(index.values())] : [path];
-    const files: Deno.FsFile[] = [], entries = new Map<string, PlacedEntry>();
+    const files: HostFile[] = [], entries = new Map<string, PlacedEntry>();
     const metadata: Record<string, string> = {};
     try {
       for (const each of paths) {
         await readingFile(each, async () => {
-          const file = await Deno.open(each);
+          const file = await host.open(each);
           files.push(file);
           const header = await readHeader(file);
           Object.assign(metadata, header.metadata);
@@ -100,7 +101,7 @@ export class SafetensorsFile implements TensorSource {
     if (!entry) throw new RangeError(`Cannot read tensor ${shown(name)}: the file has none`);
     return readingFile(entry.path, async () => {
       const bytes = new Uint8Array(entry.end - entry.start);
-      await entry.file.seek(entry.dataStart + entry.start, Deno.SeekMode.Start);
+      await entry.file.seek(entry.dataStart + entry.start, 0);
       await readFully(entry.file, bytes);
       return decodeEntry(entry, bytes);
     });
@@ -112,7 +113,7 @@ export class SafetensorsFile implements TensorSource {
   }
 }
 
-async function readHeader(file: Deno.FsFile) {
+async function readHeader(file: HostFile) {
   const { size } = await file.stat();
   const prefix = new Uint8Array(Math.min(PREFIX_BYTES, size));
   await readFully(file, prefix);

@@ -41,7 +41,7 @@ function namesOf(holder: object, prefix = ""): string[] {
   const symbols = new Map<symbol, string>([
     [Symbol.dispose, "[Symbol.dispose]"],
     [Symbol.toPrimitive, "[Symbol.toPrimitive]"],
-    [Symbol.for("Deno.customInspect"), '[Symbol.for("Deno.customInspect")]'],
+    [Symbol.for("nodejs.util.inspect.custom"), '[Symbol.for("nodejs.util.inspect.custom")]'],
   ]);
   const own = Reflect.ownKeys(holder).map((key) =>
     typeof key === "symbol" ? symbols.get(key) ?? String(key) : prefix + key

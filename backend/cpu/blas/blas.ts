@@ -6,7 +6,9 @@
  * `cpu_backend.ts`; matrices go to the library, what does not fit it goes to the loops of
  * `script/`.
  */
+import { host } from "../../../ffi/runtime/host.ts";
 import type { TypedArray } from "../../graph/dtype.ts";
+import type { ForeignSymbols } from "../../../ffi/runtime/types.ts";
 import type { Gemm, Matrix, Product } from "./gemm.ts";
 
 const gemm = (scalar: "f32" | "f64") =>
@@ -24,13 +26,13 @@ const gemm = (scalar: "f32" | "f64") =>
 const functions = {
   cblas_sgemm: gemm("f32"),
   cblas_dgemm: gemm("f64"),
-  openblas_get_config: { parameters: [], result: "pointer", optional: true },
+  openblas_get_config: { parameters: [], result: "u64", optional: true },
 } as const;
 
-type Symbols = Deno.DynamicLibrary<typeof functions>["symbols"];
+type BlasFunctions = ForeignSymbols<typeof functions>;
 
 /** Libraries known to be fast; a plain libblas may be the reference one, slower than JavaScript. */
-const candidates: Partial<Record<typeof Deno.build.os, readonly (readonly [string, string])[]>> = {
+const candidates: Partial<Record<string, readonly (readonly [string, string])[]>> = {
   linux: [["OpenBLAS", "libopenblas.so.0"], ["OpenBLAS", "libopenblas.so"]],
   darwin: [["Accelerate", "/System/Library/Frameworks/Accelerate.framework/Accelerate"]],
   windows: [["OpenBLAS", "libopenblas.dll"]],
@@ -43,8 +45,8 @@ let opened: Gemm | null | undefined;
 /** The system's BLAS, or null where there is none to be had; nobody is asked for a permission. */
 export function systemBLAS(): Gemm | null {
   if (opened !== undefined) return opened;
-  if (Deno.permissions.querySync({ name: "ffi" }).state !== "granted") return null;
-  for (const [name, path] of candidates[Deno.build.os] ?? []) {
+  if (!host.isGranted({ name: "ffi" })) return null;
+  for (const [name, path] of candidates[host.os] ?? []) {
     const symbols = open(path);
     if (symbols) return opened = new BLAS(nameOf(name, symbols), symbols);
   }
@@ -52,16 +54,16 @@ export function systemBLAS(): Gemm | null {
 }
 
 /** With the version, where the library tells it: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
-function nameOf(name: string, { openblas_get_config }: Symbols): string {
+function nameOf(name: string, { openblas_get_config }: BlasFunctions): string {
   const config = openblas_get_config?.();
   if (!config) return name;
-  const version = /^OpenBLAS (\d[\w.]*)/.exec(Deno.UnsafePointerView.getCString(config));
+  const version = /^OpenBLAS (\d[\w.]*)/.exec(host.cString(config));
   return version ? `${name} ${version[1]}` : name;
 }
 
-function open(path: string): Symbols | null {
+function open(path: string): BlasFunctions | null {
   try {
-    return Deno.dlopen(path, functions).symbols;
+    return host.dlopen(path, functions).symbols;
   } catch (error) {
     const isMissing = error instanceof Error &&
       /^(Could not open library|Failed to register symbol)/.test(error.message);
@@ -75,9 +77,9 @@ class BLAS implements Gemm {
   readonly types = new Set(["float32", "float64"] as const);
   // A call costs about a microsecond: as much as this many products in JavaScript.
   readonly minProducts = 4096;
-  readonly #symbols: Symbols;
+  readonly #symbols: BlasFunctions;
 
-  constructor(name: string, symbols: Symbols) {
+  constructor(name: string, symbols: BlasFunctions) {
     this.name = name;
     this.#symbols = symbols;
   }

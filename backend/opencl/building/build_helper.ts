@@ -3,6 +3,7 @@
  * open jobs of a folder until there are none, or the folder is gone, or who started it. Its arguments:
  * those of `helper_process.ts`, and the folder.
  */
+import { host } from "../../../ffi/runtime/host.ts";
 import { Context, type Device } from "../../../ffi/mod.ts";
 import { buildProgram } from "./build_program.ts";
 import { foundDevice, isAlone } from "./helper_process.ts";
@@ -44,10 +45,10 @@ if (import.meta.main) {
   if (device !== null) {
     using context = new Context(device);
     try {
-      buildJobs(new JobFolder(Deno.args.at(-1)!), context, device);
+      buildJobs(new JobFolder(host.args.at(-1)!), context, device);
     } catch (error) {
       // The folder was removed: everything is built, or the other process was interrupted.
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      if (!(error instanceof host.errors.NotFound)) throw error;
     }
   }
 }

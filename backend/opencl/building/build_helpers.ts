@@ -1,4 +1,6 @@
 /** Has processes build programs beside this one, and builds with them. */
+import { host } from "../../../ffi/runtime/host.ts";
+import type { ChildProcess, ProcessStatus } from "../../../ffi/runtime/types.ts";
 import type { Device } from "../../../ffi/mod.ts";
 import { obeySignals, waitSync } from "../../lifecycle/waits.ts";
 import type { ProgramSource } from "./build_program.ts";
@@ -41,7 +43,7 @@ function mostHelpers(): number {
 /** Processes at work on a folder. */
 interface Team {
   readonly folder: JobFolder;
-  readonly helpers: readonly Deno.ChildProcess[];
+  readonly helpers: readonly ChildProcess[];
 }
 
 /** The helpers of one owner of programs. */
@@ -65,7 +67,7 @@ export class BuildHelpers {
     const count = allowedHelpers() ?? mostHelpers();
     if (count === 0 || this.#waiting !== null) return;
     this.#waiting = this.#start([], count);
-    addEventListener("unload", this.#sendHome);
+    host.addEndingListener("unload", this.#sendHome);
   }
 
   /**
@@ -92,7 +94,7 @@ export class BuildHelpers {
   #noLongerWaiting(): Team | null {
     const team = this.#waiting;
     this.#waiting = null;
-    removeEventListener("unload", this.#sendHome);
+    host.removeEndingListener("unload", this.#sendHome);
     return team;
   }
 
@@ -125,7 +127,7 @@ function end({ folder, helpers }: Team): void {
       helper.kill("SIGKILL");
     } catch (error) {
       // It has ended, and the event loop has not heard of it.
-      if (!(error instanceof TypeError || error instanceof Deno.errors.NotFound)) throw error;
+      if (!(error instanceof TypeError || error instanceof host.errors.NotFound)) throw error;
     }
   }
 }
@@ -156,18 +158,13 @@ function buildWith({ folder, helpers }: Team, count: number, owner: JobOwner): v
 /** True where nobody will build a job any more. */
 function isLost(state: JobState, pids: ReadonlySet<number>): boolean {
   if (state.kind === "failed") return true;
-  return state.kind === "taken" && state.pid !== Deno.pid &&
+  return state.kind === "taken" && state.pid !== host.pid &&
     (!pids.has(state.pid) || hasEnded(state.pid));
 }
 
-function startHelper({ path }: JobFolder, device: Device): Deno.ChildProcess {
+function startHelper({ path }: JobFolder, device: Device): ChildProcess {
   const module = import.meta.resolve("./build_helper.ts");
-  const helper = new Deno.Command(Deno.execPath(), {
-    args: helperArguments(module, device, path),
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
+  const helper = host.spawn(host.execPath(), helperArguments(module, device, path));
   helper.unref();
   running.add(helper);
   helper.status.finally(() => running.delete(helper));
@@ -175,10 +172,10 @@ function startHelper({ path }: JobFolder, device: Device): Deno.ChildProcess {
 }
 
 /** Helpers that have not ended, as far as the event loop has heard. */
-const running = new Set<Deno.ChildProcess>();
+const running = new Set<ChildProcess>();
 
 /** Resolves to how they ended when all helpers have; nobody but tests need wait for it. */
-export async function helpersEnded(): Promise<Deno.CommandStatus[]> {
+export async function helpersEnded(): Promise<ProcessStatus[]> {
   return await Promise.all([...running].map((helper) => {
     helper.ref();
     return helper.status;

@@ -1,4 +1,5 @@
 /** Test for the end of a process that this one started, while JavaScript is blocked. */
+import { host } from "../../../ffi/runtime/host.ts";
 import { libc } from "../../lifecycle/libc.ts";
 
 /** `waitid` for one process, without waiting, and so that the runtime finds its status as well (Linux). */
@@ -7,7 +8,7 @@ const SIGINFO_BYTES = 128;
 
 /** True for a child that has ended; false where it runs, or cannot be asked. */
 export function hasEnded(pid: number): boolean {
-  const functions = Deno.build.os === "linux" ? libc() : null;
+  const functions = host.os === "linux" ? libc() : null;
   if (functions === null) return false;
   const info = new Int32Array(SIGINFO_BYTES / 4);
   const status = functions.waitid(P_PID, pid, info, WNOHANG | WEXITED | WNOWAIT);

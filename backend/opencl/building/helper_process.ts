@@ -1,11 +1,12 @@
 /** Processes that build for this one: who may start them, their command line, and what they read of it. */
+import { host } from "../../../ffi/runtime/host.ts";
 import { EnvironmentError, readEnvironment } from "../../../ffi/host/environment.ts";
 import { type Device, platforms } from "../../../ffi/mod.ts";
 
 /** True where this program may be started again: it has the permission, and is Deno itself. */
 function mayStartProcesses(): boolean {
-  if (Deno.build.standalone) return false;
-  return Deno.permissions.querySync({ name: "run", command: Deno.execPath() }).state === "granted";
+  if (!host.isRestartable) return false;
+  return host.isGranted({ name: "run", command: host.execPath() });
 }
 
 /** Limit set by the environment, 0 where none may be started; null where it is not set. */
@@ -33,15 +34,14 @@ export function helperArguments(module: string, device: Device, ...own: string[]
   const alike = platform.devices().filter((other) => other.name === name);
   const place = alike.findIndex((other) => other.unsafeHandle === device.unsafeHandle);
   return [
-    ...["run", "--quiet", "--no-prompt", "--no-config", "--no-lock"],
-    ...["--allow-ffi", "--allow-env", "--allow-read", "--allow-write", "--allow-sys"],
-    ...[module, platform.name, name, String(place), String(Deno.pid), ...own],
+    ...host.runArguments(module),
+    ...[platform.name, name, String(place), String(host.pid), ...own],
   ];
 }
 
 /** In such a process: the device; null where this process does not see it. */
 export function foundDevice(): Device | null {
-  const [platformName, deviceName, place] = Deno.args;
+  const [platformName, deviceName, place] = host.args;
   const found = platforms().filter(({ name }) => name === platformName)
     .flatMap((platform) => platform.devices())
     .filter(({ name }) => name === deviceName);
@@ -50,5 +50,5 @@ export function foundDevice(): Device | null {
 
 /** In such a process: true when the one that started it has ended. */
 export function isAlone(): boolean {
-  return Deno.ppid !== Number(Deno.args[3]);
+  return host.ppid !== Number(host.args[3]);
 }

@@ -2,6 +2,7 @@
  * Programs to be built, as files that processes share: who takes a job renames it, so that each is
  * built once. The folder lies in the kernel cache, which only this user writes to: binaries are code.
  */
+import { host } from "../../../ffi/runtime/host.ts";
 import { join } from "node:path";
 import { ifThere } from "../../../ffi/host/partial_file.ts";
 import type { ProgramSource } from "./build_program.ts";
@@ -31,9 +32,9 @@ export class JobFolder {
 
   /** Makes a folder of its own within `parent`, with these jobs; none are still to come. */
   static create(parent: string, jobs: readonly ProgramSource[]): JobFolder {
-    Deno.mkdirSync(parent, { recursive: true, mode: 0o700 });
+    host.mkdirSync(parent, 0o700);
     removeLeftovers(parent);
-    const folder = new JobFolder(Deno.makeTempDirSync({ dir: parent, prefix: PREFIX }));
+    const folder = new JobFolder(host.makeTempDirSync({ dir: parent, prefix: PREFIX }));
     if (jobs.length === 0) folder.#put(WAITING, new Uint8Array(0));
     folder.#open(jobs);
     return folder;
@@ -55,7 +56,7 @@ export class JobFolder {
 
   /** True while jobs are still to come. */
   get isWaiting(): boolean {
-    return ifThere(() => Deno.lstatSync(join(this.path, WAITING))) !== undefined;
+    return ifThere(() => host.lstatSync(join(this.path, WAITING))) !== undefined;
   }
 
   /** Gives up waiting for jobs: takes the folder away, unless they have come. */
@@ -68,9 +69,9 @@ export class JobFolder {
     const open = this.#names().filter((name) => name.endsWith(".open"));
     open.sort((a, b) => parseInt(a) - parseInt(b));
     for (const name of open) {
-      const job = parseInt(name), taken = join(this.path, `${job}.taken.${Deno.pid}`);
+      const job = parseInt(name), taken = join(this.path, `${job}.taken.${host.pid}`);
       if (!renamed(join(this.path, name), taken)) continue;
-      return { job, source: JSON.parse(Deno.readTextFileSync(taken)) };
+      return { job, source: JSON.parse(host.readTextFileSync(taken)) };
     }
     return null;
   }
@@ -87,7 +88,7 @@ export class JobFolder {
 
   /** The binary of a job that is built. */
   binary(job: number): Uint8Array {
-    return Deno.readFileSync(join(this.path, `${job}.built`));
+    return host.readFileSync(join(this.path, `${job}.built`));
   }
 
   /** States of the jobs, by number; those that are not named are open. */
@@ -106,34 +107,34 @@ export class JobFolder {
 
   /** Takes the folder away; helpers end then. */
   remove(): void {
-    ifThere(() => Deno.removeSync(this.path, { recursive: true }));
+    ifThere(() => host.removeSync(this.path, { recursive: true }));
   }
 
   #names(): string[] {
-    return [...Deno.readDirSync(this.path)].map(({ name }) => name);
+    return [...host.readDirSync(this.path)].map(({ name }) => name);
   }
 
   /** A reader meets all of the file or none of it. */
   #put(name: string, bytes: Uint8Array): void {
-    const partial = join(this.path, `${name}.${Deno.pid}.part`);
-    Deno.writeFileSync(partial, bytes, { mode: 0o600, createNew: true });
-    Deno.renameSync(partial, join(this.path, name));
+    const partial = join(this.path, `${name}.${host.pid}.part`);
+    host.writeNewFileSync(partial, bytes, 0o600);
+    host.renameSync(partial, join(this.path, name));
   }
 }
 
 /** Renames a file; false where another process was faster. */
 function renamed(from: string, to: string): boolean {
   return ifThere(() => {
-    Deno.renameSync(from, to);
+    host.renameSync(from, to);
     return true;
   }) ?? false;
 }
 
 function removeLeftovers(parent: string): void {
-  for (const { name, isDirectory } of Deno.readDirSync(parent)) {
+  for (const { name, isDirectory } of host.readDirSync(parent)) {
     if (!isDirectory || !name.startsWith(PREFIX)) continue;
-    const path = join(parent, name), made = ifThere(() => Deno.lstatSync(path))?.mtime?.getTime();
+    const path = join(parent, name), made = ifThere(() => host.lstatSync(path))?.mtime?.getTime();
     if (made === undefined || Date.now() - made < LEFTOVER_MS) continue;
-    ifThere(() => Deno.removeSync(path, { recursive: true }));
+    ifThere(() => host.removeSync(path, { recursive: true }));
   }
 }

@@ -3,6 +3,8 @@
  * Compiled programs are code, so nothing is taken from a folder that others may write to, nor from
  * anything but a regular file of this user.
  */
+import { host } from "../../../ffi/runtime/host.ts";
+import type { FileInfo } from "../../../ffi/runtime/types.ts";
 import { join } from "node:path";
 import { readEnvironment, readVariable } from "../../../ffi/host/environment.ts";
 import { userId } from "../../../ffi/host/libc.ts";
@@ -43,7 +45,7 @@ export class CacheFolder {
     const path = cacheFolder();
     if (path === null || !isAllowed(path, ...names)) return null;
     const uid = userId();
-    if (uid === null && Deno.build.os !== "windows") return null;
+    if (uid === null && host.os !== "windows") return null;
     const problem = folderProblem(path, uid);
     if (problem === null) return new CacheFolder(path, uid);
     if (!warned.has(path)) console.error(`netcl: no kernel is cached: ${problem}`);
@@ -54,19 +56,19 @@ export class CacheFolder {
   /** An entry, or null where there is none that is safe to read. */
   read(name: string): Uint8Array | null {
     const path = join(this.path, name);
-    const info = ifThere(() => Deno.lstatSync(path));
-    return info && this.#isOurs(info) ? ifThere(() => Deno.readFileSync(path)) ?? null : null;
+    const info = ifThere(() => host.lstatSync(path));
+    return info && this.#isOurs(info) ? ifThere(() => host.readFileSync(path)) ?? null : null;
   }
 
   /** Writes an entry; a reader meets all of it or the former one. */
   write(name: string, bytes: Uint8Array): void {
-    Deno.mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    host.mkdirSync(this.path, 0o700);
     const path = join(this.path, name);
     const partial = PartialFile.create(path, 0o600);
     try {
       partial.writeSync(bytes);
       partial.completeSync(false); // what a power cut damages is seen by its checksum
-      Deno.renameSync(partial.path, path);
+      host.renameSync(partial.path, path);
     } catch (error) {
       partial.discard();
       throw error;
@@ -75,7 +77,7 @@ export class CacheFolder {
 
   /** Takes an entry away. */
   remove(name: string): void {
-    ifThere(() => Deno.removeSync(join(this.path, name)));
+    ifThere(() => host.removeSync(join(this.path, name)));
   }
 
   /** This user's regular files whose names match. */
@@ -89,9 +91,9 @@ export class CacheFolder {
   }
 
   *#matching(pattern: RegExp): Generator<CacheEntry> {
-    for (const { name, isFile } of Deno.readDirSync(this.path)) {
+    for (const { name, isFile } of host.readDirSync(this.path)) {
       if (!isFile || !pattern.test(name)) continue;
-      const info = ifThere(() => Deno.lstatSync(join(this.path, name)));
+      const info = ifThere(() => host.lstatSync(join(this.path, name)));
       if (!info || !this.#isOurs(info)) continue;
       yield { name, bytes: info.size, time: info.mtime?.getTime() ?? 0 };
     }
@@ -102,7 +104,7 @@ export class CacheFolder {
     removeLeftovers(this.path);
   }
 
-  #isOurs({ isFile, uid, mode, size }: Deno.FileInfo): boolean {
+  #isOurs({ isFile, uid, mode, size }: FileInfo): boolean {
     if (!isFile || size > MAX_ENTRY_BYTES) return false;
     return this.#uid === null || uid === this.#uid && (mode! & WRITABLE_BY_OTHERS) === 0;
   }
@@ -122,9 +124,9 @@ function defaultFolder(): string | null {
 
 /** A path that is not absolute counts as unset, as the XDG specification has it. */
 function userCacheFolder(): string | undefined {
-  if (Deno.build.os === "windows") return readVariable("LOCALAPPDATA");
+  if (host.os === "windows") return readVariable("LOCALAPPDATA");
   const home = absolute(readVariable("HOME"));
-  if (Deno.build.os === "darwin") return home && `${home}/Library/Caches`;
+  if (host.os === "darwin") return home && `${home}/Library/Caches`;
   return absolute(readVariable("XDG_CACHE_HOME")) ?? (home && `${home}/.cache`);
 }
 
@@ -134,7 +136,7 @@ function absolute(path: string | undefined): string | undefined {
 
 /** True when the permissions are there already; never asks for them. */
 function isAllowed(path: string, ...names: readonly ("read" | "write")[]): boolean {
-  return names.every((name) => Deno.permissions.querySync({ name, path }).state === "granted");
+  return names.every((name) => host.isGranted({ name, path }));
 }
 
 /** The reason why a folder cannot be trusted, with the remedy; null where it can, or is not there yet. */
@@ -148,15 +150,15 @@ function folderProblem(path: string, uid: number | null): string | null {
   }
   if ((info.mode! & WRITABLE_BY_OTHERS) === 0) return null;
   if (path === defaultFolder() && isAllowed(path, "write")) {
-    Deno.chmodSync(path, 0o700); // netcl made it, under a generous umask
+    host.chmodSync(path, 0o700); // netcl made it, under a generous umask
     return null;
   }
   return `others may write to ${path}; run chmod 700 on it, ${remedy}`;
 }
 
-function statIfReachable(path: string): Deno.FileInfo | null {
+function statIfReachable(path: string): FileInfo | null {
   try {
-    return Deno.statSync(path);
+    return host.statSync(path);
   } catch (error) {
     if (error instanceof Error && "code" in error) return null; // absent, or behind a closed door
     throw error;

@@ -1,4 +1,5 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
+import { host } from "../../../ffi/runtime/host.ts";
 import { hashText } from "./cache_folder.ts";
 import {
   type CommandQueue,
@@ -276,9 +277,8 @@ export class Programs implements ProgramStore {
 
   /** Builds a program, with all declarations where those that it brings do not suffice. */
   #compiled(request: BuildRequest): Program {
-    const build = (options: string): Program =>
-      buildProgram(this.#context, this.#device, { ...request, options });
-    const { options } = request;
+    const { options } = request, [context, device] = [this.#context, this.#device];
+    const build = (options: string) => buildProgram(context, device, { ...request, options });
     try {
       return build(options);
     } catch (error) {
@@ -293,7 +293,7 @@ export class Programs implements ProgramStore {
     if (this.#cache === null) return;
     if (this.#keepBinaries === "at once") this.#keep(text, program, options);
     else {
-      if (this.#unsaved.size === 0) addEventListener("unload", this.#keepSome);
+      if (this.#unsaved.size === 0) host.addEndingListener("unload", this.#keepSome);
       this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
     }
   }
@@ -323,7 +323,7 @@ export class Programs implements ProgramStore {
    * next start waits for. The others have their turn at the end of a later one.
    */
   readonly #keepSome = (): void => {
-    removeEventListener("unload", this.#keepSome);
+    host.removeEndingListener("unload", this.#keepSome);
     const start = performance.now();
     let done = 0;
     for (const { text, options, program, kernels } of this.#unsaved.values()) {

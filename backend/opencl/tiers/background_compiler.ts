@@ -5,6 +5,8 @@
  * kernel on the host until the background compiler has made the one of the device. It imports ffi,
  * `building/`, `execution/`, `lifecycle/` and `profiling/`; `runtime/` imports it, and hands in programs and launches.
  */
+import { host } from "../../../ffi/runtime/host.ts";
+import type { EndingEvent } from "../../../ffi/runtime/types.ts";
 import { Worker } from "node:worker_threads";
 import type { Context, Device, Program } from "../../../ffi/mod.ts";
 import { libcName } from "../../../ffi/host/libc.ts";
@@ -111,7 +113,7 @@ export class BackgroundCompiler implements Compiler {
   #start(): Worker {
     const workerData: CompileThreadData = {
       library: this.#library,
-      libc: Deno.build.os === "linux" ? libcName() : null,
+      libc: host.os === "linux" ? libcName() : null,
       context: this.#context.unsafeHandle,
       device: this.#device.unsafeHandle,
       process: compileProcess(this.#device, this.#library),
@@ -120,7 +122,8 @@ export class BackgroundCompiler implements Compiler {
       states,
     };
     const own = [jobCompiler, compilerBeside];
-    const call = `(${compileThread})(require("node:worker_threads"), ${own.map((f) => f.name)})`;
+    const given = [`require("node:worker_threads")`, host.threadHost, ...own.map((f) => f.name)];
+    const call = `(${compileThread})(${given})`;
     const worker = new Worker([...own, call].join("\n"), {
       eval: true,
       // It reads none; a copy of this process's would ask for a permission.
@@ -129,12 +132,12 @@ export class BackgroundCompiler implements Compiler {
     });
     worker.on("error", () => Atomics.store(this.#control, controls.hasEnded, 1));
     worker.unref();
-    for (const ending of endings) addEventListener(ending, this.#leave);
+    for (const ending of endings) host.addEndingListener(ending, this.#leave);
     return worker;
   }
 
   /** The end of the program does not wait for the thread, but must not take away what it works with. */
-  readonly #leave = ({ defaultPrevented }: Event): void => {
+  readonly #leave = ({ defaultPrevented }: EndingEvent): void => {
     if (defaultPrevented) return;
     this.#giveUp();
     if (!this.#isIdle() && !skipExitHandlers()) this.#awaitEnd();
@@ -158,7 +161,7 @@ export class BackgroundCompiler implements Compiler {
 
   dispose(): void {
     if (this.#worker === null) return;
-    for (const ending of endings) removeEventListener(ending, this.#leave);
+    for (const ending of endings) host.removeEndingListener(ending, this.#leave);
     this.#giveUp();
     this.#awaitEnd();
     // The queue keeps the context alive: its thread lets it go.
@@ -180,14 +183,14 @@ function isOpen(state: Int32Array): boolean {
 function compileProcess(device: Device, library: string): CompileProcess | null {
   if (allowedHelpers() === 0 || readVariable("POCL_KERNEL_CACHE") === "0") return null;
   const module = import.meta.resolve("./compile_process.ts");
-  return { command: Deno.execPath(), args: helperArguments(module, device, library) };
+  return { command: host.execPath(), args: helperArguments(module, device, library) };
 }
 
 function killProcess(pid: number): void {
   try {
-    Deno.kill(pid, "SIGKILL");
+    host.kill(pid, "SIGKILL");
   } catch (error) {
     // It has ended meanwhile.
-    if (!(error instanceof TypeError || error instanceof Deno.errors.NotFound)) throw error;
+    if (!(error instanceof TypeError || error instanceof host.errors.NotFound)) throw error;
   }
 }

@@ -1,5 +1,7 @@
 /** A program that is compiled away from the thread that computes, and the code that compiles one. */
 
+import type { ThreadHost } from "../../../ffi/runtime/types.ts";
+
 /** An argument of a launch: the bytes of a number, or how many bytes a buffer of its own has. */
 export type WarmArgument = number | readonly number[];
 
@@ -62,7 +64,10 @@ export interface JobCompiler {
  *
  * @throws {Error} When the library cannot be used.
  */
-export function jobCompiler({ library, context, device }: CompilerPlace): JobCompiler {
+export function jobCompiler(
+  { library, context, device }: CompilerPlace,
+  host: Pick<ThreadHost, "dlopen">,
+): JobCompiler {
   const symbols = {
     clBuildProgram: {
       parameters: ["u64", "u32", "buffer", "buffer", "u64", "u64"],
@@ -91,7 +96,7 @@ export function jobCompiler({ library, context, device }: CompilerPlace): JobCom
     },
     clFinish: { parameters: ["u64"], result: "i32" },
   } as const;
-  const cl = Deno.dlopen(library, symbols).symbols, status = new Int32Array(1);
+  const cl = host.dlopen(library, symbols).symbols, status = new Int32Array(1);
   const check = (code: number): void => {
     if (code !== 0) throw new Error(`OpenCL status ${code}`);
   };

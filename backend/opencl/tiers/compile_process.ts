@@ -5,6 +5,7 @@
  * those of `building/helper_process.ts`, and the OpenCL library. Jobs come in lines, one at a time,
  * each is answered by one.
  */
+import { host } from "../../../ffi/runtime/host.ts";
 import { Context, type Device, Program } from "../../../ffi/mod.ts";
 import { foundDevice, isAlone } from "../building/helper_process.ts";
 import { type CompileJob, jobCompiler } from "./compile_job.ts";
@@ -22,8 +23,8 @@ async function* lines(input: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGene
 async function compileJobs(device: Device, library: string): Promise<void> {
   using context = new Context(device);
   const handles = { context: context.unsafeHandle, device: device.unsafeHandle };
-  const compiler = jobCompiler({ library, ...handles });
-  for await (const line of lines(Deno.stdin.readable)) {
+  const compiler = jobCompiler({ library, ...handles }, host);
+  for await (const line of lines(host.stdin())) {
     const { text, options, launches }: CompileJob = JSON.parse(line);
     const program = new Program(context, text);
     try {
@@ -32,12 +33,12 @@ async function compileJobs(device: Device, library: string): Promise<void> {
       // Who wants the program builds it, and gets the error.
     }
     program.release();
-    await Deno.stdout.write(new TextEncoder().encode("\n"));
+    await host.writeStdout(new TextEncoder().encode("\n"));
   }
   compiler.release();
 }
 
 if (import.meta.main) {
   const device = foundDevice();
-  if (device !== null) await compileJobs(device, Deno.args.at(-1)!);
+  if (device !== null) await compileJobs(device, host.args.at(-1)!);
 }

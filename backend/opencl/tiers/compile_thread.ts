@@ -1,4 +1,5 @@
 /** The thread that compiles: its program, which is sent as text, and what it is told. */
+import type { ThreadHost } from "../../../ffi/runtime/types.ts";
 import type { MessagePort } from "node:worker_threads";
 import type {
   CompileJob,
@@ -38,12 +39,12 @@ export interface CompilerBeside {
 /** Makes what starts the process with the first job. It may refer to nothing outside. */
 export function compilerBeside(
   { process, control, controls }: CompileThreadData,
+  host: ThreadHost,
 ): CompilerBeside {
   const isGivenUp = (): boolean => Atomics.load(control, controls.isGivenUp) !== 0;
   let running: { ask(line: string): Promise<boolean>; end(): void } | null = null;
   const start = ({ command, args }: CompileProcess) => {
-    const stdio = { stdin: "piped", stdout: "piped", stderr: "null" } as const;
-    const child = new Deno.Command(command, { args: [...args], ...stdio }).spawn();
+    const child = host.spawnPiped(command, args);
     Atomics.store(control, controls.pid, child.pid);
     if (isGivenUp()) child.kill("SIGKILL");
     const ended = child.status.then(() => {
@@ -80,8 +81,9 @@ export function compilerBeside(
 /** The thread's program; it may refer to nothing but its arguments. */
 export function compileThread(
   { parentPort, workerData }: { parentPort: MessagePort; workerData: CompileThreadData },
-  jobCompiler: (place: CompilerPlace) => JobCompiler,
-  compilerBeside: (data: CompileThreadData) => CompilerBeside,
+  host: ThreadHost,
+  jobCompiler: (place: CompilerPlace, host: ThreadHost) => JobCompiler,
+  compilerBeside: (data: CompileThreadData, host: ThreadHost) => CompilerBeside,
 ): void {
   /** Milliseconds after which the process that has nothing to do is ended. */
   const IDLE_MS = 3000;
@@ -99,7 +101,7 @@ export function compileThread(
     const PRIO_PROCESS = 0, SELF = 0, NICE = 10;
     const setpriority = { parameters: ["i32", "u32", "i32"], result: "i32" } as const;
     try {
-      Deno.dlopen(libc, { setpriority }).symbols.setpriority(PRIO_PROCESS, SELF, NICE);
+      host.dlopen(libc, { setpriority }).symbols.setpriority(PRIO_PROCESS, SELF, NICE);
     } catch {
       // Another C library: the thread is as important as the others.
     }
@@ -107,11 +109,11 @@ export function compileThread(
   if (libc !== null) yieldToOthers(libc);
   let compiler!: JobCompiler;
   try {
-    compiler = jobCompiler(workerData);
+    compiler = jobCompiler(workerData, host);
   } catch {
     return end(); // who waits compiles by itself, and sees what is wrong
   }
-  const beside = compilerBeside(workerData);
+  const beside = compilerBeside(workerData, host);
   let open = 0, idle: ReturnType<typeof setTimeout> | undefined;
   const compile = async (message: CompileMessage): Promise<void> => {
     const { state } = message;

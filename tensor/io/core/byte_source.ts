@@ -4,6 +4,7 @@
  * This folder (`core/`) is what all readers and writers share: bytes, elements, arrays on the host, the
  * error for damaged files. It imports the element types of `backend/` and the rules of `core/` of tensors.
  */
+import { host } from "../../core/rules/host.ts";
 import { readFully, readWhole } from "./file.ts";
 import { FileFormatError } from "./file_format_error.ts";
 
@@ -37,15 +38,15 @@ export async function withFileBytes<T>(
   path: string | URL,
   fn: (source: ByteSource) => Promise<T>,
 ): Promise<T> {
-  const { size, isFile } = await Deno.stat(path);
+  const { size, isFile } = await host.stat(path);
   if (!isFile) return await fn(bytesInMemory(await readWhole(path)));
-  using file = await Deno.open(path);
+  using file = await host.open(path);
   return await fn({
     size,
     async read(offset, length) {
       requirePart(size, offset, length);
       const bytes = new Uint8Array(length);
-      await file.seek(offset, Deno.SeekMode.Start);
+      await file.seek(offset, 0);
       await readFully(file, bytes);
       return bytes;
     },

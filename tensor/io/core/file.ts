@@ -1,3 +1,4 @@
+import { host, type HostFile } from "../../core/rules/host.ts";
 import { FileFormatError } from "./file_format_error.ts";
 
 /**
@@ -5,7 +6,7 @@ import { FileFormatError } from "./file_format_error.ts";
  *
  * @throws FileFormatError where the file ends before that.
  */
-export async function readFully(file: Deno.FsFile, into: Uint8Array): Promise<void> {
+export async function readFully(file: HostFile, into: Uint8Array): Promise<void> {
   for (let at = 0; at < into.byteLength;) {
     const count = await file.read(into.subarray(at));
     if (count === null) {
@@ -24,8 +25,8 @@ const MAX_PIPED_BYTES = 2 ** 30;
  * @throws FileFormatError where something that is no regular file does not end within 1 GiB.
  */
 export async function readWhole(path: string | URL): Promise<Uint8Array<ArrayBuffer>> {
-  using file = await Deno.open(path);
-  if ((await file.stat()).isFile) return await Deno.readFile(path);
+  using file = await host.open(path);
+  if ((await file.stat()).isFile) return await host.readFile(path);
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let total = 0;
   for (;;) {

@@ -2,6 +2,7 @@
  * GGUF files, the containers of llama.cpp: read tensor by tensor. This folder (`io/gguf/`) imports
  * `io/core/`, and the formats of blocks of the backend.
  */
+import { host, type HostFile } from "../../core/rules/host.ts";
 import { hostBlocks } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { checkOptions } from "../../core/rules/options.ts";
@@ -26,11 +27,11 @@ const FIRST_BYTES = 2 ** 20;
 
 /** An open GGUF file: its header is read, its tensors are when they are asked for. */
 export class GgufFile implements TensorSource {
-  readonly #file: Deno.FsFile;
+  readonly #file: HostFile;
   readonly #header: GgufHeader;
   readonly #path: string | URL;
 
-  private constructor(path: string | URL, file: Deno.FsFile, header: GgufHeader) {
+  private constructor(path: string | URL, file: HostFile, header: GgufHeader) {
     this.#path = path;
     this.#file = file;
     this.#header = header;
@@ -44,7 +45,7 @@ export class GgufFile implements TensorSource {
    */
   static open(path: string | URL): Promise<GgufFile> {
     return readingFile(path, async () => {
-      const file = await Deno.open(path);
+      const file = await host.open(path);
       try {
         return new GgufFile(path, file, await readHeader(file));
       } catch (error) {
@@ -77,7 +78,7 @@ export class GgufFile implements TensorSource {
     }
     return readingFile(this.#path, async () => {
       const bytes = new Uint8Array(entry.nbytes);
-      await this.#file.seek(entry.start, Deno.SeekMode.Start);
+      await this.#file.seek(entry.start, 0);
       await readFully(this.#file, bytes);
       return bytes;
     });
@@ -95,11 +96,11 @@ export class GgufFile implements TensorSource {
   }
 }
 
-async function readHeader(file: Deno.FsFile): Promise<GgufHeader> {
+async function readHeader(file: HostFile): Promise<GgufHeader> {
   const { size } = await file.stat();
   for (let length = Math.min(FIRST_BYTES, size);; length = Math.min(2 * length, size)) {
     const bytes = new Uint8Array(length);
-    await file.seek(0, Deno.SeekMode.Start);
+    await file.seek(0, 0);
     await readFully(file, bytes);
     const header = parseGgufHeader(bytes, size);
     if (header) return header;

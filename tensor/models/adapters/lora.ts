@@ -2,6 +2,7 @@
  * Fine-tuning by a few numbers beside frozen weights. This folder (`adapters/`) imports layers of `nn/`,
  * `weights/` and readers of files.
  */
+import { host } from "../../core/rules/host.ts";
 import { saveFile } from "../../../backend/internal.ts";
 import { requireState } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
@@ -144,7 +145,7 @@ export class Adapters implements Disposable {
    */
   async save(folder: string): Promise<void> {
     requireValue("save adapters", "folder", folder, takes.path);
-    await Deno.mkdir(folder, { recursive: true });
+    await host.mkdir(folder);
     const { rank, alpha, targets, dropout } = this.options;
     const config = {
       peft_type: "LORA",
@@ -277,7 +278,7 @@ export async function loadAdapters(model: AnyModule, folder: string): Promise<Ad
   requireValue("load adapters", "folder", folder, takes.path);
   const options = await readingFile(
     `${folder}/${CONFIG}`,
-    async () => optionsIn(await Deno.readTextFile(`${folder}/${CONFIG}`)),
+    async () => optionsIn(await host.readTextFile(`${folder}/${CONFIG}`)),
   );
   const state = await loadSafetensors(`${folder}/${WEIGHTS}`);
   const adapters = lora(model, options);

@@ -1,4 +1,5 @@
 /** Files of a model's parts: one GGUF file, or a folder as Hugging Face has them. */
+import { host } from "../../core/rules/host.ts";
 import { FileFormatError, readingFile, shown } from "../../io/core/file_format_error.ts";
 import { GgufFile } from "../../io/gguf/gguf.ts";
 import { SafetensorsFile } from "../../io/safetensors_file.ts";
@@ -29,7 +30,7 @@ export interface ModelFiles extends Disposable {
 
 /** Opens a GGUF file, or a folder with config.json, safetensors and tokenizer.json. */
 export async function openModel(path: string): Promise<ModelFiles> {
-  const { isDirectory } = await readingFile(path, () => Deno.stat(path));
+  const { isDirectory } = await readingFile(path, () => host.stat(path));
   return isDirectory ? await openFolder(path) : await openGguf(path);
 }
 
@@ -85,9 +86,9 @@ export async function readJson(path: string): Promise<RawConfig | null> {
 
 async function readText(path: string): Promise<string | null> {
   try {
-    return await Deno.readTextFile(path);
+    return await host.readTextFile(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
+    if (error instanceof host.errors.NotFound) return null;
     throw error;
   }
 }
@@ -105,7 +106,7 @@ export async function requiredJson(folder: string, name: string): Promise<RawCon
 /** Opens the safetensors of a folder: one file, or several with an index. */
 export async function openWeights(folder: string): Promise<SafetensorsFile> {
   const names: string[] = [];
-  for await (const { name } of Deno.readDir(folder)) names.push(name);
+  for await (const { name } of host.readDir(folder)) names.push(name);
   const name = ["model.safetensors", "model.safetensors.index.json"].find((n) => names.includes(n));
   const rest = names.filter((n) => n.endsWith(".safetensors"));
   const found = name ?? (rest.length === 1 ? rest[0] : undefined);

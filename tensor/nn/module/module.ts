@@ -366,7 +366,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   /** Text for `console.log`. */
-  [Symbol.for("Deno.customInspect")](): string {
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
     return describeModule(this);
   }
 }

@@ -118,8 +118,8 @@ for (const [name, save] of Object.entries(ways)) {
       assert(missing instanceof Deno.errors.NotFound);
       assertEquals(
         missing.message,
-        `Cannot save "${folder}/none/a": No such file or directory; make its folder first, as with ` +
-          "Deno.mkdir(folder, { recursive: true })",
+        `Cannot save "${folder}/none/a": No such file or directory; make its folder first ` +
+          "(mkdir -p)",
       );
       const isFolder = await tell(folder);
       assert(isFolder.message.includes("choose the name of a file in it"), isFolder.message);
