@@ -22,7 +22,7 @@ import { shapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { isHooked } from "./gradient_hooks.ts";
 import { type BeginWalk, beginWalk, type HookedWalk, walkWithHooks } from "./hooked_walk.ts";
-import { ReverseWalk, type Stop, type Walk } from "./reverse_walk.ts";
+import { type Question, ReverseWalk, type Stop, type Walk } from "./reverse_walk.ts";
 import { areGradientsObserved } from "../core/calls.ts";
 import { isAnomalyEnabled, recording, withoutGrad } from "../core/modes/grad_mode.ts";
 import {
@@ -122,8 +122,8 @@ class BackwardWalk<R> implements Walk, HookedWalk<R> {
     );
   }
 
-  run(hooked: Tensor | null): Stop | null {
-    return this.#inMode(() => this.#walk.run(hooked));
+  run(answer: unknown): Stop | Question | null {
+    return this.#inMode(() => this.#walk.run(answer));
   }
 
   finish(): R {
@@ -156,13 +156,27 @@ class BackwardWalk<R> implements Walk, HookedWalk<R> {
     return repeated;
   }
 
+  question(
+    gradFn: GradFn,
+    results: readonly Tensor[],
+    gradients: readonly (Tensor | null)[],
+  ): Question | null {
+    const { name, inputs, user } = gradFn;
+    if (user === undefined) return null;
+    const args = { ...user.resultsOf(results, gradients), inputs: [...inputs] };
+    return { name, ask: user.ask, ...args, changed: changedInputs(gradFn) };
+  }
+
   pass(
     gradFn: GradFn,
     results: readonly Tensor[],
     gradients: readonly (Tensor | null)[],
+    answer?: unknown,
   ): readonly (Tensor | null)[] {
-    const one = gradients.find((g) => g !== null)!;
-    const found = guarded(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
+    const one = gradients.find((g) => g !== null)!, { user } = gradFn;
+    const found = user
+      ? user.gradientsIn(answer)
+      : guarded(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
     for (const result of results) this.#watch?.addResults(result, gradFn, found);
     this.#passed(gradFn, results);
     return found;

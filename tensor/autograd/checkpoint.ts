@@ -4,8 +4,9 @@ import { formatShape, manager, NEED, type Node, withDevice } from "../../backend
 import { newGradFn } from "../core/apply.ts";
 import { settled } from "../core/calls.ts";
 import { type HookList, nextOrder } from "../core/tensor_state.ts";
-import { stateOf } from "../core/internals.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import { enableGrad, isGradEnabled } from "../core/modes/grad_mode.ts";
+import { noteLeaves, repeatLeaves } from "../core/modes/repeated_leaves.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
@@ -53,19 +54,42 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
   requireValue("checkpoint", "fn", fn, takes.callback);
   if (!isGradEnabled()) return fn(...args);
   const start = nextOrder();
-  const { value: given, keys } = noteRandomKeys(() => fn(...args));
-  const value = settled(given);
+  const { value: { value: given, leaves }, keys } = noteRandomKeys(() =>
+    noteLeaves(() => fn(...args))
+  );
+  try {
+    return recordedAgain(settled(given), { fn, args, keys, leaves, start });
+  } finally {
+    // The record holds their values.
+    for (const leaf of leaves) leaf.dispose();
+  }
+}
+
+/** The first run of a checkpointed function. */
+interface FirstRun {
+  readonly fn: (...args: never[]) => unknown;
+  readonly args: readonly unknown[];
+  /** Keys of the random tensors that it made. */
+  readonly keys: readonly RandomKey[];
+  /** Tensors of host data that it made, where the second run takes them. */
+  readonly leaves: readonly Tensor[];
+  /** The order at which it began. */
+  readonly start: number;
+}
+
+/** The value of a run, whose tensors `backward` computes again. */
+function recordedAgain<R>(value: R, first: FirstRun): R {
   if (value instanceof Promise) {
     throw new TypeError(
       "Cannot checkpoint an asynchronous function: backward calls it again and cannot wait; read " +
         "values outside of it",
     );
   }
-  const outputs = recordedIn(value, start);
+  const { args, leaves, start } = first, outputs = recordedIn(value, start);
   if (outputs.length === 0) return value;
   const outer = outerInputs(outputs, start);
-  const inputs = [...new Set([...tensorsIn(args), ...outer])];
-  const repetition = new SecondRun(fn, args, keys, outputs, start);
+  const inputs = [...new Set([...tensorsIn(args), ...outer, ...leaves])];
+  const repetition = new SecondRun(first, outputs);
   const gradFn = {
     ...newGradFn("checkpoint", inputs, () => []),
     outputs: outputs.map((output) => stateOf(output).order),
@@ -138,18 +162,13 @@ class SecondRun implements Repetition {
   /** The hooks of the first run: they are those of the second. */
   #places: readonly Place[];
 
-  /** The repetition of a run that began at the order `start`. */
-  constructor(
-    fn: (...args: never[]) => unknown,
-    args: readonly unknown[],
-    keys: readonly RandomKey[],
-    outputs: readonly Tensor[],
-    start: number,
-  ) {
+  /** The repetition of a run that gave these outputs. */
+  constructor({ fn, args, keys, leaves, start }: FirstRun, outputs: readonly Tensor[]) {
     const inContext = AsyncLocalStorage.snapshot(), device = manager.active;
+    const known = leaves.map((leaf) => ({ node: nodeOf(leaf), device: leaf.device }));
     const call = (): unknown => whileRecomputing(() => calledByUser(() => fn(...args as never[])));
-    this.#run = () =>
-      inContext(() => withDevice(device, () => enableGrad(() => repeatRandomKeys(keys, call))));
+    const again = (): unknown => repeatRandomKeys(keys, () => repeatLeaves(known, call));
+    this.#run = () => inContext(() => withDevice(device, () => enableGrad(again)));
     this.#expected = outputs.map((t) => `${t}`);
     this.#places = placesOf(outputs, start);
     this.#onTheWay = [...innerTensors(outputs, start)].map((tensor) => stateOf(tensor).node);

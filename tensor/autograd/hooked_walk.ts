@@ -1,18 +1,23 @@
 /**
- * A walk of `backward` in parts: hooks of the program run between them, outside of the walk's modes, and
- * operations that they call are the program's own. So `compile` follows the parts and the hooks like
- * everything else that a function does: a hook runs in every call.
+ * A walk of `backward` in parts: hooks and gradients of the program run between them, outside of the walk's
+ * modes, and operations that they call are the program's own. So `compile` follows the parts and these functions
+ * like everything else that a function does: each runs in every call.
  */
-import { observedCall } from "../core/operations.ts";
+import { withoutAutocast } from "../core/autocast.ts";
+import { distinct } from "../core/apply.ts";
+import { guardValues } from "../core/internals.ts";
+import { recording } from "../core/modes/grad_mode.ts";
+import { calledByUser } from "../core/modes/temporaries.ts";
+import { compute, observedCall } from "../core/operations.ts";
 import { stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
-import type { Stop } from "./reverse_walk.ts";
+import type { Question, Stop } from "./reverse_walk.ts";
 
-/** A walk that stops where a gradient has hooks. */
+/** A walk that stops where a gradient has hooks, or is computed by the program. */
 export interface HookedWalk<R> {
-  /** Goes on to the next stop, with the gradient that comes of the hooks of the last; null at the end. */
-  run(hooked: Tensor | null): Stop | null;
+  /** Goes on to the next stop, with what the program gave at the last; null at the end. */
+  run(answer: unknown): Stop | Question | null;
   /** Result of the walk, at its end. */
   finish(): R;
   /** Lets go of all that it holds, also where it is given up. */
@@ -20,7 +25,7 @@ export interface HookedWalk<R> {
 }
 
 /** A part of a walk went to a stop, or to the end. */
-type Part<R> = Stop | { readonly result: R };
+type Part<R> = Stop | Question | { readonly result: R };
 
 /** Walks that have stopped, by how many others they run in: hooks may go backward, too. */
 const stopped: (HookedWalk<unknown> | undefined)[] = [];
@@ -40,14 +45,12 @@ export function walkWithHooks<A extends unknown[], R>(
   const part = (fn: typeof begin | typeof goOn, ...args: unknown[]): Part<R> => {
     isStopped = false;
     const found = observedCall("walk", fn, undefined, [at, ...args]) as Part<R>;
-    isStopped = "gradient" in found;
+    isStopped = !("result" in found);
     return found;
   };
   try {
     let found = part(begin, ...args);
-    while ("gradient" in found) {
-      found = part(goOn, hookedGradient(found.tensor, found.gradient, createGraph));
-    }
+    while (!("result" in found)) found = part(goOn, answerTo(found, createGraph));
     return found.result;
   } finally {
     depth--;
@@ -56,20 +59,39 @@ export function walkWithHooks<A extends unknown[], R>(
   }
 }
 
+/** What the program does where a walk has stopped: as `backward` would, recorded only where gradients are. */
+function answerTo(stop: Stop | Question, createGraph: boolean): unknown {
+  if (!("ask" in stop)) return hookedGradient(stop.tensor, stop.gradient, createGraph);
+  const { name, ask, gradients, inputs, results, changed } = stop;
+  const call = (): unknown =>
+    calledByUser(() => {
+      // The program may keep what it gets.
+      const given = gradients.map((gradient) => compute(distinct, "gradient", gradient));
+      return ask(given, [...inputs], [...results]);
+    });
+  return recording(
+    createGraph,
+    () =>
+      withoutAutocast(() =>
+        changed.length === 0 ? call() : guardValues(new Set(changed), name, call)
+      ),
+  );
+}
+
 /** The first part of a walk. */
 export function beginWalk<R>(at: number, walk: HookedWalk<R>): Part<R> {
   stopped[at] = walk;
   return goOn(at, null) as Part<R>;
 }
 
-function goOn(at: number, hooked: Tensor | null): Part<unknown> {
+function goOn(at: number, answer: unknown): Part<unknown> {
   const walk = stopped[at]!;
   stopped[at] = undefined;
   try {
-    const stop = walk.run(hooked);
+    const stop = walk.run(answer);
     if (stop === null) return { result: walk.finish() };
     stopped[at] = walk;
-    return shown(stop);
+    return "ask" in stop ? stop : shown(stop);
   } finally {
     if (stopped[at] === undefined) walk.end();
   }

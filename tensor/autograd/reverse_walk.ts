@@ -3,7 +3,7 @@
  * it, and the plan of what to save for them.
  */
 import { withoutAutocast } from "../core/autocast.ts";
-import { type GradFn, neededInputs } from "../core/grad_fn.ts";
+import { type GradFn, neededInputs, type UserGradient } from "../core/grad_fn.ts";
 import { goingBackward, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Need } from "../../backend/internal.ts";
@@ -15,6 +15,12 @@ export interface Walk {
   isEnd(tensor: Tensor): boolean;
   /** True where it stops with the gradient, for hooks of the program. */
   stopsAt?(tensor: Tensor): boolean;
+  /** The question where it stops for a gradient that the program computes; null where it goes on. */
+  question?(
+    gradFn: GradFn,
+    results: readonly Tensor[],
+    gradients: readonly (Tensor | null)[],
+  ): Question | null;
   /**
    * Called with the gradient of every tensor that has one, once all parts of it have been added.
    *
@@ -26,15 +32,30 @@ export interface Walk {
    *
    * @param results The results that were used.
    * @param gradients Those of all results, null for one that was not used.
+   * @param answer What the program gave, where it was asked.
    * @returns The gradients of its inputs.
    */
   pass(
     gradFn: GradFn,
     results: readonly Tensor[],
     gradients: readonly (Tensor | null)[],
+    answer?: unknown,
   ): readonly (Tensor | null)[];
   /** All results of an operation computed again, where the walk goes on in their graph. */
   repeat?(gradFn: GradFn, results: readonly Tensor[]): readonly Tensor[] | null;
+}
+
+/** A gradient that a function of the program computes. */
+export interface Question {
+  /** The operation. */
+  readonly name: string;
+  readonly ask: UserGradient["ask"];
+  /** What the function is called with. */
+  readonly gradients: Tensor[];
+  readonly inputs: Tensor[];
+  readonly results: Tensor[];
+  /** Inputs that have another value now: reading them is an error. */
+  readonly changed: readonly Tensor[];
 }
 
 /** A tensor whose gradient is complete, and waits for its hooks. */
@@ -69,6 +90,13 @@ class OutputGradients {
   }
 }
 
+/** An operation that is gone through, and the gradients of its results. */
+interface Passage {
+  readonly gradFn: GradFn;
+  readonly results: readonly Tensor[];
+  readonly gradients: readonly (Tensor | null)[];
+}
+
 /** A walk through the graph below roots. It may stop on the way, and goes on when it is told to. */
 export class ReverseWalk {
   /** All that it goes through, as far as that is known. */
@@ -84,6 +112,8 @@ export class ReverseWalk {
   readonly #outputs = new Map<GradFn, OutputGradients>();
   /** For results of checkpoints that were computed again: those that the program has. */
   readonly #originals = new Map<Tensor, Tensor>();
+  /** The operation that waits for an answer of the program, and its question. */
+  #asked: Passage & { readonly question: Question } | null = null;
 
   /**
    * A walk that has not begun.
@@ -103,21 +133,23 @@ export class ReverseWalk {
   }
 
   /**
-   * Goes on to the next tensor with hooks, or to the end.
+   * Goes on to the next tensor with hooks, or the next gradient that the program computes, or to the end.
    *
-   * @param hooked The gradient that the tensor goes on with at which it stopped.
+   * @param answer Where it stopped: the gradient that the tensor goes on with, or what the program gave.
    * @returns Where it stops; null at the end.
    */
-  run(hooked: Tensor | null = null): Stop | null {
+  run(answer: unknown = null): Stop | Question | null {
     return this.#inMode(() => {
-      if (hooked !== null) this.#leave(this.#todo.pop()!, hooked);
-      while (this.#todo.length > 0) {
+      if (this.#asked !== null) this.#answer(this.#asked, answer);
+      else if (answer !== null) this.#leave(this.#todo.pop()!, answer as Tensor);
+      for (;;) {
+        if (this.#asked !== null) return this.#asked.question;
+        if (this.#todo.length === 0) return null;
         const tensor = this.#todo.at(-1)!, sum = this.#gradients.get(tensor) ?? null;
         this.#gradients.delete(tensor);
         if (sum !== null && this.#walk.stopsAt?.(tensor)) return { tensor, gradient: sum };
         this.#leave(this.#todo.pop()!, sum);
       }
-      return null;
     });
   }
 
@@ -195,20 +227,27 @@ export class ReverseWalk {
     if (gradFn === null || this.#walk.isEnd(tensor)) return;
     const outputs = this.#outputs.get(gradFn);
     if (outputs === undefined) {
-      if (sum !== null) this.#pass(gradFn, [tensor], [sum]);
+      if (sum !== null) this.#pass({ gradFn, results: [tensor], gradients: [sum] });
     } else if (outputs.add(tensor, sum)) {
-      this.#pass(gradFn, outputs.results, outputs.gradients);
+      this.#pass({ gradFn, results: outputs.results, gradients: outputs.gradients });
     }
   }
 
-  #pass(
-    gradFn: GradFn,
-    results: readonly Tensor[],
-    gradients: readonly (Tensor | null)[],
-  ): void {
+  #pass(passage: Passage): void {
+    const { gradFn, results, gradients } = passage;
     const repeated = this.#walk.repeat?.(gradFn, results) ?? null;
-    if (repeated !== null) return this.#goInto(repeated, gradFn, results, gradients);
-    const { inputs, needs } = gradFn, found = this.#walk.pass(gradFn, results, gradients);
+    if (repeated !== null) return this.#goInto(repeated, passage);
+    const question = this.#walk.question?.(gradFn, results, gradients) ?? null;
+    if (question !== null) this.#asked = { ...passage, question };
+    else this.#addGradients(gradFn, this.#walk.pass(gradFn, results, gradients));
+  }
+
+  #answer({ gradFn, results, gradients }: Passage, answer: unknown): void {
+    this.#asked = null;
+    this.#addGradients(gradFn, this.#walk.pass(gradFn, results, gradients, answer));
+  }
+
+  #addGradients({ inputs, needs }: GradFn, found: readonly (Tensor | null)[]): void {
     for (let k = 0; k < inputs.length; k++) {
       const gradient = found[k], input = inputs[k]!;
       if (gradient && stateOf(input).needsGrad && (needs?.[k] ?? true)) this.#add(input, gradient);
@@ -216,12 +255,8 @@ export class ReverseWalk {
   }
 
   /** Goes on in what was computed again. */
-  #goInto(
-    repeated: readonly Tensor[],
-    { outputs, repetition }: GradFn,
-    results: readonly Tensor[],
-    gradients: readonly (Tensor | null)[],
-  ): void {
+  #goInto(repeated: readonly Tensor[], { gradFn, results, gradients }: Passage): void {
+    const { outputs, repetition } = gradFn;
     for (const result of repetition!.hasHooks ? results : []) {
       const again = repeated[outputs!.indexOf(stateOf(result).order)]!;
       this.#originals.set(again, this.#originals.get(result) ?? result);

@@ -64,6 +64,7 @@ import type {
   PoolOptions,
 } from "../core/image_options.ts";
 import { provideTensors } from "../core/internals.ts";
+import { makeLeaf } from "../core/modes/repeated_leaves.ts";
 import { act, compute, observedCall } from "../core/operations.ts";
 import { shown } from "../core/rules/options.ts";
 import { TensorState } from "../core/tensor_state.ts";
@@ -252,7 +253,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
-    return observedCall("leaf", hostData.fromHost, undefined, [data, options]) as Tensor;
+    return makeLeaf(hostData.fromHost, [data, options]);
   }
 
   /**
@@ -266,7 +267,7 @@ export class Tensor implements Disposable {
     buffer: Buffer,
     options: { shape: Shape; dtype?: DType; device?: string | DeviceHandle },
   ): Tensor {
-    return observedCall("leaf", hostData.fromBuffer, undefined, [buffer, options]) as Tensor;
+    return makeLeaf(hostData.fromBuffer, [buffer, options]);
   }
 
   /**
@@ -285,7 +286,7 @@ export class Tensor implements Disposable {
     format: BlockFormatName,
     options?: Pick<TensorOptions, "device" | "backend" | "persistent">,
   ): Tensor {
-    return observedCall("leaf", blocks.fromBlocks, undefined, [bytes, format, options]) as Tensor;
+    return makeLeaf(blocks.fromBlocks, [bytes, format, options]);
   }
 
   /**

@@ -320,7 +320,9 @@ export class Trace implements CallObserver, CallEffects {
       args: args.map((arg) => patternOf(arg, this.#roleOf)),
       device: tensorsIn([self, args]).length === 0 ? manager.active : null,
     };
-    const formerly = new Set(this.#assigned), from = nextOrder(), outputs: Output[] = [];
+    const formerly = new Set(this.#assigned), outputs: Output[] = [];
+    // A walk shows what operations have made on their way, before it or in its former parts.
+    const from = kind === "walk" ? this.roles.start : nextOrder();
     const { result, before } = this.gradients.during(() =>
       observeCalls(null, () => callOperation(kind, fn, self, [...args]))
     );

@@ -31,10 +31,28 @@ export interface GradFn {
   readonly outputs?: readonly number[];
   /** True once `backward` has freed it. */
   readonly isFreed?: boolean;
+  /** Function of the program that computes the gradients; `gradient` then takes what it gave. */
+  readonly user?: UserGradient;
   /** Repeated computation of its results for their graph, in which `backward` goes on. */
   readonly repetition?: Repetition;
   /** Stack of its call, when anomalies are looked for. */
   readonly stack?: string;
+}
+
+/**
+ * A gradient that a function of the program computes. `backward` calls it between parts of its walk, as it does
+ * hooks, so that what it does is the program's own: `compile` follows it in every call.
+ */
+export interface UserGradient {
+  /** The function; another call of the operation has one that does the same with other arguments. */
+  readonly ask: (gradients: Tensor[], inputs: Tensor[], results: Tensor[]) => unknown;
+  /** The results that it gets, each with its gradient. */
+  resultsOf(
+    results: readonly Tensor[],
+    gradients: readonly (Tensor | null)[],
+  ): { readonly results: Tensor[]; readonly gradients: Tensor[] };
+  /** The gradients of the inputs in what it gave; throws where it gave something else. */
+  gradientsIn(given: unknown): (Tensor | null)[];
 }
 
 /** Source of a graph for `backward` of results that were computed without one. */

@@ -3,9 +3,10 @@ import { isEager, isFloat, Node, sameShape } from "../../../backend/internal.ts"
 import { newGradFn, requireTensor } from "../../core/apply.ts";
 import { observed } from "../../core/operations.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
+import type { UserGradient } from "../../core/grad_fn.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
-import { calledByUser, internally } from "../../core/modes/temporaries.ts";
+import { internally } from "../../core/modes/temporaries.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 
@@ -77,32 +78,28 @@ function recorded(
         Cannot give ${name} a gradient: it returns ${value.dtype}, and only floating point has
         one; cast() what it returns`;
     }
-    const gradFn = newGradFn(
-      name,
-      inputs,
-      (g, output) => gradientsOfUser(name, [g], () => gradient(g, [...inputs], output), inputs),
-    );
+    const user: UserGradient = {
+      ask: ([g], inputs, [output]) => gradient(g!, inputs, output!),
+      resultsOf: ([output], [g]) => ({ results: [output!], gradients: [g!] }),
+      gradientsIn: (given) => gradientsOfUser(name, given, inputs),
+    };
     const state = stateOf(out);
-    state.record({ ...gradFn, outputs: [state.order] });
+    state.record({ ...newGradFn(name, inputs, () => []), outputs: [state.order], user });
   }
   return isEager() ? out.realize() : out;
 }
 
 /**
- * The gradients that a function of the user gives, each in the type of its input.
+ * The gradients that a function of the user gave, each in the type of its input.
  *
- * @param given What it is given, which it may keep.
  * @throws {TypeError} When they are not one for each input, or no tensors.
  * @throws {ShapeError} When one has another shape than its input.
  */
 export function gradientsOfUser(
   name: string,
-  given: readonly Tensor[],
-  gradient: () => readonly (Tensor | null)[],
+  found: unknown,
   inputs: readonly Tensor[],
 ): (Tensor | null)[] {
-  for (const tensor of given) stateOf(tensor).isShared = true;
-  const found = calledByUser(gradient);
   if (!Array.isArray(found) || found.length !== inputs.length) {
     const given = Array.isArray(found) ? `${found.length} gradients` : shown(found);
     throw new TypeError(

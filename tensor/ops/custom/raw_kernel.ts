@@ -20,6 +20,7 @@ import {
 } from "../../../backend/internal.ts";
 import { newGradFn, sameDevice } from "../../core/apply.ts";
 import type { Operation } from "../../core/calls.ts";
+import type { UserGradient } from "../../core/grad_fn.ts";
 import { observedCall } from "../../core/operations.ts";
 import { checkedShape } from "../creation/tensor_options.ts";
 import { gradientsOfUser } from "./custom_gradient.ts";
@@ -271,15 +272,18 @@ function resultsOf(
   if (
     isGradEnabled() && differentiable.length > 0 && inputs.some((input) => input.requiresGrad)
   ) {
-    const gradFn = newGradFn(kernel.name, inputs, (_g, _y, gradients) => {
-      const { gradient } = options;
-      if (!gradient) throw noGradient(kernel.name);
-      const given = results.map((result) =>
-        gradients[differentiable.indexOf(result)] ?? result.zerosLike()
-      );
-      const ask = () => gradient(given, [...inputs], [...results], [...call.numbers]);
-      return gradientsOfUser(kernel.name, given, ask, inputs);
-    });
+    const { gradient } = options;
+    const user: UserGradient = {
+      ask: (given, inputs, results) => gradient!(given, inputs, results, [...call.numbers]),
+      resultsOf: (_, gradients) => {
+        if (!gradient) throw noGradient(kernel.name);
+        const gradientOf = (result: Tensor): Tensor =>
+          gradients[differentiable.indexOf(result)] ?? result.zerosLike();
+        return { results: [...results], gradients: results.map(gradientOf) };
+      },
+      gradientsIn: (given) => gradientsOfUser(kernel.name, given, inputs),
+    };
+    const gradFn = { ...newGradFn(kernel.name, inputs, () => []), user };
     const shared = { ...gradFn, outputs: differentiable.map((result) => stateOf(result).order) };
     for (const result of differentiable) stateOf(result).gradFn = shared;
   }

@@ -9,6 +9,7 @@ import {
   amp,
   checkpoint,
   compile,
+  customGradient,
   grad,
   manualSeed,
   nn,
@@ -243,6 +244,71 @@ const programs: Record<string, Program> = {
     };
   },
 };
+
+/** What the program computes in `backward` beside hooks, and what a second run makes of the host's numbers. */
+Object.assign(
+  programs,
+  {
+    "or a gradient of the program's own, whose strength changes": (part, say) => {
+      const w = weights();
+      let strength = 1;
+      const scaled = customGradient((v: Tensor) => v.mul(2), (g, [v], y) => {
+        say("gradient");
+        return [g.mul(v!).add(y).mul(-strength)];
+      });
+      return (x, call) => {
+        strength = call;
+        return gradientOf(w, () =>
+          part((v) => {
+            const h = scaled(v.mul(w));
+            h.registerHook((g) => (say("h"), g.clamp(-2, 2)));
+            return scaled(h.sin()).cos();
+          }, w.mul(x)));
+      };
+    },
+    "or a gradient of the program's own, for some inputs in some calls": (part) => {
+      const w = weights(), u = weights();
+      let call = 1;
+      const product = customGradient(
+        (a: Tensor, b: Tensor) => a.mul(b),
+        (g, [a, b]) => [g.mul(b!).mul(call), call === 2 ? null : g.mul(a!)],
+      );
+      return (x, now) => {
+        call = now;
+        u.grad = null;
+        const gradient = gradientOf(w, () => part((v) => product(w.mul(v), u.mul(v)), x));
+        return gradient.add(u.grad ?? 0);
+      };
+    },
+    "or a gradient of the program's own, which throws now and then": (part, say) => {
+      const w = weights();
+      let call = 1;
+      const refusing = customGradient((v: Tensor) => v.mul(2), (g) => {
+        if (call === 2) throw new RangeError("refused");
+        return [g.mul(call)];
+      });
+      return (x, now) => {
+        call = now;
+        try {
+          return gradientOf(w, () => part((v) => refusing(v.mul(w)), x));
+        } catch (error) {
+          say((error as Error).message);
+          return x.mul(7);
+        }
+      };
+    },
+    "or numbers of the host": (part) => {
+      const w = weights(), table = new nn.Embedding(4, 3);
+      return (x, call) =>
+        gradientOf(w, () =>
+          part((v) => {
+            using labels = Tensor.fromHost(Int32Array.from([call]));
+            const rows = table.forward(labels).mul(Tensor.fromHost([call, 1, 2]));
+            return part((z) => z.mul(Tensor.fromHost([1, call, 1])).mul(w), rows.mul(v));
+          }, w.mul(x)));
+    },
+  } satisfies Record<string, Program>,
+);
 
 const CALLS = [1, 2, 3, 1, 2, 2, 3, 1];
 

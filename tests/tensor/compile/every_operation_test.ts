@@ -41,8 +41,23 @@ const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
   scaledDotProductAttention: (x, y) =>
     nn.scaledDotProductAttention(...[x, y, y].map((t) => t.reshape([1, 2, 2, 6])) as Triple),
   smoothL1: (x, y) => nn.smoothL1(x, y),
+  threshold: (x) => nn.threshold(x, 0.5, 0.1),
   triplet: (x, y) => nn.triplet(x, y, x.add(y)),
   unfold: (x) => nn.unfold(x.reshape([1, 1, 4, 6]), 2),
+  ...Object.fromEntries(
+    ([
+      "celu",
+      "glu",
+      "hardshrink",
+      "hardtanh",
+      "relu6",
+      "selu",
+      "softshrink",
+      "softsign",
+      "tanhshrink",
+    ] as const)
+      .map((name) => [name, (x: Tensor) => nn[name](x)]),
+  ),
 };
 type Triple = [Tensor, Tensor, Tensor];
 
