@@ -774,6 +774,7 @@ export class Tensor implements Disposable {
 
   /** The size of each axis; `[]` for a scalar. */
   get shape(): Shape {
+    this.#state.markCarried();
     return this.#state.node.shape;
   }
 
@@ -784,6 +785,7 @@ export class Tensor implements Disposable {
 
   /** The number of elements. */
   get size(): number {
+    this.#state.markCarried();
     return this.#state.node.size;
   }
 

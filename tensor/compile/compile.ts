@@ -11,6 +11,7 @@ import { ArgumentSignature } from "./argument_signature.ts";
 import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
 import { RepeatedCall } from "./repeated_call.ts";
 import { cutOff, isReplayable, replay } from "./replay.ts";
+import { Places } from "./patterns.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
 import { Trace } from "./trace.ts";
@@ -150,6 +151,7 @@ class CompiledCalls {
   #kind: Kind | null = null;
   #program: RecordedProgram | null = null;
   #isRunning = false;
+  readonly #places = new Places();
   /** The last call, kept where calls may be asked for again. */
   readonly #keepsLast: boolean;
   #last: RepeatedCall | null = null;
@@ -182,7 +184,7 @@ class CompiledCalls {
       kind.plain--;
       return fn();
     }
-    const trace = new Trace(kind, given);
+    const trace = new Trace(kind, given, this.#places);
     this.#last = null;
     this.#isRunning = true;
     try {
@@ -217,7 +219,9 @@ class CompiledCalls {
     const program = programOf(trace.roles, recording, outcome.recorded, device);
     this.#keep(kind, trace, program);
     this.#note(kind, trace, program);
-    for (const { ref, tensor } of outcome.recorded.inner) stateOf(tensor).markInner(ref);
+    for (const { ref, tensor } of outcome.recorded.inner) {
+      stateOf(tensor).markInner(ref.place!);
+    }
     cutOff(results.filter((tensor) => trace.roles.isMade(tensor)));
     return value;
   }

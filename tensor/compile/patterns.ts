@@ -1,5 +1,6 @@
 /** Inputs and outputs of an operation in a recorded call, to be found again in a later one. */
 import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
+import type { Operation } from "../core/calls.ts";
 import { isPlain } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -31,8 +32,26 @@ export interface Output extends Role {
   readonly like: Node;
   readonly device: DeviceHandle;
   readonly requiresGrad: boolean;
+  /** Its place in the function; null before the end of the call that was recorded. */
+  place: Place | null;
+}
+
+/** Place of a result in a function, the same in calls that part ways: the n-th call of an operation. */
+export interface Place {
   /** Used after a call that made it and did not return it: from then on calls give it its value. */
   isCarried: boolean;
+}
+
+/** The places of the results in one compiled function. */
+export class Places {
+  readonly #known = new Map<Operation, Place[][]>();
+
+  /** The place of a result of the call of an operation that has been called `turn` times before. */
+  at(fn: Operation, turn: number, result: number): Place {
+    let turns = this.#known.get(fn);
+    if (turns === undefined) this.#known.set(fn, turns = []);
+    return (turns[turn] ??= [])[result] ??= { isCarried: false };
+  }
 }
 
 /** Reference to a tensor, in any call. */

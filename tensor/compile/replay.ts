@@ -35,7 +35,7 @@ const replayed = noGradFn(
 export function isReplayable(program: RecordedProgram): boolean {
   if (program.memory !== backendOf(program.device).memory) return false;
   // Since it was recorded somebody has used what it would not compute.
-  if (program.inner.some(({ isCarried }) => isCarried)) return false;
+  if (program.inner.some(({ place }) => place!.isCarried)) return false;
   if (program.offsets.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;

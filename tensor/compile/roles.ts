@@ -150,7 +150,7 @@ export class Roles {
     this.#requireDevice(device);
     const like = likeness(tensor);
     const role = { kind: "output", tensor: null, like, device, requiresGrad } as const;
-    const ref: Output = { ...role, isCarried: false };
+    const ref: Output = { ...role, place: null };
     outputs.push(ref);
     this.bind(ref, tensor);
     return ref;

@@ -25,7 +25,16 @@ import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import type { CallEffects } from "./replay.ts";
-import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
+import {
+  areFit,
+  fits,
+  isLike,
+  type Output,
+  patternOf,
+  type Places,
+  type Ref,
+  valueOf,
+} from "./patterns.ts";
 import type { Recorded, RecordedProgram } from "./program.ts";
 import { Roles } from "./roles.ts";
 import { becomeReal, isStandIn, openResult, realOf } from "./stand_in.ts";
@@ -70,8 +79,11 @@ export class Trace implements CallObserver, CallEffects {
   readonly #offsets: { value: number }[] = [];
   #reason: string | null = null;
 
-  /** A call with these tensors among its arguments. */
-  constructor(root: Root, given: readonly Tensor[]) {
+  readonly #places: Places;
+
+  /** A call with these tensors among its arguments, of a function with these places. */
+  constructor(root: Root, given: readonly Tensor[], places: Places) {
+    this.#places = places;
     this.#at = this.#junction = root;
     this.roles = new Roles(root.arguments, given, (reason) => this.giveUp(reason));
     this.gradients = new GradientWatch(this.roles);
@@ -396,14 +408,26 @@ export class Trace implements CallObserver, CallEffects {
    */
   #innerOutputs(given: readonly Tensor[]): Pick<Recorded, "carried" | "inner"> {
     const isGiven = new Set(given);
+    this.#place();
     const found = this.#path.flatMap(({ outputs }) => outputs)
       .filter((ref) => ref.tensor !== null && !this.roles.isLeaf(ref))
       .map((ref) => ({ ref, tensor: realOf(ref.tensor!) }))
       .filter(({ tensor }) => !tensor.disposed && !isGiven.has(tensor));
     return {
-      carried: found.filter(({ ref }) => ref.isCarried),
-      inner: found.filter(({ ref }) => !ref.isCarried),
+      carried: found.filter(({ ref }) => ref.place!.isCarried),
+      inner: found.filter(({ ref }) => !ref.place!.isCarried),
     };
+  }
+
+  /** Gives outputs their places: what is carried from one call is in all that make it. */
+  #place(): void {
+    const turns = new Map<Operation, number>();
+    for (const { fn, outputs } of this.#path) {
+      if (fn === null) continue;
+      const turn = turns.get(fn) ?? 0;
+      turns.set(fn, turn + 1);
+      outputs.forEach((ref, k) => ref.place = this.#places.at(fn, turn, k));
+    }
   }
 
   /** Adds what was recorded to the calls that are known; returns the end. */
