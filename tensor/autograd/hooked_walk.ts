@@ -10,7 +10,6 @@ import { recording } from "../core/modes/grad_mode.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
 import { compute, observedCall } from "../core/operations.ts";
 import { stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
 import type { Question, Stop } from "./reverse_walk.ts";
 
