@@ -5,38 +5,28 @@
  * (`core/grad_fn.ts`) come in; gradients, which are tensors like others, go to leaves and to
  * `execution/`.
  */
-import { formatShape, NEED, type Node, sameShape, type Saved } from "../../backend/internal.ts";
+import { formatShape, NEED, type Node, sameShape } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
-import { AnomalyWatch } from "./anomaly.ts";
+import type { BackwardOptions } from "../core/arguments.ts";
+import type { GradFn } from "../core/grad_fn.ts";
 import {
   exposed,
   gradientOf,
-  guardValues,
   holdsNode,
   nodeOf,
   replaceGradient,
   stateOf,
 } from "../core/internals.ts";
-import { shapeError } from "../core/rules/errors.ts";
-import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
-import { isHooked } from "./gradient_hooks.ts";
-import { type BeginWalk, beginWalk, type HookedWalk, walkWithHooks } from "./hooked_walk.ts";
-import { type Question, ReverseWalk, type Stop, type Walk } from "./reverse_walk.ts";
-import { areGradientsObserved } from "../core/calls.ts";
-import { isAnomalyEnabled, recording, withoutGrad } from "../core/modes/grad_mode.ts";
-import {
-  endTemporaries,
-  notingTemporaries,
-  type Temporary,
-  withTemporaries,
-} from "../core/modes/temporaries.ts";
-import { nextOrder } from "../core/tensor_state.ts";
-import type { Tensor } from "../core/tensor.ts";
-import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import { recording } from "../core/modes/grad_mode.ts";
+import { withTemporaries } from "../core/modes/temporaries.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
-import { changedInputs, type GradFn, noGradFn, releaseGradFn } from "../core/grad_fn.ts";
-import type { BackwardOptions } from "../core/arguments.ts";
+import { shapeError } from "../core/rules/errors.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import type { Tensor } from "../core/tensor.ts";
+import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
+import { BackwardWalk } from "./backward_walk.ts";
+import { type BeginWalk, beginWalk, walkWithHooks } from "./hooked_walk.ts";
 
 const backwardRules: Rules<BackwardOptions> = {
   retainGraph: takes.bool,
@@ -46,11 +36,6 @@ const gradRules: Rules<BackwardOptions & { gradients?: readonly Tensor[] }> = {
   ...backwardRules,
   gradients: takes.list,
 };
-
-const freed = noGradFn(
-  "freed",
-  "Cannot go backward a second time: the graph was let go by the first; pass { retainGraph: true } there",
-);
 
 /** The gradient to start from: ones for a scalar, else the caller's. */
 function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
@@ -67,153 +52,6 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
       ${root.shape}`;
   }
   return gradient.cast(root.dtype);
-}
-
-/** Callbacks on the way beside gradient functions. */
-interface Visits<R> {
-  /** Called with the finished gradient of every tensor. */
-  readonly visit: (tensor: Tensor, gradient: Tensor) => void;
-  /** Called with every operation that it has gone through, also with those that were computed again. */
-  readonly passed?: (gradFn: GradFn, isRepeated: boolean) => void;
-  /** True for results that are computed with their gradients, whether somebody asks for them or not. */
-  readonly isLoss?: (result: Tensor) => boolean;
-  /** Called at the end; gives what the walk gives, which is exposed. */
-  readonly finish: () => R;
-}
-
-/** A walk from the roots to the leaves in the modes of `backward`, which lets go of the graph. */
-class BackwardWalk<R> implements Walk, HookedWalk<R> {
-  /** Watch for anomalies, where somebody looks for them. */
-  readonly #watch: AnomalyWatch | null = isAnomalyEnabled() ? new AnomalyWatch() : null;
-  readonly #visits: Visits<R>;
-  readonly #isGraphKept: boolean;
-  readonly #createGraph: boolean;
-  /** The order of the first tensor that it makes. */
-  readonly #start = nextOrder();
-  readonly #freed: GradFn[] = [];
-  readonly #through: Node[] = [];
-  readonly #temporaries: Temporary[] = [];
-  readonly #saved: Saved[] = [];
-  readonly #walk: ReverseWalk;
-
-  constructor(
-    roots: readonly Tensor[],
-    seeds: readonly Tensor[],
-    { retainGraph, createGraph }: BackwardOptions,
-    visits: Visits<R>,
-  ) {
-    this.#createGraph = createGraph === true;
-    this.#isGraphKept = retainGraph === true || this.#createGraph;
-    this.#visits = visits;
-    for (const seed of seeds) this.#watch?.addSeed(seed);
-    this.#walk = this.#inMode(() => new ReverseWalk(roots, seeds, this));
-    if (areGradientsObserved()) this.#tellLeaves();
-  }
-
-  /** Tells a compiled call which leaves have hooks, and gradients. */
-  #tellLeaves(): void {
-    for (const tensor of this.#walk.found) if (!stateOf(tensor).gradFn) gradientOf(tensor);
-  }
-
-  #inMode<T>(fn: () => T): T {
-    return notingTemporaries(
-      this.#temporaries,
-      () => recording(this.#createGraph, () => withTemporaries(fn)),
-    );
-  }
-
-  run(answer: unknown): Stop | Question | null {
-    return this.#inMode(() => this.#walk.run(answer));
-  }
-
-  finish(): R {
-    withoutGrad(() => this.#watch?.check());
-    this.#release();
-    return notingTemporaries(this.#temporaries, () => withTemporaries(this.#visits.finish));
-  }
-
-  isEnd(): boolean {
-    return false;
-  }
-
-  stopsAt(tensor: Tensor): boolean {
-    const state = stateOf(tensor);
-    return isHooked(state) && state.gradFn?.repetition?.hasHooks !== true;
-  }
-
-  visit(tensor: Tensor, gradient: Tensor, isSum: boolean): void {
-    if (isSum) this.#watch?.addSum(stateOf(tensor).gradFn, gradient);
-    this.#visits.visit(tensor, gradient);
-  }
-
-  repeat(gradFn: GradFn, results: readonly Tensor[]): readonly Tensor[] | null {
-    const { repetition } = gradFn;
-    if (repetition === undefined) return null;
-    const repeated = repetition.kept ?? guarded(gradFn, () => repetition.run());
-    if (repeated === null) return null;
-    repetition.kept = this.#createGraph ? repeated : null;
-    this.#passed(gradFn, results);
-    return repeated;
-  }
-
-  question(
-    gradFn: GradFn,
-    results: readonly Tensor[],
-    gradients: readonly (Tensor | null)[],
-  ): Question | null {
-    const { name, inputs, user } = gradFn;
-    if (user === undefined) return null;
-    const args = { ...user.resultsOf(results, gradients), inputs: [...inputs] };
-    return { name, ask: user.ask, ...args, changed: changedInputs(gradFn) };
-  }
-
-  pass(
-    gradFn: GradFn,
-    results: readonly Tensor[],
-    gradients: readonly (Tensor | null)[],
-    answer?: unknown,
-  ): readonly (Tensor | null)[] {
-    const one = gradients.find((g) => g !== null)!, { user } = gradFn;
-    const found = user
-      ? user.gradientsIn(answer)
-      : guarded(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
-    for (const result of results) this.#watch?.addResults(result, gradFn, found);
-    this.#passed(gradFn, results);
-    return found;
-  }
-
-  #passed(gradFn: GradFn, results: readonly Tensor[]): void {
-    const isRepeated = stateOf(results[0]!).order >= this.#start;
-    this.#visits.passed?.(gradFn, isRepeated);
-    // Nobody else has what was computed again for this walk.
-    if (isRepeated ? this.#createGraph : this.#isGraphKept) return;
-    this.#freed.push(gradFn);
-    for (const result of results) {
-      const state = stateOf(result);
-      state.record(freed);
-      if (!this.#visits.isLoss?.(result)) this.#through.push(state.node);
-      this.#saved.push(...state.takeSaved());
-    }
-  }
-
-  end(): void {
-    this.#release();
-    endTemporaries(this.#temporaries);
-  }
-
-  /** The gradients are made: each saved value goes with its last reader. */
-  #release(): void {
-    for (const saved of this.#saved.splice(0)) saved.use();
-    // Not before: the gradient of an operation may need a result that another one has held so far.
-    for (const gradFn of this.#freed.splice(0)) releaseGradFn(gradFn);
-    for (const node of this.#through.splice(0)) node.subside();
-  }
-}
-
-/** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
-function guarded<T>(gradFn: GradFn, fn: () => T): T {
-  const changed = changedInputs(gradFn);
-  return changed.length === 0 ? fn() : guardValues(new Set(changed), gradFn.name, fn);
 }
 
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {

@@ -6,7 +6,7 @@ import { settled } from "../core/calls.ts";
 import { type HookList, nextOrder } from "../core/tensor_state.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { enableGrad, isGradEnabled } from "../core/modes/grad_mode.ts";
-import { noteLeaves, repeatLeaves } from "../core/modes/repeated_leaves.ts";
+import { noteLeaves, repeatLeaves } from "../core/repeated_leaves.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";

@@ -50,7 +50,7 @@ export interface Question {
   /** The operation. */
   readonly name: string;
   readonly ask: UserGradient["ask"];
-  /** What the function is called with. */
+  /** Arguments of the function. */
   readonly gradients: Tensor[];
   readonly inputs: Tensor[];
   readonly results: Tensor[];

@@ -64,7 +64,7 @@ import type {
   PoolOptions,
 } from "../core/image_options.ts";
 import { provideTensors } from "../core/internals.ts";
-import { makeLeaf } from "../core/modes/repeated_leaves.ts";
+import { makeLeaf } from "../core/repeated_leaves.ts";
 import { act, compute, observedCall } from "../core/operations.ts";
 import { shown } from "../core/rules/options.ts";
 import { TensorState } from "../core/tensor_state.ts";

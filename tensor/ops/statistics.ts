@@ -94,7 +94,7 @@ export function mode(
   options?: ReduceOptions,
 ): { values: Tensor; indices: Tensor } {
   checkOptions("take the mode", options, reduceRules);
-  const { line, at } = along("mode", x, x.ndim === 0 ? undefined : axis), n = line.shape[at]!;
+  const { line, at } = along("mode", x, axis), n = line.shape[at]!;
   const place = withoutGrad(() => {
     const seen = line.detach(), order = seen.argsort(at).contiguous();
     const sorted = seen.gather(at, order), { before, after } = neighbours(sorted, at);
@@ -106,10 +106,9 @@ export function mode(
     const most = places.sub(start).argmax(at, { keepDims: true });
     return order.gather(at, most).contiguous();
   });
-  const axisOf = x.ndim === 0 ? undefined : axis;
   return {
-    values: finished(line.gather(at, place), x, at, axisOf, options),
-    indices: finished(place, x, at, axisOf, options),
+    values: finished(line.gather(at, place), x, at, axis, options),
+    indices: finished(place, x, at, axis, options),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Tensors on their way between devices. */
 import {
   backendOf,
+  type Block,
   type DeviceHandle,
   manager,
   Node,
@@ -24,7 +25,10 @@ export function to(tensor: Tensor, target: string | DeviceHandle): Tensor {
 /** A copy of the tensor on another device, made once per content. */
 function copyTo(tensor: Tensor, device: DeviceHandle): Tensor {
   requireType(device, tensor.dtype);
-  const copied: NodeStorage = nodeOf(tensor.realize()).storage!.copyOn(backendOf(device).memory);
+  const { storage } = nodeOf(tensor.realize());
+  // An index out of range is an error of the device that met it: a read of the copy would not see it.
+  backendOf(tensor.device).readSync(storage!.handle as Block, new Uint8Array(0));
+  const copied: NodeStorage = storage!.copyOn(backendOf(device).memory);
   const out = makeTensor(Node.stored(copied, tensor.shape, tensor.dtype), device);
   if (tensor.requiresGrad && isGradEnabled()) {
     stateOf(out).gradFn = newGradFn("to", [tensor], (g) => [copyTo(g, tensor.device)]);

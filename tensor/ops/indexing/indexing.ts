@@ -25,6 +25,9 @@ import { nodeOf } from "../../core/internals.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
 export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {
+  if (x.ndim === 0 && indices.ndim === 0) {
+    return asLine(op, x, axis, (line) => gather(line, 0, indices.reshape([1]), op));
+  }
   const at = normalizeAxis(op, axis, x.shape);
   sameDevice(op, [x, indices]);
   requireInteger(op, "indices", indices.dtype);
@@ -86,6 +89,9 @@ function sparseGradient(op: string, x: Tensor, indices: Tensor, g: Tensor): Tens
 
 /** Rows (or columns, ...) of `x` in the order of `indices`; their shape replaces the axis. */
 export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "indexSelect"): Tensor {
+  if (x.ndim === 0 && indices.size === 1) {
+    return asLine(op, x, axis, (line) => indexSelect(line, 0, indices, op));
+  }
   const at = normalizeAxis(op, axis, x.shape);
   sameDevice(op, [x, indices]);
   requireInteger(op, "indices", indices.dtype);
@@ -164,6 +170,10 @@ function scattered(
   source: Tensor,
 ): Tensor {
   const op = mode === "add" ? "scatterAdd" : "scatter";
+  if (x.ndim === 0 && indices.ndim === 0 && source.ndim === 0) {
+    const [index, value] = [indices, source].map((each) => each.reshape([1])) as [Tensor, Tensor];
+    return asLine(op, x, axis, (line) => scattered(mode, line, 0, index, value));
+  }
   const at = normalizeAxis(op, axis, x.shape);
   sameDevice(op, [x, indices, source]);
   requireInteger(op, "indices", indices.dtype);

@@ -97,8 +97,12 @@ export function flatten(x: Tensor, start = 0, end = -1): Tensor {
 /** Two axes exchanged; by default the last two. */
 export function transpose(x: Tensor, a = -2, b = -1): Tensor {
   if (x.ndim < 2 && a === -2 && b === -1) return x;
-  const order = x.shape.map((_, axis) => axis);
-  const p = normalizeAxis("transpose", a, x.shape), q = normalizeAxis("transpose", b, x.shape);
+  const order = x.shape.map((_, axis) => axis), rank = Math.max(1, x.ndim);
+  const [p, q] = [a, b].map((axis) => normalizeAxis("transpose", axis, x.shape, rank)) as [
+    number,
+    number,
+  ];
+  if (x.ndim === 0) return x;
   [order[p], order[q]] = [q, p];
   return permute(x, order);
 }
@@ -106,7 +110,7 @@ export function transpose(x: Tensor, a = -2, b = -1): Tensor {
 /** Without the axes of size 1, or without one of them. */
 export function squeeze(x: Tensor, axis?: number): Tensor {
   if (axis === undefined) return reshape(x, x.shape.filter((n) => n !== 1));
-  const at = normalizeAxis("squeeze", axis, x.shape);
+  const at = normalizeAxis("squeeze", axis, x.shape, Math.max(1, x.ndim));
   return x.shape[at] === 1 ? reshape(x, x.shape.filter((_, k) => k !== at)) : x;
 }
 

@@ -245,7 +245,7 @@ const programs: Record<string, Program> = {
   },
 };
 
-/** What the program computes in `backward` beside hooks, and what a second run makes of the host's numbers. */
+/** Programs of other functions that `backward` calls: gradients of the program's own, second runs. */
 Object.assign(
   programs,
   {

@@ -1,7 +1,7 @@
 /** An index or label out of range is an error at the next read, also where a gradient alone is read. */
-import { assert, assertRejects } from "@std/assert";
+import { assert, assertRejects, assertThrows } from "@std/assert";
 import { compile, nn, Tensor, withDevice } from "../../../mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { hasOpenCL, testOnBackends } from "../../opencl.ts";
 
 const ints = (...values: number[]): Tensor => Tensor.fromHost(Int32Array.from(values));
 const labels = (): Tensor => ints(0, 9);
@@ -25,6 +25,14 @@ const losses: Record<string, (w: Tensor) => Tensor> = {
   "scatterAdd of it": (w) =>
     Tensor.zeros([2, 3]).scatterAdd(0, ints(0, 9, 0).reshape([1, 3]), w).sum(),
 };
+
+testOnBackends("a copy on another device tells of an index out of range", (backend) => {
+  const other = backend === "cpu" && hasOpenCL ? "cl" : "cpu";
+  withDevice(backend, () => {
+    const w = Tensor.ones([2, 3]);
+    assertThrows(() => losses["embedding"]!(w).to(other).itemSync(), RangeError, "out of range");
+  });
+});
 
 testOnBackends("a gradient that is read alone tells of an index out of range", async (backend) => {
   await withDevice(backend, async () => {

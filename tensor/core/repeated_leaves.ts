@@ -2,11 +2,11 @@
  * Tensors of host data that a checkpointed function makes within a compiled one. Its second run, of which
  * `compile` sees nothing, takes those of the first: a replay brings their values, and no others.
  */
-import type { DeviceHandle, Node } from "../../../backend/internal.ts";
-import { isObserved, type Operation } from "../calls.ts";
-import { makeTensor, nodeOf } from "../internals.ts";
-import { observedCall } from "../operations.ts";
-import type { Tensor } from "../tensor.ts";
+import type { DeviceHandle, Node } from "../../backend/internal.ts";
+import { isObserved, type Operation } from "./calls.ts";
+import { makeTensor, nodeOf } from "./internals.ts";
+import { observedCall } from "./operations.ts";
+import type { Tensor } from "./tensor.ts";
 
 /** A value that was made of host data. */
 export interface HostLeaf {
