@@ -74,6 +74,19 @@ export function shareState(standIn: Tensor, tensor: Tensor): void {
   setState(standIn, state);
 }
 
+/**
+ * Has a leaf be what another tensor is, which nobody else has: its value, in its type, on its device. The
+ * leaf stays the same object, requires a gradient as before, and keeps its hooks.
+ */
+export function become(leaf: Tensor, other: Tensor): void {
+  const former = stateOf(leaf), state = stateOf(other);
+  state.requiresGrad = former.requiresGrad;
+  state.hooks = former.hooks;
+  if (state.requiresGrad) state.markVariable();
+  setState(leaf, state);
+  former.dispose();
+}
+
 // ---- the value, where it may be used
 
 /** Tensors that must not be read, because a recorded operation used another value of them. */

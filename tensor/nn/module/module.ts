@@ -14,7 +14,13 @@ import { type Role, roleOf, withRole } from "./parameter.ts";
 import { type LoadReport, loadState, stateEntries, type StateEntry } from "./state.ts";
 import { describeModule } from "./summary.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
-import { disposeForGood, isTensor, replaceGradient } from "../../core/internals.ts";
+import {
+  become,
+  disposeForGood,
+  gradientOf,
+  isTensor,
+  replaceGradient,
+} from "../../core/internals.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -291,15 +297,15 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   /**
-   * Moves all parameters and buffers to a device, or casts those of floating point. They become other
-   * tensors: make the optimizer afterwards.
+   * Moves all parameters and buffers to a device, or casts those of floating point, with their gradients.
+   * They stay the same tensors: an optimizer that was made before goes on with them.
    *
    * @param target A selection string or handle, or an element type, as {@linkcode Module.cast} takes it.
    * @returns This module.
    */
   to(target: string | DeviceHandle): this {
     if (isDType(target)) return this.cast(target);
-    return this.#replaceAll((tensor) => tensor.to(target));
+    return this.#changeAll((tensor) => tensor.to(target));
   }
 
   /** Casts all parameters and buffers of floating point to float16; see {@linkcode Module.cast}. */
@@ -308,8 +314,8 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   /**
-   * Casts all parameters and buffers of floating point. They become other tensors: make the optimizer
-   * afterwards.
+   * Casts all parameters and buffers of floating point, with their gradients. They stay the same tensors:
+   * an optimizer that was made before goes on with them.
    *
    * @param dtype "float16", "bfloat16", "float32" or "float64".
    * @returns This module.
@@ -321,27 +327,20 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
         Cannot cast ${this.constructor.name} to ${shown(dtype)}: pass "float16", "bfloat16",
         "float32" or "float64"`;
     }
-    return this.#replaceAll((tensor) => isFloat(tensor.dtype) ? tensor.cast(dtype) : tensor);
+    return this.#changeAll((tensor) => isFloat(tensor.dtype) ? tensor.cast(dtype) : tensor);
   }
 
-  /** Replaces every tensor that has a role by another; shared ones stay shared. */
-  #replaceAll(change: (tensor: Tensor) => Tensor): this {
-    const changed = new Map<Tensor, Tensor>();
-    const replaced = (tensor: Tensor): Tensor => {
-      const known = changed.get(tensor);
-      if (known) return known;
-      const other = noGrad(() => change(tensor));
-      changed.set(tensor, other);
-      if (other === tensor) return tensor;
-      other.requiresGrad = tensor.requiresGrad;
-      return withRole(other, roleOf(tensor)!);
-    };
-    for (const module of this.modules()) {
-      for (const { value, replace } of module.#members(isTensor)) {
-        if (roleOf(value)) replace(replaced(value));
-      }
+  /** Gives every tensor that has a role another value, type or device. */
+  #changeAll(change: (tensor: Tensor) => Tensor): this {
+    const tensors = new Set([...this.#tensors()].map(([, tensor]) => tensor));
+    const held = [...tensors].filter((tensor) => roleOf(tensor) !== null);
+    const changed = noGrad(() => held.map((tensor) => [tensor, change(tensor).realize()] as const));
+    for (const [tensor, other] of changed) {
+      if (other === tensor) continue;
+      const gradient = gradientOf(tensor);
+      become(tensor, other);
+      if (gradient !== null) replaceGradient(tensor, noGrad(() => change(gradient).realize()));
     }
-    for (const [before, after] of changed) if (after !== before) before.dispose();
     return this;
   }
 

@@ -173,6 +173,7 @@ export class LBFGS {
   async step(closure: Closure): Promise<number> {
     requireValue("step", "closure", closure, takes.callback);
     giveUpReplay("LBFGS reads values");
+    this.#follow();
     const { options } = this.groups[0];
     const { toleranceGrad, toleranceChange, maxIter, maxEval } = options;
     let evaluations = 0;
@@ -239,6 +240,15 @@ export class LBFGS {
       });
       return q.realize();
     });
+  }
+
+  /** Takes what it remembers along where the parameters were moved to another device since. */
+  #follow(): void {
+    const [{ device }] = this.#parameters as readonly [Tensor];
+    const there = (tensor: Tensor) => noGrad(() => tensor.to(device));
+    this.#pairs = this.#pairs.map(({ s, y, ro }) => ({ s: there(s), y: there(y), ro }));
+    this.#direction &&= there(this.#direction);
+    this.#former &&= there(this.#former);
   }
 
   #flat(tensors: readonly Tensor[]): Tensor {

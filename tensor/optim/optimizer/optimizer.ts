@@ -5,7 +5,13 @@
  * `schedules/` import it. The file is long because it is one class that users extend, and half of
  * it is documentation.
  */
-import { type DeviceHandle, formatShape, NEED, sameShape } from "../../../backend/internal.ts";
+import {
+  type DeviceHandle,
+  type DType,
+  formatShape,
+  NEED,
+  sameShape,
+} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { giveUpReplay, unobserved } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
@@ -26,7 +32,7 @@ import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { requireAny, requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
-import { gradientOf, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
+import { become, gradientOf, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -58,6 +64,8 @@ interface Entry<Options extends OptimizerOptions> {
   readonly group: ParameterGroup<Options>;
   readonly state: Record<string, Tensor>;
   counter: StepCounter;
+  /** The device and type of the parameter for which the state was made. */
+  at: { readonly device: DeviceHandle; readonly dtype: DType };
 }
 
 /**
@@ -145,11 +153,11 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     const added = groups.flatMap((group) => {
       const counters = new Map<DeviceHandle, StepCounter>();
       return group.parameters.map((parameter) => {
-        const { device } = parameter;
+        const { device, dtype } = parameter;
         const counter = counters.get(device) ?? StepCounter.at(0, device);
         counters.set(device, counter);
         const state = withoutGrad(() => this.initialState(parameter, group));
-        return { parameter, group, state, counter };
+        return { parameter, group, state, counter, at: { device, dtype } };
       });
     });
     for (const { group, parameter } of added) group.rateOn(parameter.device);
@@ -229,12 +237,13 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * Changes every parameter that has a gradient, and computes all that this takes.
    *
    * @param options Whether to hold the step back, which the device decides.
-   * @throws {DisposedError} When a parameter was disposed, or moved to another device.
+   * @throws {DisposedError} When a parameter was disposed.
    * @throws {OutOfMemoryError} When the new values do not fit.
    */
   step(options: StepOptions = {}): void {
     checkOptions("step", options, { skip: takes.callback });
     // One call for `compile`, where it depends on nothing but what is told here.
+    this.#follow();
     if (!isDeterminedByOptions(this.constructor)) return this.#step(options);
     this.#completeState();
     const told = this.groups.map((group) => ({ ...group.fixedOptions }));
@@ -246,6 +255,33 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     if (skips.length === 0) return this.#step({});
     const devices = this.#devices;
     this.#step({ skip: (device) => skips[devices.indexOf(device)]! });
+  }
+
+  /** Takes state along where parameters were moved to another device, or cast, since it was made. */
+  #follow(): void {
+    const moved = this.#entries.filter(({ parameter, at }) =>
+      parameter.device !== at.device || parameter.dtype !== at.dtype
+    );
+    if (moved.length === 0) return;
+    giveUpReplay("parameters of an optimizer have moved");
+    const counters = new Map<string, StepCounter>(),
+      known = [...this.#entries.map((e) => e.counter)];
+    unobserved(() => {
+      for (const entry of moved) {
+        const { parameter: { device, dtype }, group, state, counter } = entry;
+        for (const value of Object.values(state)) {
+          if (value.device !== device) become(value, withoutGrad(() => value.to(device)));
+        }
+        const key = `${known.indexOf(counter)} ${device}`;
+        if (counter.count.device !== device) {
+          entry.counter = counters.get(key) ?? counter.copy(device);
+        }
+        counters.set(key, entry.counter);
+        group.scalarsOn(device);
+        entry.at = { device, dtype };
+      }
+    });
+    this.#version++;
   }
 
   /** Devices of the parameters. */
@@ -260,7 +296,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
         `Cannot optimize the parameter of shape ${
           formatShape(gone.shape)
         }: it was disposed; make ` +
-          `the optimizer after the model's to() or cast()`,
+          `an optimizer of the parameters that are left`,
       );
     }
     const active = this.#entries.filter(({ parameter }) => gradientOf(parameter) !== null);
@@ -340,6 +376,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * with its number of steps, and the learning rates of the groups. It can be saved as safetensors.
    */
   stateDict(): Record<string, Tensor> {
+    this.#follow();
     this.#completeState();
     const state: Record<string, Tensor> = {};
     this.#entries.forEach((entry, k) => {

@@ -22,9 +22,9 @@ export class StepCounter {
     return new StepCounter(Tensor.full([2], count, { device }));
   }
 
-  /** Another counter with the same count. */
-  copy(): StepCounter {
-    return new StepCounter(this.count.detach());
+  /** Another counter with the same count, on a device. */
+  copy(device: DeviceHandle = this.count.device): StepCounter {
+    return new StepCounter(this.count.detach().to(device));
   }
 
   /** Gives the memory back. */

@@ -1,6 +1,12 @@
-import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
-  DisposedError,
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
+import {
+  compile,
   loadSafetensors,
   manager,
   manualSeed,
@@ -13,7 +19,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 const inputs = Float32Array.from({ length: 60 }, (_, k) => Math.sin(k));
 
@@ -150,11 +156,103 @@ testOnBackends("a step can be held back on the device", (backend) => {
   });
 });
 
-testOnBackends("an optimizer of a model that was moved says so", (backend) => {
-  withDevice(backend, () => {
-    const model = new nn.Linear(2, 2), optimizer = new optim.SGD(model.parameters());
-    model.cast("float16");
-    assertThrows(() => optimizer.step(), DisposedError, "after the model's to() or cast()");
+/** Steps of a small model, which `change` gets before each. */
+async function losses(
+  make: (parameters: Tensor[]) => optim.Optimizer | optim.LBFGS,
+  change: (model: nn.Linear, step: number) => void,
+): Promise<number[]> {
+  manualSeed(5);
+  const model = new nn.Linear(4, 3), optimizer = make(model.parameters()), found: number[] = [];
+  const values = Float32Array.from({ length: 20 }, (_, k) => Math.sin(k));
+  for (let step = 0; step < 6; step++) {
+    change(model, step);
+    const { device, dtype } = model.weight;
+    const x = Tensor.fromHost(values, { shape: [5, 4], device }).cast(dtype);
+    const closure = () => {
+      optimizer.zeroGrad();
+      const loss = model.forward(x).square().mean();
+      loss.backward();
+      return loss;
+    };
+    if (optimizer instanceof optim.LBFGS) found.push(await optimizer.step(closure));
+    else {
+      const loss = closure();
+      optimizer.step();
+      found.push(await loss.item());
+    }
+  }
+  return found;
+}
+
+const kinds = {
+  SGD: (p: Tensor[]) => new optim.SGD(p, { lr: 0.1, momentum: 0.9 }),
+  Adam: (p: Tensor[]) => new optim.Adam(p, { lr: 0.05 }),
+  LBFGS: (p: Tensor[]) => new optim.LBFGS(p, { maxIter: 2 }),
+};
+
+testOpenCL(
+  "an optimizer goes on with a model that to() moves, as if it had always been there",
+  async () => {
+    for (const [name, make] of Object.entries(kinds)) {
+      const run = (change: Parameters<typeof losses>[1]) =>
+        withDevice("cpu", () => losses(make, change));
+      const expected = await run(() => {});
+      for (const first of [0, 1, 3]) {
+        const actual = await run((model, step) => {
+          if (step === first) model.to("cl");
+          if (step === first + 2) model.to("cpu");
+        });
+        actual.forEach((v, k) =>
+          assert(Math.abs(v - expected[k]!) < 1e-4, `${name}, from step ${first}: ${v}`)
+        );
+      }
+    }
+  },
+);
+
+testOnBackends("an optimizer goes on with a model that is cast", (backend) => {
+  return withDevice(backend, async () => {
+    const expected = await losses(kinds.Adam, () => {});
+    const actual = await losses(kinds.Adam, (model, step) => {
+      if (step === 2) model.half();
+      if (step === 4) model.to("float32");
+    });
+    actual.forEach((v, k) => assertAlmostEquals(v, expected[k]!, 0.02));
+  });
+});
+
+testOnBackends("a compiled step goes on with a model that is cast", (backend) => {
+  const train = async (wrap: (step: (x: Tensor) => Tensor) => (x: Tensor) => Tensor) => {
+    manualSeed(5);
+    const model = new nn.Linear(2, 1), optimizer = new optim.Adam(model.parameters(), { lr: 0.1 });
+    const step = wrap((x) => {
+      optimizer.zeroGrad();
+      const loss = model.forward(x.cast(model.weight.dtype)).square().mean();
+      loss.backward();
+      optimizer.step();
+      return loss;
+    });
+    const found: unknown[] = [], x = Tensor.fromHost([[1, 2], [3, -4], [0, 1]]);
+    for (let k = 0; k < 16; k++) {
+      if (k === 6) model.half();
+      if (k === 11) model.to("float32");
+      const loss = step(x);
+      found.push(loss.dtype, await loss.item());
+    }
+    return found;
+  };
+  return withDevice(backend, async () => {
+    assertEquals(await train(compile), await train((step) => step));
+  });
+});
+
+testOnBackends("to() takes gradients along, and the tensors stay the same", (backend) => {
+  return withDevice(backend, async () => {
+    const model = new nn.Linear(2, 1), { weight } = model;
+    model.forward(Tensor.ones([3, 2])).sum().backward();
+    model.half();
+    assertStrictEquals(model.weight, weight);
+    assertEquals([weight.grad!.dtype, await weight.grad!.toArray()], ["float16", [[3, 3]]]);
   });
 });
 
