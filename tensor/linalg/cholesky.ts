@@ -9,11 +9,13 @@ import {
   block,
   checked,
   differentiable,
+  identityLike,
+  requireMatrices,
   requireSquare,
   sides,
   transposed,
 } from "./matrices.ts";
-import { solveTriangle } from "./triangular.ts";
+import { requireRows, solveTriangle } from "./triangular.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** More rows are factored block by block: most of the work is then products. */
@@ -78,4 +80,37 @@ function gradientOf(g: Tensor, l: Tensor): Tensor {
   const middle = lower.add(transposed(strict));
   const left = solveTriangle(transposed(l), middle, true, false);
   return transposed(solveTriangle(transposed(l), transposed(left), true, false)).mul(0.5);
+}
+
+/**
+ * X of A X = B by the Cholesky factor of A.
+ *
+ * @param b Right sides [..., n, r].
+ * @param factor Factors [..., n, n].
+ * @param options Which factor it is, see {@linkcode CholeskyOptions}.
+ * @throws {ShapeError} When the shapes do not fit each other.
+ */
+export function choleskySolve(b: Tensor, factor: Tensor, options: CholeskyOptions = {}): Tensor {
+  requireMatrices("choleskySolve", b);
+  requireSquare("choleskySolve", factor);
+  requireRows("choleskySolve", factor, b);
+  checkOptions("choleskySolve", options, rules);
+  return compute(solveByFactor, b, factor, options.upper ?? false);
+}
+
+function solveByFactor(b: Tensor, factor: Tensor, upper: boolean): Tensor {
+  const l = upper ? transposed(factor) : factor;
+  return solveTriangle(transposed(l), solveTriangle(l, b, false, false), true, false);
+}
+
+/**
+ * The inverse of A by its Cholesky factor.
+ *
+ * @param factor Factors [..., n, n].
+ * @param options Which factor it is, see {@linkcode CholeskyOptions}.
+ */
+export function choleskyInverse(factor: Tensor, options: CholeskyOptions = {}): Tensor {
+  requireSquare("choleskyInverse", factor);
+  checkOptions("choleskyInverse", options, rules);
+  return compute(solveByFactor, identityLike(factor), factor, options.upper ?? false);
 }

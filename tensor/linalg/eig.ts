@@ -4,7 +4,15 @@ import { compute } from "../core/operations.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import { schurKernel } from "./kernels/schur.ts";
-import { batchOf, checked, differentiable, requireSquare, sides, transposed } from "./matrices.ts";
+import {
+  batchOf,
+  checked,
+  differentiable,
+  identityLike,
+  requireSquare,
+  sides,
+  transposed,
+} from "./matrices.ts";
 import { solve } from "./solve.ts";
 
 /** Complex eigenvalues and eigenvectors. */
@@ -65,7 +73,7 @@ function eigenOf(a: Tensor): Tensor[] {
 function gradientOf(gradients: (Tensor | null)[], parts: Tensor[]): (Tensor | null)[] {
   const [wr, wi, vr, vi] = parts as [Tensor, Tensor, Tensor, Tensor];
   const given = gradients.map((g, k) => g ?? parts[k]!.zerosLike());
-  const one = vr.detach().onesLike().tril().triu(), rest = one.neg().add(1);
+  const one = identityLike(vr), rest = one.neg().add(1);
   const values = new ComplexTensor(wr, wi), vectors = new ComplexTensor(vr, vi);
   const adjoint = vectors.map(transposed).conj();
   const ofValues = new ComplexTensor(given[0]!, given[1]!).map((x) => x.unsqueeze(-1).mul(one));

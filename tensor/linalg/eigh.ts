@@ -1,8 +1,16 @@
 /** Eigenvalues and eigenvectors of symmetric matrices. */
 import { compute } from "../core/operations.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { eighKernel } from "./kernels/jacobi.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
-import { batchOf, differentiable, requireSquare, sides, transposed } from "./matrices.ts";
+import {
+  batchOf,
+  differentiable,
+  identityLike,
+  requireSquare,
+  sides,
+  transposed,
+} from "./matrices.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** Eigenvalues and eigenvectors. */
@@ -13,28 +21,40 @@ export interface Eigen {
   vectors: Tensor;
 }
 
+/** Options of {@linkcode eigh} and {@linkcode eigvalsh}. */
+export interface EighOptions {
+  /** The upper triangle is read; default: the lower one. */
+  upper?: boolean;
+}
+
+const rules: Rules<EighOptions> = { upper: takes.bool };
+
 /**
- * Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+ * Eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
  *
  * Gradients through the vectors are infinite or NaN where eigenvalues are equal, and defined only for
  * what does not depend on the vectors' signs.
  *
  * @param a Matrices [..., n, n] of float32 or float64.
+ * @param options See {@linkcode EighOptions}.
  */
-export function eigh(a: Tensor): Eigen {
+export function eigh(a: Tensor, options: EighOptions = {}): Eigen {
   requireSquare("eigh", a);
-  return compute(eigenOf, a);
+  checkOptions("eigh", options, rules);
+  return compute(eigenOf, options.upper ? transposed(a) : a);
 }
 
 /**
  * The eigenvalues of symmetric matrices, ascending.
  *
  * @param a Matrices [..., n, n] of float32 or float64.
+ * @param options See {@linkcode EighOptions}.
  * @returns The values [..., n].
  */
-export function eigvalsh(a: Tensor): Tensor {
+export function eigvalsh(a: Tensor, options: EighOptions = {}): Tensor {
   requireSquare("eigvalsh", a);
-  return compute(valuesOf, a);
+  checkOptions("eigvalsh", options, rules);
+  return compute(valuesOf, options.upper ? transposed(a) : a);
 }
 
 function valuesOf(a: Tensor): Tensor {
@@ -51,7 +71,7 @@ function eigenOf(a: Tensor): Eigen {
     const order = d!.argsort(-1);
     return [d!.gather(-1, order), columns(v!, order)];
   }, ([gd, gv], [d, v]) => {
-    let middle = gd === null ? null : gd!.unsqueeze(-1).mul(v!.onesLike().tril().triu());
+    let middle = gd === null ? null : gd!.unsqueeze(-1).mul(identityLike(v!));
     if (gv !== null) {
       const part = offDiagonal(transposed(v!).matmul(gv!), d!);
       middle = middle === null ? part : middle.add(part);
@@ -71,7 +91,7 @@ export function columns(v: Tensor, order: Tensor): Tensor {
 
 /** Elements beside the diagonal over the distances of the values: x_ij / (d_j - d_i); 0 on it. */
 export function offDiagonal(x: Tensor, d: Tensor): Tensor {
-  const one = x.detach().onesLike().tril().triu();
+  const one = identityLike(x);
   const distance = d.unsqueeze(-2).sub(d.unsqueeze(-1)).add(one);
   return x.sub(x.mul(one)).div(distance);
 }

@@ -9,6 +9,7 @@ import {
   block,
   broadcastBatches,
   differentiable,
+  identityLike,
   requireMatrices,
   requireSquare,
   sides,
@@ -32,9 +33,9 @@ export interface LU {
 
 /** LU in LAPACK's form, for {@linkcode luSolve}. */
 export interface LUFactors {
-  /** U, and L below its diagonal: [..., n, n]. */
+  /** U, and L below its diagonal: [..., m, n]. */
   lu: Tensor;
-  /** The row of A that each row of L U is, from 0: [..., n] of int32. */
+  /** The row of A that each row of L U is, from 0: [..., m] of int32. */
   permutation: Tensor;
 }
 
@@ -97,17 +98,34 @@ export function lu(a: Tensor): LU {
 }
 
 function luOf(a: Tensor): LU {
-  const [m, n] = sides(a), k = Math.min(m, n);
-  const [l, u, inverse] = differentiable("lu", [a], () => {
-    const found = factorLU(a), ones = found.lu.onesLike();
-    const lower = block(found.lu.tril(-1).add(ones.tril().triu()), null, [0, k]);
-    return [lower, block(found.lu.triu(), [0, k], null), found.permutation.argsort(-1)];
-  }, ([gl, gu], [l, u, inverse]) => {
-    const back = gradientOfLU(gl ?? l!.zerosLike(), gu ?? u!.zerosLike(), l!, u!);
-    return [permuteRows(back, inverse!)];
+  const { lu, permutation } = factorsOf(a), { l, u } = unpacked(lu);
+  const inverse = permutation.argsort(-1);
+  const p = inverse.unsqueeze(-1).eq(inverse.indexLike([sides(a)[0]])).cast(a.dtype);
+  return { p, l, u };
+}
+
+/** Both triangles of factors in one matrix. */
+function unpacked(lu: Tensor): { l: Tensor; u: Tensor } {
+  const k = Math.min(...sides(lu)), first = [0, k] as const;
+  const ones = identityLike(lu);
+  return {
+    l: block(lu.tril(-1).add(ones), null, first),
+    u: block(lu.triu(), first, null),
+  };
+}
+
+/** LAPACK's form with its gradient. */
+function factorsOf(a: Tensor): LUFactors {
+  const [lu, permutation] = differentiable("lu", [a], () => {
+    const found = factorLU(a);
+    return [found.lu, found.permutation];
+  }, ([g], [lu, permutation]) => {
+    if (g === null) return [null];
+    const { l, u } = unpacked(lu!), k = Math.min(...sides(a)), first = [0, k] as const;
+    const back = gradientOfLU(block(g!.tril(-1), null, first), block(g!.triu(), first, null), l, u);
+    return [permuteRows(back, permutation!.argsort(-1))];
   });
-  const p = inverse!.unsqueeze(-1).eq(inverse!.indexLike([m])).cast(a.dtype);
-  return { p, l: l!, u: u! };
+  return { lu: lu!, permutation: permutation! };
 }
 
 /** The gradient of P⁻¹ A, as PyTorch's `linalg_lu`: square, wide and tall matrices. */
@@ -134,24 +152,25 @@ function gradientOfLU(gl: Tensor, gu: Tensor, l: Tensor, u: Tensor): Tensor {
 }
 
 /**
- * LU in LAPACK's form, without a gradient: what {@linkcode luSolve} takes, for many right sides.
+ * LU in LAPACK's form: what {@linkcode luSolve} takes, for many right sides.
  *
- * @param a Matrices [..., n, n] of float32 or float64.
+ * @param a Matrices [..., m, n] of float32 or float64.
  */
 export function luFactor(a: Tensor): LUFactors {
-  requireSquare("luFactor", a);
-  const { lu, permutation } = compute(factorLU, a.detach(), false);
-  return { lu, permutation };
+  requireMatrices("luFactor", a);
+  return compute(factorsOf, a);
 }
 
 /**
- * X of A X = B, by the factors of A. Gradients go to B.
+ * X of A X = B, by the factors of A. Gradients go to both.
  *
- * @param factors What {@linkcode luFactor} gave.
+ * @param factors What {@linkcode luFactor} gave of square matrices.
  * @param b Right sides [..., n, r].
+ * @throws {ShapeError} When the shapes do not fit each other.
  */
 export function luSolve(factors: LUFactors, b: Tensor): Tensor {
   requireTensor("luSolve", factors?.lu);
+  requireSquare("luSolve", factors.lu);
   requireMatrices("luSolve", b);
   requireRows("luSolve", factors.lu, b);
   return compute(solveByLU, factors.lu, factors.permutation, b);

@@ -24,6 +24,11 @@ export function transposed(a: Tensor): Tensor {
   return a.transpose(-1, -2);
 }
 
+/** Ones on the diagonal of matrices of this shape, else zeros. */
+export function identityLike(a: Tensor): Tensor {
+  return a.detach().onesLike().tril().triu();
+}
+
 /** A part of the last two axes. */
 export function block(
   a: Tensor,

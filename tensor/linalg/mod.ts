@@ -6,12 +6,22 @@
  *
  * @module
  */
-export { cholesky, type CholeskyOptions } from "./cholesky.ts";
+export { cholesky, choleskyInverse, type CholeskyOptions, choleskySolve } from "./cholesky.ts";
 export { type ComplexEigen, eig, eigvals } from "./eig.ts";
-export { type Eigen, eigh, eigvalsh } from "./eigh.ts";
+export { type Eigen, eigh, type EighOptions, eigvalsh } from "./eigh.ts";
 export { type LU, lu, luFactor, type LUFactors, luSolve } from "./lu.ts";
 export { householder, type QR, qr, type QROptions } from "./qr.ts";
-export { det, inv, type SignAndLog, slogdet, solve } from "./solve.ts";
+export {
+  det,
+  inv,
+  logdet,
+  type SignAndLog,
+  slogdet,
+  solve,
+  type SolveOptions,
+  tensorinv,
+  tensorsolve,
+} from "./solve.ts";
 export {
   lstsq,
   matrixRank,
@@ -23,15 +33,23 @@ export {
   svdvals,
 } from "./svd.ts";
 export { solveTriangular, type SolveTriangularOptions } from "./triangular.ts";
-export { cond, matrixNorm, type MatrixOrder, vectorNorm, type VectorNormOptions } from "./norms.ts";
+export {
+  cond,
+  matrixNorm,
+  type MatrixNormOptions,
+  type MatrixOrder,
+  norm,
+  vectorNorm,
+  type VectorNormOptions,
+} from "./norms.ts";
 export {
   cross,
-  diagonal,
-  diagonalEmbed,
   kron,
   matrixExp,
   matrixPower,
   multiDot,
   tensordot,
-  trace,
+  vander,
+  vecdot,
 } from "./products.ts";
+export { blockDiag, diag, diagonal, diagonalEmbed, trace } from "./diagonals.ts";

@@ -1,12 +1,12 @@
 /** Norms of vectors and matrices, and condition numbers. */
-import {} from "../../backend/internal.ts";
 import type { Axes } from "../core/arguments.ts";
 import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
-import { requireMatrices, requireReal, requireSquare } from "./matrices.ts";
-import { inv } from "./solve.ts";
+import { normalizeAxis } from "../ops/shaping/axes.ts";
+import { requireMatrices, requireReal, requireSquare, sides } from "./matrices.ts";
+import { inverseOrNot } from "./solve.ts";
 import { svdOf } from "./svd.ts";
 import type { Tensor } from "../core/tensor.ts";
 
@@ -46,11 +46,32 @@ function normOf(x: Tensor, ord: number, axes: Axes | undefined, keepDims: boolea
   if (ord === -Infinity) return size.min(axes, options);
   if (ord === 0) return x.ne(0).cast(x.dtype).sum(axes, options);
   if (ord === 1) return size.sum(axes, options);
-  return size.pow(ord).sum(axes, options).pow(1 / ord);
+  const sum = size.pow(ord).sum(axes, options);
+  if (ord < 0) return sum.pow(1 / ord);
+  // The root has no slope at 0, where the gradient is 0 as PyTorch's.
+  const isNothing = sum.eq(0);
+  return isNothing.where(sum, isNothing.where(1, sum).pow(1 / ord));
 }
 
 /** A norm of matrices: of Frobenius, the sum of singular values, or by sums or singular values. */
 export type MatrixOrder = "fro" | "nuc" | 1 | -1 | 2 | -2 | number;
+
+/** Options of {@linkcode matrixNorm}. */
+export interface MatrixNormOptions {
+  /** The axes of rows and of columns; default: the last two. */
+  axes?: [rows: number, columns: number];
+  /** Both axes stay, with a length of 1. */
+  keepDims?: boolean;
+}
+
+const matrixRules: Rules<MatrixNormOptions> = {
+  axes: {
+    takes: "two whole numbers",
+    accepts: (value) =>
+      Array.isArray(value) && value.length === 2 && value.every(Number.isSafeInteger),
+  },
+  keepDims: takes.bool,
+};
 
 const orders: readonly unknown[] = ["fro", "nuc", 1, -1, 2, -2, Infinity, -Infinity];
 const order: Rule = {
@@ -65,37 +86,73 @@ const order: Rule = {
  * @param ord "fro" (default): the root of the sum of squares; "nuc": the sum of singular values; 1 and
  * -1: the largest and smallest sum of a column's magnitudes, Infinity and -Infinity of a row's; 2 and -2:
  * the largest and smallest singular value.
+ * @param options See {@linkcode MatrixNormOptions}.
+ * @throws {ShapeError} When a matrix has no elements and the norm is the smallest of something.
  */
-export function matrixNorm(a: Tensor, ord: MatrixOrder = "fro"): Tensor {
-  requireMatrices("matrixNorm", a);
-  requireValue("matrixNorm", "ord", ord, order);
-  return compute(matrixNormOf, a, ord);
+export function matrixNorm(
+  a: Tensor,
+  ord: MatrixOrder = "fro",
+  options: MatrixNormOptions = {},
+): Tensor {
+  const op = "matrixNorm";
+  requireMatrices(op, a);
+  requireValue(op, "ord", ord, order);
+  checkOptions(op, options, matrixRules);
+  const [rows, columns] = (options.axes ?? [-2, -1])
+    .map((axis) => normalizeAxis(op, axis, a.shape)) as [number, number];
+  if (rows === columns) {
+    throw shapeError(op)`Cannot ${op} of shape ${a.shape}: rows and columns are both axis ${rows}`;
+  }
+  return compute(normAlong, a, ord, [rows, columns], options.keepDims ?? false);
+}
+
+function normAlong(a: Tensor, ord: MatrixOrder, axes: number[], keepDims: boolean): Tensor {
+  const others = a.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
+  const norm = matrixNormOf(a.permute([...others, ...axes]), ord);
+  return keepDims ? norm.reshape(a.shape.map((n, axis) => axes.includes(axis) ? 1 : n)) : norm;
 }
 
 function matrixNormOf(a: Tensor, ord: MatrixOrder): Tensor {
   if (ord === "fro") return a.norm([-2, -1]);
-  if (ord === "nuc" || Math.abs(ord as number) === 2) {
-    const { s } = svdOf(a, false);
-    return ord === "nuc" ? s.sum(-1) : ord === 2 ? s.max(-1) : s.min(-1);
-  }
-  const sums = a.abs().sum(Math.abs(ord as number) === 1 ? -2 : -1);
-  return (ord as number) > 0 ? sums.max(-1) : sums.min(-1);
+  const by = ord === "nuc" ? ord : Math.abs(ord), isByValues = ord === "nuc" || by === 2;
+  const sums = isByValues ? svdOf(a, false).s : a.abs().sum(by === 1 ? -2 : -1);
+  if (ord === "nuc") return sums.sum(-1);
+  if (ord < 0) return sums.min(-1);
+  // Of nothing the largest sum is 0, the smallest is an error.
+  return sums.shape.at(-1) === 0 ? sums.sum(-1) : sums.max(-1);
 }
 
 /**
- * The condition number, [...]: the norm times that of the inverse. By singular values (`ord` 2, the
- * default, and -2) it is infinite for singular matrices, which are errors of the others.
+ * A norm, as `torch.linalg.norm`: without an order the length of all elements; with one the norm of a vector
+ * ({@linkcode vectorNorm}) or of a matrix ({@linkcode matrixNorm}), by the number of axes.
+ *
+ * @param x float32 or float64; a vector or a matrix where an order is given.
+ * @param ord The order.
+ */
+export function norm(x: Tensor, ord?: MatrixOrder): Tensor {
+  if (ord === undefined) return vectorNorm(x);
+  requireReal("norm", x);
+  if (x.ndim === 2) return matrixNorm(x, ord);
+  if (x.ndim === 1 && typeof ord === "number") return vectorNorm(x, { ord });
+  throw shapeError("norm")`
+    Cannot norm with ${`ord ${ord}`} of shape ${x.shape}: pass a vector or a matrix, or call
+    vectorNorm or matrixNorm`;
+}
+
+/**
+ * The condition number, [...]: the norm times that of the inverse; Infinity for singular matrices.
  *
  * @param a Matrices [..., m, n], square but for 2 and -2.
- * @param ord The norm, see {@linkcode matrixNorm}.
+ * @param ord The norm, see {@linkcode matrixNorm}; default 2.
  */
 export function cond(a: Tensor, ord: MatrixOrder = 2): Tensor {
   const isByValues = ord === 2 || ord === -2;
   if (isByValues) requireMatrices("cond", a);
   else requireSquare("cond", a);
   requireValue("cond", "ord", ord, order);
-  if (a.size === 0) {
-    throw shapeError("cond")`Cannot cond of shape ${a.shape}: it has no elements`;
+  const [m, n] = sides(a);
+  if (m === 0 || n === 0) {
+    throw shapeError("cond")`Cannot cond of shape ${a.shape}: a matrix has no elements`;
   }
   return compute(isByValues ? conditionByValues : conditionByNorm, a, ord);
 }
@@ -106,5 +163,6 @@ function conditionByValues(a: Tensor, ord: MatrixOrder): Tensor {
 }
 
 function conditionByNorm(a: Tensor, ord: MatrixOrder): Tensor {
-  return matrixNormOf(a, ord).mul(matrixNormOf(inv(a), ord));
+  const { inverse, isSingular } = inverseOrNot(a);
+  return isSingular.where(Infinity, matrixNormOf(a, ord).mul(matrixNormOf(inverse, ord)));
 }

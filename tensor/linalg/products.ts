@@ -1,4 +1,4 @@
-/** Products of tensors, powers and exponentials of matrices, diagonals. */
+/** Products of tensors, powers and exponentials of matrices. */
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { compute, observedCall } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
@@ -8,7 +8,14 @@ import { concat } from "../ops/shaping/joining.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { expmKernel } from "./kernels/exponential.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
-import { block, differentiable, requireSquare, sides, transposed } from "./matrices.ts";
+import {
+  block,
+  differentiable,
+  identityLike,
+  requireSquare,
+  sides,
+  transposed,
+} from "./matrices.ts";
 import { inv } from "./solve.ts";
 import type { Tensor } from "../core/tensor.ts";
 
@@ -37,6 +44,44 @@ function crossOf(a: Tensor, b: Tensor, axis: number): Tensor {
 }
 
 /**
+ * The inner product of vectors along an axis.
+ *
+ * @param a Vectors along `axis`.
+ * @param b Others, which broadcast to them.
+ * @param axis Default: the last.
+ */
+export function vecdot(a: Tensor, b: Tensor, axis = -1): Tensor {
+  sameDevice("vecdot", [a, b]);
+  return compute(vecdotOf, a, b, axis);
+}
+
+function vecdotOf(a: Tensor, b: Tensor, axis: number): Tensor {
+  return a.mul(b).sum(axis);
+}
+
+/**
+ * Vandermonde's matrices, [..., n, columns]: powers of each element from 0 up.
+ *
+ * @param x Vectors [..., n].
+ * @param columns How many powers; default: as many as elements.
+ */
+export function vander(x: Tensor, columns?: number): Tensor {
+  requireTensor("vander", x);
+  if (x.ndim === 0) throw shapeError("vander")`Cannot vander of a scalar: pass vectors [..., n]`;
+  const count = columns ?? x.shape.at(-1)!;
+  requireValue("vander", "columns", count, takes.whole);
+  return compute(vanderOf, x, count);
+}
+
+function vanderOf(x: Tensor, count: number): Tensor {
+  const column = x.unsqueeze(-1), first = column.onesLike();
+  if (count === 0) return block(first, null, [0, 0]);
+  const powers = [first];
+  while (powers.length < count) powers.push(powers.at(-1)!.mul(column));
+  return concat(powers, -1);
+}
+
+/**
  * The Kronecker product: `b` times each element of `a`, side by side.
  *
  * @param a Of any number of axes; the shorter shape gets leading ones.
@@ -53,69 +98,6 @@ function kronOf(a: Tensor, b: Tensor): Tensor {
   const [p, q] = [shapeOf(a), shapeOf(b)];
   const left = a.reshape(p.flatMap((n) => [n, 1])), right = b.reshape(q.flatMap((n) => [1, n]));
   return left.mul(right).reshape(p.map((n, k) => n * q[k]!));
-}
-
-/**
- * The sum of the diagonal, [...].
- *
- * @param a Matrices [..., m, n].
- */
-export function trace(a: Tensor): Tensor {
-  requireTensor("trace", a);
-  if (a.ndim < 2) {
-    throw shapeError("trace")`Cannot take the trace of shape ${a.shape}: pass matrices`;
-  }
-  return compute(traceOf, a);
-}
-
-function traceOf(a: Tensor): Tensor {
-  return a.ndim === 2 ? a.diagonal().sum() : diagonalOf(a, 0).sum(-1);
-}
-
-/**
- * A diagonal of matrices, [..., length].
- *
- * @param a Matrices [..., m, n].
- * @param offset 0 (default) is the main one, above it are positive ones.
- */
-export function diagonal(a: Tensor, offset = 0): Tensor {
-  requireTensor("diagonal", a);
-  requireValue("diagonal", "offset", offset, takes.integer);
-  if (a.ndim < 2 || offset > sides(a)[1] || -offset > sides(a)[0]) {
-    throw shapeError("diagonal")`
-      Cannot take the diagonal ${offset} of shape ${a.shape}: it lies outside`;
-  }
-  return compute(diagonalOf, a, offset);
-}
-
-function diagonalOf(a: Tensor, offset: number): Tensor {
-  const [m, n] = sides(a);
-  return block(a, [Math.max(0, -offset), m], [Math.max(0, offset), n]).diagonal();
-}
-
-/**
- * Matrices that have the vectors of the last axis as a diagonal, zeros elsewhere.
- *
- * @param x Vectors [..., n].
- * @param offset 0 (default) is the main diagonal, above it are positive ones.
- * @returns Matrices [..., n + |offset|, n + |offset|].
- */
-export function diagonalEmbed(x: Tensor, offset = 0): Tensor {
-  requireTensor("diagonalEmbed", x);
-  requireValue("diagonalEmbed", "offset", offset, takes.integer);
-  if (x.ndim === 0) {
-    throw shapeError("diagonalEmbed")`
-    Cannot diagonalEmbed a scalar: pass vectors [..., n]`;
-  }
-  return compute(embedOf, x, offset);
-}
-
-function embedOf(x: Tensor, offset: number): Tensor {
-  const n = x.shape[x.ndim - 1]!, places = x.detach().indexLike([n]);
-  const main = places.unsqueeze(-1).eq(places).where(x.unsqueeze(-1), 0);
-  const lead = Array(x.ndim - 1).fill([0, 0]) as [number, number][];
-  const before = [Math.max(0, -offset), Math.max(0, offset)] as const;
-  return offset === 0 ? main : main.pad([...lead, [before[0], before[1]], [before[1], before[0]]]);
 }
 
 /**
@@ -210,7 +192,7 @@ export function matrixPower(a: Tensor, exponent: number): Tensor {
 }
 
 function powerOf(a: Tensor, exponent: number): Tensor {
-  if (exponent === 0) return a.detach().onesLike().tril().triu();
+  if (exponent === 0) return identityLike(a);
   let base = exponent < 0 ? inv(a) : a, power: Tensor | null = null;
   for (let rest = Math.abs(exponent);;) {
     if (rest % 2 === 1) power = power === null ? base : matmul(power, base);

@@ -4,12 +4,13 @@ import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
-import { householderKernel, qrKernel } from "./kernels/factors.ts";
+import { qrKernel } from "./kernels/factors.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
   batchOf,
   block,
   differentiable,
+  identityLike,
   requireMatrices,
   requireReal,
   sides,
@@ -47,18 +48,66 @@ export function qr(a: Tensor, options: QROptions = {}): QR {
   return compute(qrOf, a, options.mode ?? "reduced");
 }
 
+/** More columns are factored block by block: most of the work is then products. */
+const MAX_COLUMNS = 32;
+
 /** Q of `columns` columns, and R of as many rows or of min(m, n), without gradients. */
 export function factorQR(a: Tensor, columns: number): QR {
-  const [m, n] = sides(a), batch = batchOf(a), t = Math.min(m, n);
-  const shapes = [[...batch, m, columns], a.shape, [...batch, t]];
-  const [q, w] = callMatrixKernel(qrKernel, [a], shapes, [m, n, columns, t], Math.max(n, columns));
-  const rows = Math.max(columns, t);
-  return { q: a.size === 0 ? orthonormal(q!) : q!, r: block(w!, [0, rows], null).triu() };
+  const [m, n] = sides(a), t = Math.min(m, n), rows = Math.max(columns, t);
+  if (t <= MAX_COLUMNS) {
+    const shapes = [a.shape, [...batchOf(a), t], [...batchOf(a), m, columns]];
+    const sizes = [m, n, columns, t], items = Math.max(n, columns);
+    const [w, , q] = callMatrixKernel(qrKernel, [a], shapes, sizes, items);
+    const isEmpty = a.size === 0;
+    return { q: isEmpty ? identityLike(q!) : q!, r: block(w!, [0, rows], null).triu() };
+  }
+  const { w, tau } = reflections(a);
+  const q = productOf(vectorsOf(w, t), tau, columns);
+  return { q, r: block(w, [0, rows], null).triu() };
 }
 
-/** Orthonormal columns where none is given. */
-function orthonormal(q: Tensor): Tensor {
-  return q.onesLike().tril().triu();
+/** Reflections in LAPACK's form: R, with the vectors below its diagonal, and factors [..., min(m, n)]. */
+function reflections(a: Tensor): { w: Tensor; tau: Tensor } {
+  const [m, n] = sides(a), t = Math.min(m, n);
+  if (t <= MAX_COLUMNS) {
+    const shapes = [a.shape, [...batchOf(a), t], [...batchOf(a), m, 0]];
+    const [w, tau] = callMatrixKernel(qrKernel, [a], shapes, [m, n, 0, t], n);
+    return { w: w!, tau: tau! };
+  }
+  const half = t >> 1;
+  const first = reflections(block(a, null, [0, half]).contiguous());
+  const v = vectorsOf(first.w, half), rest = block(a, null, [half, n]);
+  // The transposed product of the first reflections, on the other columns.
+  const inner = transposed(triangleOf(v, first.tau)).matmul(transposed(v).matmul(rest));
+  const right = rest.sub(v.matmul(inner)).contiguous();
+  const second = reflections(block(right, [half, m], null).contiguous());
+  return {
+    w: concat([first.w, concat([block(right, [0, half], null), second.w], -2)], -1).contiguous(),
+    tau: concat([first.tau, second.tau], -1),
+  };
+}
+
+/** The vectors of reflections: what stands below the diagonal, with ones on it. */
+function vectorsOf(w: Tensor, count: number): Tensor {
+  const first = block(w, null, [0, count]).tril(-1);
+  return first.add(identityLike(first));
+}
+
+/**
+ * T of H1 H2 ... Hk = I - V T Vᵀ: an upper triangle (C. Puglisi, "Modification of the Householder method
+ * based on the compact WY representation", 1992).
+ */
+function triangleOf(v: Tensor, tau: Tensor): Tensor {
+  const products = transposed(v).matmul(v), column = tau.unsqueeze(-1);
+  const diagonal = identityLike(products).mul(column);
+  return solveTriangle(products.triu(1).mul(column), diagonal, true, true);
+}
+
+/** The first columns of H1 H2 ... Hk. */
+function productOf(v: Tensor, tau: Tensor, columns: number): Tensor {
+  const top = block(v, [0, Math.min(columns, sides(v)[0])], null);
+  const product = v.matmul(triangleOf(v, tau).matmul(transposed(top))).neg();
+  return product.add(identityLike(product));
 }
 
 function qrOf(a: Tensor, mode: "reduced" | "complete" | "r"): QR {
@@ -99,7 +148,7 @@ function gradientOfTall(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor): Tensor {
 
 /**
  * Q of reflections in LAPACK's form: the first columns of H1 H2 ... Hk with Hi = I - tau v vᵀ, where v
- * is 1 on the diagonal and stands below it. Without a gradient.
+ * is 1 on the diagonal and stands below it.
  *
  * @param v Matrices [..., m, n], of which what is below the diagonal is read; m >= n.
  * @param tau Factors [..., k], k <= n.
@@ -115,11 +164,9 @@ export function householder(v: Tensor, tau: Tensor): Tensor {
       Cannot take the householder product of ${v.dtype} ${v.shape} and ${tau.dtype} ${tau.shape}:
       pass [..., m, n] and [..., k] of one type with m >= n >= k`;
   }
-  return compute(householderOf, v.detach(), tau.detach());
+  return compute(householderOf, v, tau);
 }
 
 function householderOf(v: Tensor, tau: Tensor): Tensor {
-  const [m, n] = sides(v), k = tau.shape.at(-1)!;
-  if (k === 0) return orthonormal(v);
-  return callMatrixKernel(householderKernel, [v, tau], [v.shape], [m, n, n, k], n)[0]!;
+  return productOf(vectorsOf(v, tau.shape.at(-1)!), tau, sides(v)[1]);
 }

@@ -1,12 +1,14 @@
 /** Systems of equations, inverses and determinants of square matrices, by LU. */
-import { formatShape } from "../../backend/internal.ts";
+import { formatShape, type Shape } from "../../backend/internal.ts";
 import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { factorLU, solveByLU } from "./lu.ts";
 import {
   broadcastBatches,
   checked,
   differentiable,
+  identityLike,
   requireReal,
   requireSquare,
   transposed,
@@ -14,11 +16,20 @@ import {
 import { requireRows } from "./triangular.ts";
 import type { Tensor } from "../core/tensor.ts";
 
+/** Options of {@linkcode solve}. */
+export interface SolveOptions {
+  /** False for X of X A = B; default true, A X = B. */
+  left?: boolean;
+}
+
+const solveRules: Rules<SolveOptions> = { left: takes.bool };
+
 /**
  * X of A X = B.
  *
  * @param a Matrices [..., n, n] of float32 or float64.
  * @param b Right sides [..., n, r] or, for a vector each, [n] or [..., n] with the leading axes of `a`.
+ * @param options See {@linkcode SolveOptions}.
  * @returns The solutions, of the shape of `b` with the leading axes broadcast.
  * @throws {ShapeError} When the shapes do not fit each other.
  * @throws {RangeError} When the result is read: a matrix is singular; the message names its place in the
@@ -33,20 +44,24 @@ import type { Tensor } from "../core/tensor.ts";
  * assertEquals(await linalg.solve(a, b).toArray(), [1, 2]);
  * ```
  */
-export function solve(a: Tensor, b: Tensor): Tensor {
+export function solve(a: Tensor, b: Tensor, options: SolveOptions = {}): Tensor {
   requireSquare("solve", a);
   requireReal("solve", b);
+  checkOptions("solve", options, solveRules);
   const isVector = b.ndim === 1 ||
     b.ndim === a.ndim - 1 && formatShape(b.shape) === formatShape(a.shape.slice(0, -1));
   if (b.ndim === 0) {
     throw shapeError("solve")`Cannot solve for a scalar: pass right sides [..., n, r] or [..., n]`;
   }
-  requireRows("solve", a, isVector ? b.unsqueeze(-1) : b);
-  return compute(solveOf, a, b, isVector);
+  const isLeft = options.left ?? true;
+  requireRows("solve", a, isVector ? b.unsqueeze(-1) : isLeft ? b : transposed(b));
+  return compute(solveOf, a, b, isVector, isLeft);
 }
 
-function solveOf(a: Tensor, b: Tensor, isVector: boolean): Tensor {
-  return isVector ? solved("solve", a, b.unsqueeze(-1)).squeeze(-1) : solved("solve", a, b);
+function solveOf(a: Tensor, b: Tensor, isVector: boolean, isLeft: boolean): Tensor {
+  const matrix = isLeft ? a : transposed(a);
+  if (isVector) return solved("solve", matrix, b.unsqueeze(-1)).squeeze(-1);
+  return isLeft ? solved("solve", a, b) : transposed(solved("solve", matrix, transposed(b)));
 }
 
 /** See {@linkcode solve}; with `fill`, singular matrices are solved as others nearby. */
@@ -64,11 +79,6 @@ function solved(op: string, a: Tensor, b: Tensor, fill = false): Tensor {
   return x!;
 }
 
-function identityLike(a: Tensor): Tensor {
-  const ones = a.detach().onesLike();
-  return ones.tril().triu();
-}
-
 /**
  * The inverse.
  *
@@ -83,6 +93,54 @@ export function inv(a: Tensor): Tensor {
 
 function inverseOf(op: string, a: Tensor, fill: boolean): Tensor {
   return solved(op, a, identityLike(a), fill);
+}
+
+/**
+ * The inverse of a tensor as a matrix of its first axes by the others: `tensordot` with it gives the solution.
+ *
+ * @param a Of as many elements in its first axes as in the others.
+ * @param axes How many axes are the rows; default 2.
+ * @returns The inverse: the others in front.
+ */
+export function tensorinv(a: Tensor, axes = 2): Tensor {
+  requireReal("tensorinv", a);
+  requireValue("tensorinv", "axes", axes, takes.count);
+  const [rows, columns] = [a.shape.slice(0, axes), a.shape.slice(axes)];
+  const n = sizeOf(rows);
+  if (n !== sizeOf(columns)) {
+    throw shapeError("tensorinv")`
+      Cannot tensorinv of shape ${a.shape} with ${axes} axes as rows: both sides have as many
+      elements`;
+  }
+  return inv(a.reshape([n, n])).reshape([...columns, ...rows]);
+}
+
+/**
+ * X of `tensordot(A, X, X.ndim)` = B.
+ *
+ * @param a Of shape [...b.shape, ...x.shape], as many elements on both sides.
+ * @param b The right side.
+ */
+export function tensorsolve(a: Tensor, b: Tensor): Tensor {
+  requireReal("tensorsolve", a);
+  requireReal("tensorsolve", b);
+  const rest = a.shape.slice(b.ndim);
+  if (formatShape(a.shape.slice(0, b.ndim)) !== formatShape(b.shape) || sizeOf(rest) !== b.size) {
+    throw shapeError("tensorsolve")`
+      Cannot tensorsolve of shapes ${a.shape} and ${b.shape}: the first begins with the second, and
+      has as many elements behind`;
+  }
+  return solve(a.reshape([b.size, b.size]), b.reshape([b.size])).reshape(rest);
+}
+
+function sizeOf(shape: Shape): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
+/** The inverse, and where there is none, [...]; there it is that of a matrix nearby. */
+export function inverseOrNot(a: Tensor): { inverse: Tensor; isSingular: Tensor } {
+  const { info } = factorLU(a.detach());
+  return { inverse: inverseOf("inv", a, true), isSingular: info.ne(0).squeeze(-1) };
 }
 
 /** 1 or -1 by the number of exchanges, [...]. */
@@ -144,4 +202,14 @@ function signAndLog(a: Tensor): SignAndLog {
     return [pivots.abs().log().sum(-1)];
   }, ([g]) => [g === null ? null : transposed(inv(a)).mul(outer(g!))]);
   return { sign: sign!, logabsdet: logabsdet! };
+}
+
+/**
+ * The logarithm of the determinant, [...]: NaN where that is negative, -Infinity for singular matrices.
+ *
+ * @param a Matrices [..., n, n] of float32 or float64.
+ */
+export function logdet(a: Tensor): Tensor {
+  const { sign, logabsdet } = slogdet(a);
+  return sign.lt(0).where(NaN, logabsdet);
 }

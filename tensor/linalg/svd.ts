@@ -10,6 +10,7 @@ import {
   block,
   broadcastBatches,
   differentiable,
+  identityLike,
   requireMatrices,
   sides,
   transposed,
@@ -110,7 +111,7 @@ function gradientOf(
   v: Tensor,
 ): Tensor | null {
   const row = s.unsqueeze(-2), column = s.unsqueeze(-1), squares = s.square(), vh = transposed(v);
-  let middle = gs === null ? null : gs.unsqueeze(-1).mul(v.detach().onesLike().tril().triu());
+  let middle = gs === null ? null : gs.unsqueeze(-1).mul(identityLike(v));
   const plus = (x: Tensor) => middle = middle === null ? x : middle.add(x);
   let total: Tensor | null = null;
   if (gu !== null) {
@@ -128,13 +129,18 @@ function gradientOf(
   return total === null ? inside : inside.add(total);
 }
 
-/** Options of {@linkcode pinv} and {@linkcode matrixRank}. */
+/** Options of {@linkcode pinv}, {@linkcode lstsq} and {@linkcode matrixRank}. */
 export interface RankOptions {
-  /** Singular values up to so much of the largest one are 0; default: max(m, n) times the type's epsilon. */
+  /** Singular values up to this one are 0, and those that `rtol` says; default 0. */
+  atol?: number;
+  /**
+   * Singular values up to so much of the largest one are 0; default: max(m, n) times the type's epsilon, or 0
+   * where `atol` is above 0.
+   */
   rtol?: number;
 }
 
-const rankRules: Rules<RankOptions> = { rtol: takes.nonNegative };
+const rankRules: Rules<RankOptions> = { atol: takes.nonNegative, rtol: takes.nonNegative };
 
 /**
  * The pseudo-inverse of Moore and Penrose, [..., n, m].
@@ -145,19 +151,19 @@ const rankRules: Rules<RankOptions> = { rtol: takes.nonNegative };
 export function pinv(a: Tensor, options: RankOptions = {}): Tensor {
   requireMatrices("pinv", a);
   checkOptions("pinv", options, rankRules);
-  return compute(pseudoInverse, a, options.rtol);
+  return compute(pseudoInverse, a, options);
 }
 
-function isNonzero(a: Tensor, s: Tensor, rtol: number | undefined): Tensor {
-  const least = rtol ?? Math.max(...sides(a)) * epsilon[a.dtype as RealType];
-  return s.gt(s.max(-1, { keepDims: true }).mul(least));
+function isNonzero(a: Tensor, s: Tensor, { atol = 0, rtol }: RankOptions): Tensor {
+  const share = rtol ?? (atol > 0 ? 0 : Math.max(...sides(a)) * epsilon[a.dtype as RealType]);
+  return s.gt(s.max(-1, { keepDims: true }).mul(share).clamp(atol));
 }
 
-function pseudoInverse(a: Tensor, rtol: number | undefined): Tensor {
+function pseudoInverse(a: Tensor, options: RankOptions): Tensor {
   const [p] = differentiable("pinv", [a], () => {
     if (a.size === 0) return [transposed(a)];
     const { u, s, vh } = svdOf(a, false);
-    const isKept = isNonzero(a, s, rtol);
+    const isKept = isNonzero(a, s, options);
     const inverse = isKept.where(isKept.where(s, 1).reciprocal(), 0);
     return [transposed(vh).mul(inverse.unsqueeze(-2)).matmul(transposed(u))];
   }, ([g], [p]) => {
@@ -189,11 +195,11 @@ export function lstsq(a: Tensor, b: Tensor, options: RankOptions = {}): Tensor {
   requireRows("lstsq", a, b);
   broadcastBatches("lstsq", a, b);
   checkOptions("lstsq", options, rankRules);
-  return compute(leastSquares, a, b, options.rtol);
+  return compute(leastSquares, a, b, options);
 }
 
-function leastSquares(a: Tensor, b: Tensor, rtol: number | undefined): Tensor {
-  return pseudoInverse(a, rtol).matmul(b);
+function leastSquares(a: Tensor, b: Tensor, options: RankOptions): Tensor {
+  return pseudoInverse(a, options).matmul(b);
 }
 
 /**
@@ -205,10 +211,10 @@ function leastSquares(a: Tensor, b: Tensor, rtol: number | undefined): Tensor {
 export function matrixRank(a: Tensor, options: RankOptions = {}): Tensor {
   requireMatrices("matrixRank", a);
   checkOptions("matrixRank", options, rankRules);
-  return compute(rankOf, a.detach(), options.rtol);
+  return compute(rankOf, a.detach(), options);
 }
 
-function rankOf(a: Tensor, rtol: number | undefined): Tensor {
+function rankOf(a: Tensor, options: RankOptions): Tensor {
   if (a.size === 0) return a.cast("int32").sum([-2, -1]);
-  return isNonzero(a, svdOf(a, false).s, rtol).cast("int32").sum(-1);
+  return isNonzero(a, svdOf(a, false).s, options).cast("int32").sum(-1);
 }

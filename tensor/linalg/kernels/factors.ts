@@ -111,25 +111,14 @@ export const triangularKernel: MatrixKernel = {
 `,
 };
 
-/** Q of reflections, the last first: `c` columns of H1 H2 ... Hk. */
-const reflections = `
-  each(j, 0, c) {
-    for (int i = 0; i < m; i++) q[i * c + j] = i == j ? 1 : 0;
-    for (int k = t - 1; k >= 0; k--) {
-      T d = q[k * c + j];
-      for (int i = k + 1; i < m; i++) d += w[i * n + k] * q[i * c + j];
-      d *= tau[k];
-      q[k * c + j] -= d;
-      for (int i = k + 1; i < m; i++) q[i * c + j] -= w[i * n + k] * d;
-    }
-  }
-`;
-
-/** A = Q R by reflections: R is the upper triangle of `w`, the reflections lie below. */
+/**
+ * A = Q R by reflections: R is the upper triangle of `w`, the reflections lie below; `c` columns of their
+ * product H1 H2 ... Hk, the last first.
+ */
 export const qrKernel: MatrixKernel = {
   name: "qr_factor",
   inputs: { a: "m*n" },
-  outputs: { q: "m*c", w: "m*n", tau: "t" },
+  outputs: { w: "m*n", tau: "t", q: "m*c" },
   numbers: ["m", "n", "c", "t"],
   text: `
   each(i, 0, m) { for (int j = 0; j < n; j++) w[i * n + j] = a[i * n + j]; }
@@ -162,14 +151,15 @@ export const qrKernel: MatrixKernel = {
     }
   }
   sync;
-${reflections}`,
-};
-
-/** Q of reflections that lie below the diagonal of `w`. */
-export const householderKernel: MatrixKernel = {
-  name: "householder_product",
-  inputs: { w: "m*n", tau: "t" },
-  outputs: { q: "m*c" },
-  numbers: ["m", "n", "c", "t"],
-  text: reflections,
+  each(j, 0, c) {
+    for (int i = 0; i < m; i++) q[i * c + j] = i == j ? 1 : 0;
+    for (int k = t - 1; k >= 0; k--) {
+      T d = q[k * c + j];
+      for (int i = k + 1; i < m; i++) d += w[i * n + k] * q[i * c + j];
+      d *= tau[k];
+      q[k * c + j] -= d;
+      for (int i = k + 1; i < m; i++) q[i * c + j] -= w[i * n + k] * d;
+    }
+  }
+`,
 };
