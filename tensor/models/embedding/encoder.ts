@@ -7,6 +7,7 @@ import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
 import { LayerNorm } from "../../nn/layers/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
+import { activationOf } from "../language/decoder/activations.ts";
 import { ConfigReader, type RawConfig } from "../language/decoder/config.ts";
 import { Projection, TokenEmbedding } from "../weights/projection.ts";
 import type { WeightReader } from "../weights/weight_reader.ts";
@@ -74,13 +75,16 @@ class EncoderLayer extends Module<[x: Tensor, mask: Tensor]> {
   readonly parts: ReadonlyMap<string, Projection | LayerNorm>;
   readonly #names: EncoderArchitecture["layer"];
   readonly #heads: number;
+  readonly #activation: (x: Tensor) => Tensor;
 
   constructor(
     names: EncoderArchitecture["layer"],
     parts: ReadonlyMap<string, Projection | LayerNorm>,
     heads: number,
+    activation: (x: Tensor) => Tensor,
   ) {
     super();
+    this.#activation = activation;
     this.#names = names;
     this.parts = parts;
     this.#heads = heads;
@@ -101,7 +105,10 @@ class EncoderLayer extends Module<[x: Tensor, mask: Tensor]> {
     const seen = scaledDotProductAttention(heads("query"), heads("key"), heads("value"), { mask });
     const attended = this.#run("output", seen.permute([0, 2, 1, 3]).reshape([n, l, width]));
     const between = this.#run("attentionNorm", x.add(attended));
-    return this.#run("mlpNorm", between.add(this.#run("down", this.#run("up", between).gelu())));
+    return this.#run(
+      "mlpNorm",
+      between.add(this.#run("down", this.#activation(this.#run("up", between)))),
+    );
   }
 }
 
@@ -204,6 +211,7 @@ export async function buildEncoder(config: RawConfig, reader: WeightReader): Pro
   }
   if (row.kinds) parts.set(row.kinds, await vectors(row.kinds));
   parts.set("embeddings.LayerNorm", await norm("embeddings.LayerNorm"));
+  const activation = activationOf(config.hidden_act ?? config.activation ?? "gelu");
   const heads = sizes.size("num_attention_heads", "n_heads"), layers: EncoderLayer[] = [];
   for (let k = 0; k < sizes.size("num_hidden_layers", "n_layers"); k++) {
     const own = new Map<string, Projection | LayerNorm>();
@@ -211,7 +219,7 @@ export async function buildEncoder(config: RawConfig, reader: WeightReader): Pro
       const make = part.endsWith("Norm") ? norm : projection;
       own.set(name, await make(`${row.layers}.${k}.${name}`));
     }
-    layers.push(new EncoderLayer(row.layer, own, heads));
+    layers.push(new EncoderLayer(row.layer, own, heads, activation));
   }
   parts.set(row.layers, layers);
   const rest = reader.unread().filter((name) => !isIgnored.test(name));

@@ -2,6 +2,7 @@
 import { compileRepeatable, type Repeatable } from "../../compile/compile.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import { Tensor } from "../../class/tensor.ts";
+import { realizeAll } from "../../execution/realization.ts";
 import type { Decoder } from "./decoder/decoder.ts";
 import type { DecoderCache } from "./decoder/decoder_cache.ts";
 import { chooseNext, SamplerState, type Sampling } from "./sampling.ts";
@@ -59,12 +60,15 @@ export class Generator implements Disposable {
 
   /** An empty session with room for a prompt and what follows. */
   session(length: number, maxTokens: number, batch = 1): Session {
-    const room = length + Math.min(maxTokens, FIRST_ROOM);
-    const capacity = Math.min(
-      Math.ceil(room / POSITIONS) * POSITIONS,
-      Math.max(this.#decoder.config.contextLength, length),
-    );
-    return new Session(this.#decoder.makeCache(batch, capacity));
+    const wanted = length + Math.min(maxTokens, FIRST_ROOM);
+    return new Session(this.#decoder.makeCache(batch, this.#capacity(length, wanted)));
+  }
+
+  /** The room of a cache for so many positions: as many as are wanted, unless that changes how they rotate. */
+  #capacity(length: number, wanted: number): number {
+    const { turningPoint, config: { contextLength } } = this.#decoder;
+    const most = length <= turningPoint ? Math.min(turningPoint, contextLength) : contextLength;
+    return Math.max(Math.min(Math.ceil(wanted / POSITIONS) * POSITIONS, most), length);
   }
 
   /** Number of tokens that may follow so many, at most. */
@@ -82,8 +86,8 @@ export class Generator implements Disposable {
     return this.#decoder.logits(this.#decoder.hidden(ids, cache).slice(null, -1));
   }
 
-  /** The same behind prompts, which are padded behind their ends where they differ in length. */
-  #scoresBehind(prompts: readonly (readonly number[])[], cache: DecoderCache): Tensor {
+  /** Features of prompts, which are padded behind their ends where they differ in length. */
+  #hidden(prompts: readonly (readonly number[])[], cache: DecoderCache): Tensor {
     const { device } = this.#decoder, lengths = prompts.map((ids) => ids.length);
     const length = Math.max(...lengths);
     const padded = prompts.flatMap((ids) => [...ids, ...Array(length - ids.length).fill(ids[0])]);
@@ -91,8 +95,13 @@ export class Generator implements Disposable {
       shape: [prompts.length, length],
       device,
     });
-    const counts = Tensor.fromHost(Int32Array.from(lengths), { device });
-    const features = this.#decoder.hidden(ids, cache, counts);
+    return this.#decoder.hidden(ids, cache, Tensor.fromHost(Int32Array.from(lengths), { device }));
+  }
+
+  /** Scores of what follows prompts. */
+  #scoresBehind(prompts: readonly (readonly number[])[], cache: DecoderCache): Tensor {
+    const { device } = this.#decoder, lengths = prompts.map((ids) => ids.length);
+    const length = Math.max(...lengths), features = this.#hidden(prompts, cache);
     if (lengths.every((own) => own === length)) {
       return this.#decoder.logits(features.slice(null, -1));
     }
@@ -126,7 +135,7 @@ export class Generator implements Disposable {
         const value = ids.toHost();
         // The next step is on its way while this one's token is read.
         const isAhead = turn < turns && !options.logits;
-        const next = isAhead ? this.#next(session, ids, sampler, options, turn === 1) : null;
+        const next = isAhead ? this.#next(session, ids, sampler, options, so, turn === 1) : null;
         const chosen = await value as Int32Array;
         ids.dispose();
         if (next) ids = next;
@@ -152,7 +161,7 @@ export class Generator implements Disposable {
     options: Sampling,
     so: readonly number[][],
   ): Tensor {
-    this.#makeRoom(session, Math.max(...prompts.map((ids) => ids.length)));
+    this.#makeRoom(session, Math.max(...prompts.map((ids) => ids.length)), so);
     const { cache } = session;
     const next = noGrad(() => {
       const scores = this.#scoresBehind(prompts, cache);
@@ -171,9 +180,10 @@ export class Generator implements Disposable {
     ids: Tensor,
     sampler: SamplerState,
     options: Sampling,
+    so: readonly number[][],
     isFirst: boolean,
   ): Tensor {
-    this.#makeRoom(session, 1);
+    this.#makeRoom(session, 1, so);
     const { cache } = session;
     this.#state = { cache, sampler, options };
     try {
@@ -186,14 +196,19 @@ export class Generator implements Disposable {
     }
   }
 
-  /** Moves what a session holds to a larger cache where there is no room. */
-  #makeRoom(session: Session, count: number): void {
+  /** Moves what a session holds, the first of these ids, to a larger cache where there is no room. */
+  #makeRoom(session: Session, count: number, ids: readonly (readonly number[])[]): void {
     const { cache } = session, wanted = cache.length + count;
     if (wanted <= cache.capacity) return;
-    const { contextLength } = this.#decoder.config;
-    const capacity = Math.max(wanted, Math.min(2 * cache.capacity, contextLength));
-    const larger = this.#decoder.makeCache(cache.batch, capacity);
-    larger.copyFrom(cache);
+    const capacity = this.#capacity(wanted, Math.max(wanted, 2 * cache.capacity));
+    const larger = this.#decoder.makeCache(cache.batch, capacity), { turningPoint } = this.#decoder;
+    if (cache.capacity > turningPoint || capacity <= turningPoint) larger.copyFrom(cache);
+    else if (cache.length > 0) {
+      const held = ids.map((own, row) => own.slice(0, cache.lengths[row]));
+      noGrad(() => this.#hidden(held, larger));
+      realizeAll(larger.tensors);
+      larger.advance(cache.lengths);
+    }
     session.cache = larger;
     cache[Symbol.dispose]();
   }

@@ -16,7 +16,7 @@ import type { ChatTemplate, Message } from "../text/chat_template.ts";
 import { piecesOf } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import type { WeightForm } from "../weights/weight_reader.ts";
-import { architectureOf, decoderConfig } from "./decoder/architectures.ts";
+import { architectureOf, completeConfig, decoderConfig } from "./decoder/architectures.ts";
 import { type Batch, ModelBatch } from "./batch.ts";
 import { buildDecoder } from "./decoder/build_decoder.ts";
 import { CachedChat, type Chat } from "./chat.ts";
@@ -101,7 +101,9 @@ export class LanguageModel implements Disposable {
     requireValue("load a model", "path", path, takes.path);
     checkOptions("load a model", options, loadRules);
     using files = await openModel(path);
-    const { config: raw, isGguf } = files, row = architectureOf(raw.model_type);
+    const { isGguf } = files, row = architectureOf(files.config.model_type);
+    // The header of a GGUF file leaves nothing out.
+    const raw = isGguf ? files.config : completeConfig(row, files.config);
     const device = manager.resolve(options.device ?? manager.active);
     const reader = files.weights(device, (options.dtype ?? null) as WeightForm);
     const isTied = raw.tie_word_embeddings === true;
@@ -185,7 +187,8 @@ export class LanguageModel implements Disposable {
   }
 
   /**
-   * Writes behind several prompts side by side, which may differ in length.
+   * Writes behind several prompts side by side, which may differ in length. Where a model rotates the positions
+   * of long texts in another way (Phi-3's "longrope"), all do so as soon as the longest does.
    *
    * @param prompts The ids of each, one at least.
    * @param options How tokens are chosen, and when it stops.

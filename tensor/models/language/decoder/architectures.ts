@@ -2,6 +2,7 @@
  * The architectures that are read, one row each: what their files call things, and in what they differ
  * from Llama. To add one, see CONTRIBUTING.md.
  */
+import { type ActivationName, activationOf } from "./activations.ts";
 import { ConfigReader, type DecoderConfig, type LayerConfig, type RawConfig } from "./config.ts";
 import { rotaryOf } from "./rotary_config.ts";
 
@@ -42,6 +43,12 @@ export interface Architecture {
   readonly normOffset?: number;
   /** True where GGUF files have the features of queries and keys that are rotated together side by side. */
   readonly hasPairs?: boolean;
+  /** The activation that files leave out; default "silu". */
+  readonly activation?: ActivationName;
+  /** Settings that config.json may leave out, where transformers has others than Llama's for them. */
+  readonly defaults?: RawConfig;
+  /** Parts that have a bias in every file; `attention_bias` and `mlp_bias` of a configuration add others. */
+  readonly biases?: readonly LayerPart[];
   /** Differences from Llama's configuration. */
   readonly config?: (reader: ConfigReader, plain: DecoderConfig) => Partial<DecoderConfig>;
 }
@@ -101,19 +108,38 @@ export const ggufOuter: Readonly<Record<OuterPart, string>> = {
   head: "output",
 };
 
-/** Layers that see a window of positions, and others that see all, in turn: every `period`-th sees all. */
+/** The window of each layer: as `layer_types` says, else of those that `isNear` picks; null for none. */
 function windows(
   { raw }: ConfigReader,
   { layers }: DecoderConfig,
   window: number | null,
-  period: number,
-): boolean[] {
+  isNear: (layer: number) => boolean,
+): (number | null)[] {
   const kinds = raw.layer_types;
   return layers.map((_, k) =>
-    window !== null &&
-    (Array.isArray(kinds) ? kinds[k] === "sliding_attention" : (k + 1) % period !== 0)
+    (Array.isArray(kinds) ? kinds[k] === "sliding_attention" : isNear(k)) ? window : null
   );
 }
+
+/** The same layers with other windows. */
+const withWindows = (
+  { layers }: DecoderConfig,
+  windows: readonly (number | null)[],
+): Partial<DecoderConfig> => ({
+  layers: layers.map((layer, k) => ({ ...layer, window: windows[k]! })),
+});
+
+/** Every layer sees the window, if there is one. */
+const windowed: Architecture["config"] = (reader, plain) =>
+  withWindows(plain, plain.layers.map(() => reader.optional("sliding_window")));
+
+/** Qwen's upper layers see a window where the configuration says so. */
+const upperWindows: Architecture["config"] = (reader, plain) => {
+  const isUsed = reader.raw.use_sliding_window === true;
+  const first = reader.optional("max_window_layers") ?? 28;
+  const window = isUsed ? reader.optional("sliding_window") : null;
+  return withWindows(plain, windows(reader, plain, window, (k) => k >= first));
+};
 
 /** Common part of both Gemmas. `wideFrom`: from so many layers on, the scale is the width's. */
 function gemma(
@@ -123,38 +149,62 @@ function gemma(
 ): Partial<DecoderConfig> {
   const perHead = plain.layers.length >= wideFrom ? plain.width / plain.heads : plain.headFeatures;
   return {
-    activation: "geluTanh",
     embeddingScale: Math.sqrt(plain.width),
     attentionScale: (reader.optional("query_pre_attn_scalar") ?? perHead) ** -0.5,
+    logitCap: reader.optional("final_logit_softcapping"),
   };
 }
+
+const gemmaDefaults = {
+  head_dim: 256,
+  num_key_value_heads: 4,
+  query_pre_attn_scalar: 256,
+  tie_word_embeddings: true,
+} as const;
 
 /** The table. */
 export const architectures: Readonly<Record<string, Architecture>> = {
   llama: {
-    types: ["llama", "mistral"],
+    types: ["llama"],
     layer: llamaLayer,
     outer: llamaOuter,
     hasPairs: true,
-    config: (reader, { layers }) => ({
-      layers: layers.map((layer) => ({ ...layer, window: reader.optional("sliding_window") })),
-    }),
+    config: windowed,
   },
-  qwen2: { types: ["qwen2"], layer: llamaLayer, outer: llamaOuter },
-  qwen3: { types: ["qwen3"], layer: { ...llamaLayer, ...normedHeads }, outer: llamaOuter },
+  mistral: {
+    types: ["mistral"],
+    layer: llamaLayer,
+    outer: llamaOuter,
+    defaults: { num_key_value_heads: 8, sliding_window: 4096 },
+    config: windowed,
+  },
+  qwen2: {
+    types: ["qwen2"],
+    layer: llamaLayer,
+    outer: llamaOuter,
+    biases: ["query", "key", "value"],
+    config: upperWindows,
+  },
+  qwen3: {
+    types: ["qwen3"],
+    layer: { ...llamaLayer, ...normedHeads },
+    outer: llamaOuter,
+    defaults: { head_dim: 128 },
+    config: upperWindows,
+  },
   gemma2: {
     types: ["gemma2"],
     layer: gemmaLayer,
     outer: llamaOuter,
     normOffset: 1,
+    activation: "gelu_pytorch_tanh",
+    defaults: { ...gemmaDefaults, attn_logit_softcapping: 50, final_logit_softcapping: 30 },
     config: (reader, plain) => {
-      const window = reader.optional("sliding_window") ?? 4096;
-      const isWindow = windows(reader, plain, window, 2);
+      const window = reader.either("sliding_window", 4096);
       return {
         ...gemma(reader, plain, 46),
-        attentionCap: reader.optional("attn_logit_softcapping") ?? 50,
-        logitCap: reader.optional("final_logit_softcapping") ?? 30,
-        layers: plain.layers.map((layer, k) => ({ ...layer, window: isWindow[k] ? window : null })),
+        attentionCap: reader.optional("attn_logit_softcapping"),
+        ...withWindows(plain, windows(reader, plain, window, (k) => k % 2 === 0)),
       };
     },
   },
@@ -163,10 +213,12 @@ export const architectures: Readonly<Record<string, Architecture>> = {
     layer: { ...gemmaLayer, ...normedHeads },
     outer: llamaOuter,
     normOffset: 1,
+    activation: "gelu_pytorch_tanh",
+    defaults: { ...gemmaDefaults, sliding_window: 4096, rope_theta: 1e6 },
     config: (reader, plain) => {
       const { raw } = reader, window = reader.optional("sliding_window");
       const period = reader.optional("sliding_window_pattern", "_sliding_window_pattern") ?? 6;
-      const isWindow = windows(reader, plain, window, period);
+      const seen = windows(reader, plain, window, (k) => (k + 1) % period !== 0);
       const parameters = raw.rope_parameters as RawConfig | undefined;
       const near = parameters?.sliding_attention ? raw : {
         rope_theta: reader.optional("rope_local_base_freq") ?? 10_000,
@@ -175,7 +227,7 @@ export const architectures: Readonly<Record<string, Architecture>> = {
         rotaryOf(source, plain.headFeatures, plain.contextLength, kind);
       const far: LayerConfig = { window: null, rotary: rotary(raw, "full_attention") };
       const local: LayerConfig = { window, rotary: rotary(near, "sliding_attention") };
-      return { ...gemma(reader, plain, 62), layers: isWindow.map((is) => is ? local : far) };
+      return { ...gemma(reader, plain, 62), layers: seen.map((own) => own === null ? far : local) };
     },
   },
   phi3: {
@@ -189,9 +241,8 @@ export const architectures: Readonly<Record<string, Architecture>> = {
       down: "mlp.down_proj",
     },
     outer: llamaOuter,
-    config: (reader, { layers }) => ({
-      layers: layers.map((layer) => ({ ...layer, window: reader.optional("sliding_window") })),
-    }),
+    defaults: { rms_norm_eps: 1e-5 },
+    config: windowed,
   },
   gpt2: {
     types: ["gpt2"],
@@ -211,11 +262,18 @@ export const architectures: Readonly<Record<string, Architecture>> = {
       head: "lm_head",
     },
     isTransposed: true,
-    config: (_, { layers }) => ({
-      norm: "layer",
-      activation: "geluTanh",
-      layers: layers.map(() => ({ window: null, rotary: null })),
-    }),
+    activation: "gelu_new",
+    biases: ["queryKeyValue", "output", "up", "down"],
+    defaults: { layer_norm_epsilon: 1e-5, tie_word_embeddings: true },
+    config: ({ raw }, { layers, attentionScale }) => {
+      const scale = raw.scale_attn_weights === false ? 1 : attentionScale;
+      const share = (k: number) => raw.scale_attn_by_inverse_layer_idx === true ? 1 / (k + 1) : 1;
+      const plain = { window: null, rotary: null };
+      return {
+        norm: "layer",
+        layers: layers.map((_, k) => ({ ...plain, attentionScale: scale * share(k) })),
+      };
+    },
   },
 };
 
@@ -233,34 +291,76 @@ export function architectureOf(type: unknown): Architecture {
   );
 }
 
-const activations: Readonly<Record<string, DecoderConfig["activation"]>> = {
-  silu: "silu",
-  gelu: "gelu",
-  gelu_new: "geluTanh",
-  gelu_pytorch_tanh: "geluTanh",
+/** Settings that change what a model computes, and are not read: they must have these values. */
+const unread: Readonly<Record<string, unknown>> = {
+  add_cross_attention: false,
+  quantization_config: null,
+  text_config: null,
+  use_bidirectional_attention: false,
 };
 
-/** The sizes and choices of a model, from its configuration. */
+function requireRead(raw: RawConfig): void {
+  for (const [name, plain] of Object.entries(unread)) {
+    const value = raw[name] ?? plain;
+    if (value === plain) continue;
+    throw new TypeError(
+      `Cannot load the model: its configuration has ${name} = ${JSON.stringify(value)}, which ` +
+        `netcl does not read`,
+    );
+  }
+}
+
+/** Parts of layers that must have a bias. */
+function biasesOf(row: Architecture, raw: RawConfig): ReadonlySet<LayerPart> {
+  const attention = ["query", "key", "value", "queryKeyValue", "output"] as const;
+  const mlp = ["gate", "up", "gateUp", "down"] as const;
+  const said = [
+    ...raw.attention_bias === true ? attention : [],
+    ...raw.mlp_bias === true ? mlp : [],
+  ];
+  return new Set([...row.biases ?? [], ...said]);
+}
+
+/** A configuration with what config.json leaves out. */
+export function completeConfig(row: Architecture, raw: RawConfig): RawConfig {
+  const given = Object.entries(raw).filter(([, value]) => value !== undefined);
+  return { tie_word_embeddings: false, ...row.defaults, ...Object.fromEntries(given) };
+}
+
+/**
+ * The sizes and choices of a model, from its configuration.
+ *
+ * @throws {TypeError} When a setting is missing, wrong, or one that is not read.
+ */
 export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig {
+  requireRead(raw);
   const reader = new ConfigReader(raw);
   const width = reader.size("hidden_size", "n_embd"),
     heads = reader.size("num_attention_heads", "n_head");
-  const headFeatures = reader.optional("head_dim") ?? width / heads;
+  const headFeatures = reader.optionalSize("head_dim") ?? width / heads;
   const contextLength = reader.size("max_position_embeddings", "n_positions");
-  const named = raw.hidden_activation ?? raw.hidden_act ?? raw.activation_function ?? "silu";
-  const activation = activations[String(named)];
-  if (!activation) throw new TypeError(`Cannot load a model with the activation "${named}"`);
+  const keyHeads = reader.optionalSize("num_key_value_heads") ?? heads;
+  if (!Number.isInteger(headFeatures) || heads % keyHeads !== 0) {
+    throw new TypeError(
+      `Cannot load the model: ${width} features are not those of ${heads} heads, or these not ` +
+        `those of ${keyHeads} heads of keys`,
+    );
+  }
+  const activation = activationOf(
+    raw.hidden_activation ?? raw.hidden_act ?? raw.activation_function ?? row.activation ?? "silu",
+  );
   const layer = { window: null, rotary: null };
   const plain: DecoderConfig = {
     vocabulary: reader.size("vocab_size"),
     width,
     heads,
-    keyHeads: reader.optional("num_key_value_heads") ?? heads,
+    keyHeads,
     headFeatures,
     contextLength,
     norm: "rms",
     eps: reader.optional("rms_norm_eps", "layer_norm_epsilon") ?? 1e-6,
     activation,
+    biases: biasesOf(row, raw),
     embeddingScale: 1,
     attentionScale: headFeatures ** -0.5,
     attentionCap: null,

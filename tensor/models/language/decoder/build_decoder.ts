@@ -65,8 +65,7 @@ class Builder {
     const positions = outer.positions ? new TokenEmbedding(await this.#matrix("positions")) : null;
     for (let k = 0; k < this.#config.layers.length; k++) layers.push(await this.#layer(k));
     const norm = await this.#norm("norm"), name = `${this.#name("head")}.weight`;
-    const isApart = !isTied && this.#reader.has(name);
-    const head = isApart ? await this.#projection("head") : null;
+    const head = isTied ? null : await this.#projection("head");
     const parts = { embedding, positions, layers, norm, head };
     this.#requireAll(isTied ? name : null);
     return new Decoder(this.#config, outer, parts, device);
@@ -91,7 +90,9 @@ class Builder {
       if (/Norm$|End$/.test(part)) norms.set(part, await this.#norm(part, k));
       else projections.set(part, await this.#projection(part, k));
     }
-    return new DecoderLayer(this.#config, this.#row.layer, { norms, projections });
+    const { attentionScale = this.#config.attentionScale } = this.#config.layers[k]!;
+    const config = { ...this.#config, attentionScale };
+    return new DecoderLayer(config, this.#row.layer, { norms, projections });
   }
 
   #change(part: OuterPart | LayerPart): WeightChange {
@@ -108,7 +109,7 @@ class Builder {
 
   async #projection(part: OuterPart | LayerPart, layer?: number): Promise<Projection> {
     const bias = `${this.#name(part, layer)}.bias`;
-    const isThere = this.#reader.has(bias);
+    const isThere = this.#config.biases.has(part) || this.#reader.has(bias);
     return new Projection(
       await this.#matrix(part, layer),
       isThere ? await this.#reader.numbers(bias, this.#change(part)) : null,

@@ -1,4 +1,5 @@
 /** Parts of a decoder, however its file says it. */
+import type { Tensor } from "../../../core/tensor.ts";
 
 /** Rotation of positions: see `positions.ts`. */
 export interface RotaryConfig {
@@ -10,6 +11,8 @@ export interface RotaryConfig {
   readonly slowdown: (wave: number, index: number) => number;
   /** Factor of sines and cosines. */
   readonly magnitude: number;
+  /** The rotation of all positions of texts that have more than so many; absent where there is none. */
+  readonly beyond?: { readonly positions: number; readonly rotary: RotaryConfig };
 }
 
 /** One layer's way to look at others. */
@@ -18,6 +21,8 @@ export interface LayerConfig {
   readonly window: number | null;
   /** Null where positions are learned vectors, added to the tokens'. */
   readonly rotary: RotaryConfig | null;
+  /** Factor of its products of queries and keys, where layers differ. */
+  readonly attentionScale?: number;
 }
 
 /** The sizes and choices of a decoder. */
@@ -35,7 +40,9 @@ export interface DecoderConfig {
   readonly contextLength: number;
   readonly norm: "rms" | "layer";
   readonly eps: number;
-  readonly activation: "silu" | "gelu" | "geluTanh";
+  readonly activation: (x: Tensor) => Tensor;
+  /** Parts of layers that have a bias, or the file is damaged. */
+  readonly biases: ReadonlySet<string>;
   /** Factor of the tokens' vectors. */
   readonly embeddingScale: number;
   /** Factor of products of queries and keys. */
@@ -67,6 +74,16 @@ export class ConfigReader {
       throw new TypeError(`Cannot read the model: its configuration has ${name} = ${value}`);
     }
     return null;
+  }
+
+  /** The same, `other` where nothing is said; null where null is. */
+  either(name: string, other: number | null): number | null {
+    return this.raw[name] === undefined ? other : this.optional(name);
+  }
+
+  /** A length, or null. */
+  optionalSize(name: string): number | null {
+    return this.optional(name) === null ? null : this.size(name);
   }
 
   /** A number that must be there. */

@@ -78,6 +78,15 @@ export class Decoder extends Module<[ids: Tensor]> {
     return this.logits(this.hidden(ids));
   }
 
+  /**
+   * The number of positions beyond which a text rotates in another way: a cache with more room holds other keys
+   * for the same text.
+   */
+  get turningPoint(): number {
+    const points = this.config.layers.map(({ rotary }) => rotary?.beyond?.positions ?? Infinity);
+    return Math.min(...points);
+  }
+
   /** An empty cache for so many sequences and positions. */
   makeCache(batch: number, capacity: number): DecoderCache {
     const { layers, keyHeads: heads, headFeatures: features } = this.config;
@@ -129,7 +138,7 @@ export class Decoder extends Module<[ids: Tensor]> {
     const length = ids.shape[1]!;
     const visible = (window: number | null) => this.#visibleAlone(ids, length, window);
     const angles = (rotary: RotaryConfig) => {
-      const { cos, sin } = this.#table(rotary).atLeast(length);
+      const { cos, sin } = this.#table(rotary, length).atLeast(length);
       return { cos: cos.slice([0, length]), sin: sin.slice([0, length]) };
     };
     const positions = this.#parts.positions?.forward(ids.indexLike([length])) ?? null;
@@ -150,7 +159,8 @@ export class Decoder extends Module<[ids: Tensor]> {
     const visible = (window: number | null): Visibility =>
       isFirst ? this.#visibleAlone(slots, count, window) : { filled, window };
     const angles = (rotary: RotaryConfig) => {
-      const { cos, sin } = this.#table(rotary).atLeast(capacity), flat = slots.reshape([-1]);
+      const { cos, sin } = this.#table(rotary, capacity).atLeast(capacity),
+        flat = slots.reshape([-1]);
       const pick = (table: Tensor) =>
         table.indexSelect(0, flat).reshape([cache.batch, 1, count, -1]);
       return { cos: pick(cos), sin: pick(sin) };
@@ -177,7 +187,9 @@ export class Decoder extends Module<[ids: Tensor]> {
     return { layer, positions };
   }
 
-  #table(rotary: RotaryConfig): RotaryTable {
+  /** The angles of texts of so many positions. */
+  #table(usual: RotaryConfig, reach: number): RotaryTable {
+    const { beyond } = usual, rotary = beyond && reach > beyond.positions ? beyond.rotary : usual;
     const table = this.#tables.get(rotary) ?? new RotaryTable(rotary, this.device);
     this.#tables.set(rotary, table);
     return table;

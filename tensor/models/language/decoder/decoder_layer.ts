@@ -106,21 +106,15 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
   }
 
   #feedForward(x: Tensor): Tensor {
-    const { projections } = this.#parts;
+    const { projections } = this.#parts, { activation } = this.#config;
     if (projections.has("gateUp")) {
       const [gate, up] = this.#project("gateUp", x).chunk(2, -1) as [Tensor, Tensor];
-      return this.#project("down", this.#activated(gate).mul(up));
+      return this.#project("down", activation(gate).mul(up));
     }
     const up = this.#project("up", x);
     const hidden = projections.has("gate")
-      ? this.#activated(this.#project("gate", x)).mul(up)
-      : this.#activated(up);
+      ? activation(this.#project("gate", x)).mul(up)
+      : activation(up);
     return this.#project("down", hidden);
-  }
-
-  #activated(x: Tensor): Tensor {
-    const { activation } = this.#config;
-    if (activation === "silu") return x.silu();
-    return x.gelu(activation === "gelu" ? "none" : "tanh");
   }
 }

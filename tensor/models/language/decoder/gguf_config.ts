@@ -54,5 +54,11 @@ async function positionsOf(file: GgufFile, type: string): Promise<RawConfig> {
     return { rope_type: "factors", factors: await numbers("rope_freqs.weight") };
   }
   const kind = key("type") ?? "none";
-  return kind === "none" ? {} : { rope_type: kind, factor: key("factor") };
+  return kind === "none" ? {} : {
+    rope_type: kind,
+    factor: key("factor"),
+    original_max_position_embeddings: key("original_context_length"),
+    beta_fast: key("yarn_beta_fast"),
+    beta_slow: key("yarn_beta_slow"),
+  };
 }
