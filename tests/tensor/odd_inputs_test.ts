@@ -322,7 +322,7 @@ testOnCPU("what layers, optimizers and loaders cannot be made of is named", (bac
         'Cannot make SGD with the option "decay"',
       ],
       [() => new DataLoader(any(undefined)), TypeError, "Cannot load from undefined"],
-      [() => new TensorDataset(any(w)), TypeError, "Field 0 of a TensorDataset is no field"],
+      [() => new TensorDataset(any(3)), TypeError, "Field 0 of a TensorDataset is no field"],
       [() => memory.stats(any("cpu")), TypeError, 'Cannot find the memory of string "cpu"'],
       [() => device(any(undefined)), TypeError, "Cannot select device undefined"],
       [() => Tensor.concat(any(w)), TypeError, "Cannot concat Tensor([1], float32, cpu)"],

@@ -88,7 +88,7 @@ export function assertThrows<E extends Error = Error>(
   } catch (error) {
     return checkThrown(error, type, text);
   }
-  return fail("Expected the function to throw");
+  return fail(`Expected the function to throw: ${fn}`);
 }
 
 /** Fails unless `fn` rejects; resolves to what it rejected with. */

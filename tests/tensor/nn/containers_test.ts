@@ -1,5 +1,11 @@
 /** Modules are found wherever properties hold them. */
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertStrictEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { nn, optim, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { testOnCPU } from "../../opencl.ts";
 
@@ -48,7 +54,7 @@ testOnCPU("modules in Maps, lists and dictionaries are found, with names of the 
     const before = model.heads.get("aB")!.inner.weight;
     model.cast("float16");
     assertEquals(model.parameters().map((p) => p.dtype), new Array(4).fill("float16"));
-    assert(model.heads.get("aB")!.inner.weight !== before);
+    assertStrictEquals(model.heads.get("aB")!.inner.weight, before);
     assertEquals([...model.list].length, model.list.length);
     assertEquals(model.list.at(-1), [...model.list][1]);
     assertThrows(() => model.list.at(2), RangeError, "it has 2");
