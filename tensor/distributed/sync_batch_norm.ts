@@ -10,7 +10,7 @@ import {
   type BatchNormOptions,
   type Moments,
   type NormalizedBatch,
-} from "../nn/layers/normalization.ts";
+} from "../nn/normalization/batch_norm.ts";
 import { Tensor } from "../class/tensor.ts";
 import { Group } from "./group.ts";
 

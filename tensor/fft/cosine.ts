@@ -1,5 +1,4 @@
 /** Cosine transforms, and convolutions by Fourier transforms. */
-import {} from "../../backend/internal.ts";
 import { sameDevice } from "../core/apply.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";

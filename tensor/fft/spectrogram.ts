@@ -1,5 +1,4 @@
 /** Spectra of short pieces of a signal, and the signal of such spectra. */
-import {} from "../../backend/internal.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { aTensor } from "../core/apply.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";

@@ -1,5 +1,4 @@
 /** Systems of equations whose matrix is a triangle. */
-import {} from "../../backend/internal.ts";
 import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";

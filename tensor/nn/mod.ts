@@ -68,9 +68,9 @@ export {
   type BatchNormOptions,
   type Moments,
   type NormalizedBatch,
-} from "./layers/normalization.ts";
-export { LayerNorm, type LayerNormOptions } from "./layers/layer_norm.ts";
-export { RMSNorm, type RMSNormOptions } from "./layers/rms_norm.ts";
+} from "./normalization/batch_norm.ts";
+export { LayerNorm, type LayerNormOptions } from "./normalization/layer_norm.ts";
+export { RMSNorm, type RMSNormOptions } from "./normalization/rms_norm.ts";
 export {
   GRU,
   LSTM,
@@ -95,7 +95,7 @@ export {
   InstanceNorm1d,
   InstanceNorm2d,
   InstanceNorm3d,
-} from "./layers/group_norm.ts";
+} from "./normalization/group_norm.ts";
 export { PixelShuffle, PixelUnshuffle, Upsample } from "./layers/resampling.ts";
 export {
   ConstantPad1d,

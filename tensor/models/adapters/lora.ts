@@ -20,7 +20,6 @@ import { type AnyModule, Module } from "../../nn/module/module.ts";
 import { parameter, withRole } from "../../nn/module/parameter.ts";
 import { PackedMatrix } from "../weights/packed_matrix.ts";
 import { Projection } from "../weights/projection.ts";
-import {} from "../../../backend/internal.ts";
 
 /** Options of adapters. */
 export interface LoraOptions {

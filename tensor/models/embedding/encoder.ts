@@ -5,7 +5,7 @@
 import type { Tensor } from "../../core/tensor.ts";
 import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
-import { LayerNorm } from "../../nn/layers/layer_norm.ts";
+import { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
 import { activationOf } from "../language/decoder/activations.ts";
 import { ConfigReader, type RawConfig } from "../language/decoder/config.ts";

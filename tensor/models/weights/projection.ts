@@ -1,4 +1,3 @@
-import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";

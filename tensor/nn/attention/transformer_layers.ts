@@ -7,7 +7,7 @@ import { Linear } from "../layers/linear.ts";
 import { nameFrom, type StateNames } from "../module/members.ts";
 import { Module } from "../module/module.ts";
 import { type AttentionOptions, MultiheadAttention } from "./multihead_attention.ts";
-import { LayerNorm } from "../layers/layer_norm.ts";
+import { LayerNorm } from "../normalization/layer_norm.ts";
 import { requireSizes } from "../module/sizes.ts";
 
 /** Options of transformer layers. */

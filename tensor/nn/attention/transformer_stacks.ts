@@ -1,7 +1,7 @@
 /** Stacks of transformer layers, as in PyTorch. */
 import { requireValue, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import type { LayerNorm } from "../layers/layer_norm.ts";
+import type { LayerNorm } from "../normalization/layer_norm.ts";
 import { ModuleList } from "../module/containers.ts";
 import { type AnyModule, Module } from "../module/module.ts";
 import type { AttentionOptions } from "./multihead_attention.ts";

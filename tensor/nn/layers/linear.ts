@@ -3,7 +3,6 @@
  * a kind; it imports `module/`, `ops/`, `autograd/` and `core/`. Tensors come in and go out by
  * `forward`.
  */
-import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";

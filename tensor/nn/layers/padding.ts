@@ -1,5 +1,4 @@
 /** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
-import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import type { Axes } from "../../core/arguments.ts";

@@ -1,5 +1,4 @@
 /** The loss of sequences that are not aligned with their labels. */
-import {} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";

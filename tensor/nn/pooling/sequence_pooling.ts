@@ -2,7 +2,6 @@
  * Pooling of sequences and volumes: windows are boxes, so that their largest elements, and means, are taken
  * axis by axis, two at a time.
  */
-import {} from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import type { Axes } from "../../core/arguments.ts";
 import type { PoolOptions } from "../../core/image_options.ts";

@@ -1,5 +1,4 @@
 /** One step of recurrent layers, for loops of one's own. */
-import {} from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";

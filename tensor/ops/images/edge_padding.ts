@@ -1,5 +1,4 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
-import {} from "../../../backend/internal.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";

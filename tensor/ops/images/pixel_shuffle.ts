@@ -1,5 +1,4 @@
 /** Channels that become pixels, and back: views, which cost nothing. */
-import {} from "../../../backend/internal.ts";
 import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";

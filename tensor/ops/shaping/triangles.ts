@@ -1,5 +1,4 @@
 /** Diagonals and triangles of matrices. */
-import {} from "../../../backend/internal.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { pad, slice } from "./slices.ts";
 import type { SliceRange } from "../../core/arguments.ts";

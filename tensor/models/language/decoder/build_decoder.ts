@@ -1,7 +1,7 @@
 /** Puts a decoder together from the weights of a file: nothing is drawn first, and each is read once. */
 import { FileFormatError } from "../../../io/core/file_format_error.ts";
-import { LayerNorm } from "../../../nn/layers/layer_norm.ts";
-import { RMSNorm } from "../../../nn/layers/rms_norm.ts";
+import { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
+import { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import { Projection, TokenEmbedding, type Weight } from "../../weights/projection.ts";
 import type { WeightChange, WeightReader } from "../../weights/weight_reader.ts";
 import type { DeviceHandle } from "../../../../backend/internal.ts";

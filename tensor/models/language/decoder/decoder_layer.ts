@@ -1,7 +1,7 @@
 import type { Tensor } from "../../../core/tensor.ts";
 import { type AnyModule, Module } from "../../../nn/module/module.ts";
-import type { LayerNorm } from "../../../nn/layers/layer_norm.ts";
-import type { RMSNorm } from "../../../nn/layers/rms_norm.ts";
+import type { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
+import type { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import type { Projection } from "../../weights/projection.ts";
 import type { LayerPart } from "./architectures.ts";
 import { groupedAttention, type Visibility } from "./attention.ts";

@@ -8,7 +8,7 @@ import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
-import { standardize } from "./normalization.ts";
+import { standardize } from "./batch_norm.ts";
 
 /** Options of {@linkcode LayerNorm}. */
 export interface LayerNormOptions {

@@ -1,11 +1,10 @@
 /** Normalization of groups of channels of each sample. */
-import {} from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { Module } from "../module/module.ts";
-import { standardize } from "./normalization.ts";
+import { standardize } from "./batch_norm.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";

@@ -1,5 +1,8 @@
-/** Normalization: mean 0 and variance 1, over the batch. */
-import {} from "../../../backend/internal.ts";
+/**
+ * Normalization: mean 0 and variance 1, over the batch.
+ *
+ * This folder (`normalization/`) imports `ops/`, `autograd/`, `core/` and `module/`.
+ */
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
