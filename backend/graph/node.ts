@@ -123,8 +123,9 @@ export class Node {
    * @param inputs What it is made from.
    * @param shape Its shape.
    * @param dtype Its element type.
+   * @param holds False for one that lives as long as a plan is made, and keeps no value.
    */
-  constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType) {
+  constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType, holds = true) {
     this.op = op;
     // A copy: V8 makes arrays of literals that lived for a while before in the old generation, where
     // they keep what they hold, a step's whole graph, until a full collection.
@@ -135,12 +136,13 @@ export class Node {
     let depth = 0;
     for (const input of inputs) {
       if (input.inputs.length > 0 && input.depth > depth) depth = input.depth;
+      if (!holds) continue;
       input.#holders++;
       input.#users++;
       if (input.#isSoft) input.#changed();
     }
     this.depth = depth + 1;
-    if (inputs.length > 0) this.#need = NEED.firm;
+    if (holds && inputs.length > 0) this.#need = NEED.firm;
     if (changed.length > 0) update();
   }
 

@@ -3,6 +3,7 @@ import type { Node } from "../graph/node.ts";
 import { sizeOf } from "../graph/shape.ts";
 import { attentionKernel } from "./fusion/attention.ts";
 import type { Unit } from "./fusion/fuse.ts";
+import type { AddedNode } from "./rewrites/rewriting.ts";
 import { lowerGroup } from "./fusion/lower_group.ts";
 import { customKernel, specialKernel } from "./fusion/special.ts";
 import type { KernelGraph, Step, ValueBuffer } from "./passes/kernel_graph.ts";
@@ -19,8 +20,16 @@ export interface Request {
   readonly count: number;
 }
 
-/** The kernels of units of work, which are in an order in which they can run. */
-export function lower(units: readonly Unit[], request: Request): KernelGraph {
+/**
+ * The kernels of units of work, which are in an order in which they can run.
+ *
+ * @param added Nodes that a rewrite put behind those of the request.
+ */
+export function lower(
+  units: readonly Unit[],
+  request: Request,
+  added: readonly AddedNode[] = [],
+): KernelGraph {
   const { order, wanted, later, count } = request;
   const buffers = order.map(({ dtype, size, id, storage }, position): ValueBuffer => ({
     dtype,
@@ -29,6 +38,10 @@ export function lower(units: readonly Unit[], request: Request): KernelGraph {
     isStored: storage !== null,
     isPresent: position < count,
   }));
+  // What is saved for later are nodes of the graph: what was added is made again for it.
+  for (const { node: { dtype, size }, made } of added) {
+    buffers.push({ dtype, size, made, isStored: false, isPresent: false });
+  }
   const steps = units.map((unit) => lowerUnit(unit, buffers));
   return {
     buffers,

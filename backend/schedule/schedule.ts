@@ -5,6 +5,7 @@
  *
  * ```
  * nodes    Toposort (graph/)   topological order
+ * rewrites/ joinProducts         nodes -> nodes: products that a program repeats
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
  * passes/  splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
@@ -23,6 +24,7 @@ import { hostTarget } from "../kernel/target.ts";
 import { fuse } from "./fusion/fuse.ts";
 import { fuseHorizontally } from "./passes/horizontal_fusion.ts";
 import { lower, type Request } from "./lower.ts";
+import { joinProducts } from "./rewrites/join_products.ts";
 import type { Pass } from "./passes/kernel_graph.ts";
 import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
@@ -148,8 +150,9 @@ function recall(cache: PlanCache, request: Request, device: PlanningDevice): Pla
 /** The kernels of a graph, through all passes. */
 function planOf(request: Request, device: PlanningDevice): Plan {
   const { order, wanted, later } = request;
-  const infos = analyse(order, new Set([...wanted, ...later]));
-  const lowered = lower(fuse(infos, device), request);
+  const { order: nodes, roots, added } = joinProducts(order, [...wanted, ...later]);
+  const infos = analyse(nodes, new Set(roots));
+  const lowered = lower(fuse(infos, device), request, added);
   const graph = passes.reduce((graph, pass) => pass(graph, device), lowered);
   return planMemory(graph, order.length);
 }

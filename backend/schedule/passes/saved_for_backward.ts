@@ -10,6 +10,7 @@ export const savedForBackward: Pass = (graph) => {
   if (later.size === 0) return graph;
   const isPresent = (at: number): boolean => buffers[at]!.isPresent;
   const needed = new Set(wanted), now: Step[] = [], again = new Set<number>();
+  const isSaved = (at: number): boolean => isPresent(at) || !again.has(at) && !later.has(at);
   for (const step of steps.toReversed()) {
     const isNeeded = step.outputs.some((at) => needed.has(at));
     if (isNeeded) {
@@ -17,7 +18,7 @@ export const savedForBackward: Pass = (graph) => {
       for (const at of step.inputs) needed.add(at);
     }
     // What also makes something for later will have to run again for it.
-    if (!isNeeded || !step.outputs.every(isPresent)) {
+    if (!isNeeded || !step.outputs.every(isSaved)) {
       for (const at of step.inputs) again.add(at);
     }
   }
