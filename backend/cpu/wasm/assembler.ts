@@ -276,11 +276,11 @@ export class FunctionBuilder {
     return this.#setNumber();
   }
 
-  /** The first lane of a vector, as a number. */
-  firstLane(vector: Local): Local {
+  /** A lane of a vector of 32-bit lanes, as a number. */
+  laneOf(vector: Local, lane: number): Local {
     this.get(vector);
     this.#opcode(i32x4.extract);
-    this.put(0);
+    this.put(lane);
     return this.#setNumber();
   }
 

@@ -56,7 +56,7 @@ export class Rewriting {
     this.#replaced.set(node, by);
   }
 
-  /** What is computed for a node: itself, unless it is replaced. */
+  /** The node that is computed for another: itself, unless it is replaced. */
   at(node: Node): Node {
     return this.#replaced.get(node) ?? node;
   }

@@ -14,8 +14,10 @@ import { i32, i32x4, v128 } from "../opcodes.ts";
 /** Place of an indirect index that is out of range, as positions of the kernel's parameters. */
 export interface IndexFault {
   readonly indirect: IndirectIndex;
-  /** The index that was found. */
+  /** The index that was found, and the upper word of one of 64 bits. */
   readonly value: number;
+  /** See `value`; null where it is the sign. */
+  readonly high: number | null;
   /** 1 where there was one. */
   readonly isFound: number;
 }
@@ -114,22 +116,26 @@ export class LoopIndices {
    */
   setIndirect(indirect: IndirectIndex, vector: Local): void {
     const f = this.#f, { args } = FunctionBuilder.parameters;
-    const index = this.newIndex(indirect.symbol, f.firstLane(vector));
-    const isValid = f.i(i32.ltU, index, this.number(indirect.size));
+    const isWide = f.isPair(vector), first = isWide ? f.halves(vector)[0] : vector;
+    const index = this.newIndex(indirect.symbol, f.laneOf(first, 0));
+    const high = isWide ? f.laneOf(first, 1) : null,
+      isSmall = f.i(i32.ltU, index, this.number(indirect.size));
+    const isValid = high === null ? isSmall : f.i(i32.and, isSmall, f.iWith(i32.eq, high, 0));
     f.branch(f.iWith(i32.xor, isValid, 1), () => {
-      const { value, isFound } = this.#faultOf(indirect);
-      f.storeNumber(args, index, this.#offset(value));
-      f.storeNumber(args, f.integer(1), this.#offset(isFound));
+      const fault = this.#faultOf(indirect, isWide);
+      f.storeNumber(args, index, this.#offset(fault.value));
+      if (high !== null) f.storeNumber(args, high, this.#offset(fault.high!));
+      f.storeNumber(args, f.integer(1), this.#offset(fault.isFound));
       f.assign(index, f.integer(0));
     });
   }
 
-  #faultOf(indirect: IndirectIndex): IndexFault {
+  #faultOf(indirect: IndirectIndex, isWide: boolean): IndexFault {
     const known = this.faults.find((fault) => fault.indirect === indirect);
     if (known) return known;
     const zero: Parameter = { kind: "index", value: 0 };
-    const value = this.parameters.push(zero) - 1, isFound = this.parameters.push(zero) - 1;
-    const fault = { indirect, value, isFound };
+    const place = (): number => this.parameters.push(zero) - 1;
+    const fault = { indirect, value: place(), high: isWide ? place() : null, isFound: place() };
     this.faults.push(fault);
     return fault;
   }

@@ -72,8 +72,8 @@ export function fitsLanes(kernel: LoopKernel): boolean {
 
 /** True for an indirect index that is a number when it is needed: results of reductions are vectors. */
 function isReadable({ exprs }: LoopKernel, { expr }: IndirectIndex): boolean {
-  const { op, dtype } = exprs[expr]!;
-  return op !== "reduced" && kindOf(dtype) === "int";
+  const { op, dtype } = exprs[expr]!, kind = kindOf(dtype);
+  return op !== "reduced" && (kind === "int" || kind === "long");
 }
 
 /** True when there are lanes for an expression of types that have some. */

@@ -51,9 +51,11 @@ function makeRunner(
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
       for (const { place, stream } of streams) words[count + place] = stream.value;
       runtime.run(compiled, range, grain, cost);
-      for (const { indirect, value, isFound } of faults) {
+      for (const { indirect, value, high, isFound } of faults) {
         if (words[count + isFound] === 0) continue;
-        check(words[count + value]!, indirect.size, indirect.opName);
+        const low = words[count + value]!;
+        const index = high === null ? low : words[count + high]! * 2 ** 32 + (low >>> 0);
+        check(index, indirect.size, indirect.opName);
       }
     },
   };

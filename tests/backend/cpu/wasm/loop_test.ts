@@ -155,7 +155,7 @@ Deno.test("rows that indices name are read in vectors, wherever the index varies
       fc.property(
         fc.tuple(sizes, sizes),
         sizes,
-        fc.constantFrom<DType>("int32", "uint8"),
+        fc.constantFrom<DType>("int32", "int64", "uint8"),
         fc.constantFrom<DType>("float32", "float16", "bfloat16", "int32", "uint8"),
         ([rows, columns], count, index, dtype) => {
           const t = filled([rows, columns], dtype);
@@ -181,8 +181,16 @@ Deno.test("rows that indices name are read in vectors, wherever the index varies
 Deno.test("an index that vectors find out of range is reported by its value", async () => {
   await withDevice("cpu", async () => {
     const t = filled([5, 37]);
-    for (const wrong of [5, -1, -(2 ** 31), 2 ** 31 - 1]) {
-      const indices = Tensor.fromHost(Int32Array.of(0, wrong, 4)).realize();
+    const small = [5, -1, -(2 ** 31), 2 ** 31 - 1];
+    const all = [
+      ...small.map((wrong) => Int32Array.of(0, wrong, 4)),
+      // Those of 64 bits are told from their lower words.
+      ...[...small, 2 ** 32, -(2 ** 32) + 3, 2 ** 52].map((wrong) =>
+        BigInt64Array.of(0n, BigInt(wrong), 4n)
+      ),
+    ];
+    for (const values of all) {
+      const wrong = values[1], indices = Tensor.fromHost(values).realize();
       const wrongRow = t.indexSelect(0, indices).mul(2);
       const wrongPlace = t.gather(0, indices.reshape([3, 1]));
       for (const found of [wrongRow, wrongPlace]) {
