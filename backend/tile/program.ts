@@ -128,7 +128,8 @@ export class Program {
     return this.items === 1 ? int(0) : of(variable("item", [0, this.items - 1]));
   }
 
-  #emit(...statements: readonly Statement[]): void {
+  /** Appends statements as they are. */
+  emit(...statements: readonly Statement[]): void {
     this.#into.push(...statements);
   }
 
@@ -143,12 +144,12 @@ export class Program {
   loop(count: E, body: (at: E) => void, unroll = this.unit.unroll): void {
     if (count.op === "const" && count.value === 1) return body(int(0));
     const at = variable(`i${this.#names++}`, [0, Math.max(0, count.range[1] - 1)]);
-    this.#emit({ s: "for", at, count, body: this.#inside(() => body(at)), unroll });
+    this.emit({ s: "for", at, count, body: this.#inside(() => body(at)), unroll });
   }
 
   /** Runs the body where a condition holds, which may be known. */
   when(condition: E, body: () => void): void {
-    if (condition.op !== "const") this.#emit({ s: "if", condition, body: this.#inside(body) });
+    if (condition.op !== "const") this.emit({ s: "if", condition, body: this.#inside(body) });
     else if (condition.value) body();
   }
 
@@ -157,7 +158,7 @@ export class Program {
     if (constants.has(value.op)) return value;
     const { kind, width, range } = value;
     const to = make("var", kind, [], { name: `u${this.#names++}`, width, range });
-    this.#emit({ s: "let", to, value });
+    this.emit({ s: "let", to, value });
     return to;
   }
 
@@ -174,12 +175,12 @@ export class Program {
   }
 
   set(to: E, value: E): void {
-    if (value !== to) this.#emit({ s: "set", to, value });
+    if (value !== to) this.emit({ s: "set", to, value });
   }
 
   store(place: Place, index: E, value: E, streams = false): void {
     const store: Store = { s: "store", place, index, value };
-    this.#emit(streams ? { ...store, streams } : store);
+    this.emit(streams ? { ...store, streams } : store);
   }
 
   /** Memory of a group, or of a work-item. */
@@ -187,6 +188,12 @@ export class Program {
     const name = `${space === "local" ? "l" : "h"}${this.#names++}`;
     this.#arrays.push({ space, name, size, kind });
     return { space, buffer: name, element: elementOf(kind) };
+  }
+
+  /** Local memory that stages of operands go through; programs have one. */
+  ring(bytes: number): Place {
+    this.#arrays.push({ space: "ring", name: "sm", size: bytes, kind: "uint8" });
+    return { space: "ring", buffer: "sm", element: "uint8" };
   }
 
   /** Rows of sums, all 0. */
@@ -222,7 +229,7 @@ export class Program {
     for (let mask = joined / 2; mask >= 1; mask /= 2) {
       const others = parts.map((from) => {
         const to = register(`t${this.#names++}`, 0, 1, from.kind);
-        this.#emit({ s: "shuffle", to, from, mask });
+        this.emit({ s: "shuffle", to, from, mask });
         return to;
       });
       this.#assign(parts, combine(parts, others));
@@ -277,7 +284,7 @@ export class Program {
 
   /** Hands out a value by its coordinates; those of a vector are its first lane's, others follow. */
   give(at: readonly E[], value: E): void {
-    this.#emit({ s: "result", at, value });
+    this.emit({ s: "result", at, value });
   }
 
   /** The kernel, through all passes. */

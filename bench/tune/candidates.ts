@@ -10,7 +10,7 @@ import {
   type RegisterGemmTile,
   registerTiles,
 } from "../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
-import { type MmaTile, mmaTiles } from "../../backend/opencl/templates/mma/mma_tile.ts";
+import { mmaTiles } from "../../backend/opencl/templates/mma/mma_tile.ts";
 import type { RegisterTile } from "../../backend/opencl/templates/parts/register_tile.ts";
 import {
   type ContractionSize,
@@ -21,6 +21,7 @@ import {
 
 import { type WgmmaTile, wgmmaTiles } from "../../backend/opencl/templates/wgmma/wgmma_tile.ts";
 import type { GemmTile } from "../../backend/tile/programs/gemm.ts";
+import type { MmaTile } from "../../backend/tile/programs/matrix_gemm.ts";
 
 /** The tile of any template. */
 export type Tile =

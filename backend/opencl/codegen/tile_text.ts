@@ -4,8 +4,15 @@ import type { DType } from "../../graph/dtype.ts";
 import type { PrimitiveName } from "../../graph/primitives.ts";
 import type { ArgReduceFn } from "../../graph/reductions.ts";
 import { nameParts } from "../../tile/language/elements.ts";
-import type { E, Element, Kind } from "../../tile/language/expression.ts";
-import type { For, Statement, Store, TileKernel } from "../../tile/language/statements.ts";
+import type { E, Element, Kind, Place } from "../../tile/language/expression.ts";
+import type {
+  For,
+  Fragment,
+  Statement,
+  Store,
+  TileArray,
+  TileKernel,
+} from "../../tile/language/statements.ts";
 import { castText, indexText, prefersText } from "./dialect.ts";
 import { renderScalar } from "./scalar_primitives.ts";
 import {
@@ -31,6 +38,8 @@ function typeOf({ kind, width, range }: Pick<E, "kind" | "width" | "range">): st
       return `float${lanes}`;
     case "bool":
       return `int${lanes}`;
+    case "word":
+      return "uint";
     case "int":
       return range[1] === 2 ** 32 - 1 ? `uint${lanes}` : width > 1 ? `int${lanes}` : "Index";
     default:
@@ -70,6 +79,8 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   "/": (e) => narrowed(e, `${textOf(e.args[0]!)} ${quotient(e.args[1]!.value)}`),
   "%": (e) => narrowed(e, `${textOf(e.args[0]!)} ${remainder(e.args[1]!.value)}`),
   ">>": chain(" >> "),
+  "^": chain(" ^ "),
+  pair: ({ args: [low, high] }) => `((uint)${textOf(low!)} | (uint)${textOf(high!)} << 16)`,
   bit: (e) => narrowed(e, `(${textOf(e.args[0]!)} >> ${textOf(e.args[1]!)}) & 1`),
   laneBits: ({ args: [a, first], width }) =>
     `convert_int${width}(((uint${width})(${textOf(a!)} >> ${textOf(first!)}) >> ${
@@ -123,7 +134,8 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   },
   element: ({ place, args }) => {
     const { space, buffer, element } = place!, index = textOf(args[0]!);
-    return space === "global" ? loadText(buffer, element as DType, index) : `${buffer}[${index}]`;
+    if (space === "global") return loadText(buffer, element as DType, index);
+    return `${arrayText(place!)}[${index}]`;
   },
   neighbours: ({ place, kind, args }) =>
     `*(global const ${vectorType(kind as DType)}*)(${place!.buffer} + ${textOf(args[0]!)})`,
@@ -151,6 +163,7 @@ const elements: Readonly<Partial<Record<Element, string>>> = {
   bfloat16: "ushort",
   uint8: "uchar",
   int8: "char",
+  uint16: "ushort",
   uint32: "uint",
 };
 
@@ -178,16 +191,13 @@ function loadOf({ place, args, width, value }: E): string {
   }
 }
 
+/** An array by the elements of a place: a ring has bytes. */
+const arrayText = ({ space, buffer, element }: Place): string =>
+  space === "ring" ? `((local ${elements[element]}*)${buffer})` : buffer;
+
 /** Appends a kernel's statements; `finish` takes the results that it hands out. */
 export function emitTile(emitter: Emitter, kernel: TileKernel, finish: Finish = noResults): void {
-  for (const { space, name, size, kind } of kernel.arrays) {
-    const type = scalarType(kind);
-    // Without the alignment, neighbours are read one by one.
-    const [before, after] = space === "local"
-      ? ["local ", " __attribute__((aligned(16)))"]
-      : ["", ""];
-    emitter.line(`${before}${type} ${name}[${size}]${after};`);
-  }
+  for (const array of kernel.arrays) declareArray(emitter, array);
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
   for (const [type, names] of registersOf(kernel.body)) {
@@ -222,6 +232,33 @@ function emitStatement(emitter: Emitter, s: Statement, finish: Finish): void {
       emitter.open("{");
       finish(s.at.map(textOf), textOf(s.value), s.value.width);
       return emitter.close();
+    case "commit":
+      return emitter.line("MMA_COMMIT();");
+    case "wait":
+      return emitter.line(`MMA_WAIT(${s.left});`);
+    case "copy":
+      return emitter.line(
+        `MMA_COPY${s.bytes}(${byteText(s.index)}, ${s.from.buffer} + ${textOf(s.at)}, ${
+          textOf(s.count)
+        });`,
+      );
+    case "put":
+      return emitter.line(
+        `MMA_PUT(${byteText(s.index)}, (uint4)(${s.words.map(textOf).join(", ")}));`,
+      );
+    case "matrices": {
+      const load = `MMA_LOAD${s.to.length}${s.transposed ? "T" : ""}`;
+      const registers = s.to.map(({ place, index }) => `${place.buffer}[${textOf(index)}]`);
+      return emitter.line(`${load}(${registers.join(", ")}, ${byteText(s.index)});`);
+    }
+    case "multiply": {
+      const operands = [s.sums, s.left, s.right].map(fragmentText).join(", ");
+      return emitter.line(`MMA_${s.unit.toUpperCase()}(${operands});`);
+    }
+    case "round": {
+      const [at, rest] = [s.at, s.rest].map((f) => f && `${f.place.buffer}[${textOf(f.index)}]`);
+      return emitter.line(rest ? `MMA_SPLIT(${at}, ${rest});` : `MMA_ROUND(${at});`);
+    }
     case "if":
       emitter.open(`if (${textOf(s.condition)}) {`);
       emitBody(emitter, s.body, finish);
@@ -243,11 +280,31 @@ function letText(to: E, value: E): string {
 
 function storeOf({ place, index, value, streams }: Store): string {
   const { space, buffer, element } = place, at = textOf(index), text = textOf(value);
-  if (space !== "global") return `${buffer}[${at}] = ${text};`;
+  if (space !== "global") return `${arrayText(place)}[${at}] = ${text};`;
   if (value.width === 1) return storeText(buffer, element as DType, at, text);
   return streams
     ? `STREAM_WRITE(${buffer} + ${at}, ${text});`
     : `*(global ${vectorType(element as DType)}*)(${buffer} + ${at}) = ${text};`;
+}
+
+/** The address of a byte of the ring. */
+const byteText = (index: E): string => `smem + (uint)${textOf(index)}`;
+
+const fragmentText = ({ place, index }: Fragment): string => `(${place.buffer} + ${textOf(index)})`;
+
+function declareArray(emitter: Emitter, { space, name, size, kind }: TileArray): void {
+  switch (space) {
+    case "private":
+      return emitter.line(`${scalarType(kind)} ${name}[${size}];`);
+    case "local":
+      // Without the alignment, neighbours are read one by one.
+      return emitter.line(
+        `local ${scalarType(kind)} ${name}[${size}] __attribute__((aligned(16)));`,
+      );
+    case "ring":
+      emitter.line(`local uchar ${name}[${size}] __attribute__((aligned(128)));`);
+      return emitter.line(`const uint smem = (uint)(size_t)${name};`);
+  }
 }
 
 function emitLoop(emitter: Emitter, { at: { name }, count, body, unroll }: For, finish: Finish) {

@@ -5,7 +5,7 @@
 import type { DType } from "../../graph/dtype.ts";
 import type { PrimitiveName } from "../../graph/primitives.ts";
 import type { ArgReduceFn } from "../../graph/reductions.ts";
-import { type E, type Kind, make, type Place } from "./expression.ts";
+import { type E, type Element, type Kind, make, type Place } from "./expression.ts";
 
 const kinds: Partial<Record<DType, Kind>> = {
   float32: "float",
@@ -18,8 +18,14 @@ const kinds: Partial<Record<DType, Kind>> = {
 export const kindOf = (dtype: DType): Kind => kinds[dtype] ?? dtype;
 
 /** Element type of the numbers of a kind, where they are kept. */
-export const elementOf = (kind: Kind): DType =>
-  kind === "float" ? "float32" : kind === "int" || kind === "bool" ? "int32" : kind;
+export const elementOf = (kind: Kind): Element =>
+  kind === "float"
+    ? "float32"
+    : kind === "word"
+    ? "uint32"
+    : kind === "int" || kind === "bool"
+    ? "int32"
+    : kind;
 
 /** A number that stands in the text. */
 export const value = (number: number | bigint, dtype: DType): E =>

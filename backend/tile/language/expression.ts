@@ -13,17 +13,21 @@
 import type { DType } from "../../graph/dtype.ts";
 
 /**
- * Kind of an expression: an index, a condition, a float of 32 bits, a number of another element type. A vector
- * of an element type is a few neighbours as they lie in memory.
+ * Kind of an expression: an index, a condition, a float of 32 bits, a word of 32 bits of which a matrix unit says
+ * what they mean, a number of another element type. A vector of an element type is a few neighbours as they lie
+ * in memory.
  */
-export type Kind = "int" | "bool" | "float" | DType;
+export type Kind = "int" | "bool" | "float" | "word" | DType;
 
 /** Layout of an element in memory: an element type's, or whole numbers of other widths. */
-export type Element = DType | "int8" | "uint32";
+export type Element = DType | "int8" | "uint16" | "uint32";
 
-/** Elements that are read or written; those of work-groups are local, those of work-items private. */
+/**
+ * Elements that are read or written; those of work-groups are local, those of work-items private. A ring is local
+ * memory of bytes that stages of operands go through.
+ */
 export interface Place {
-  readonly space: "global" | "local" | "private";
+  readonly space: "global" | "local" | "ring" | "private";
   readonly buffer: string;
   readonly element: Element;
 }

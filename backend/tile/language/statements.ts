@@ -17,7 +17,59 @@ export type Statement =
   /** Work-items of a group wait for each other. */
   | { readonly s: "barrier" }
   /** The value of the work-item whose number differs in the bits of `mask`. */
-  | { readonly s: "shuffle"; readonly to: E; readonly from: E; readonly mask: number };
+  | { readonly s: "shuffle"; readonly to: E; readonly from: E; readonly mask: number }
+  | Copy
+  /** What was copied since the last one becomes a group. */
+  | { readonly s: "commit" }
+  /** Until all but so many of a work-item's groups are there; others see them behind a barrier. */
+  | { readonly s: "wait"; readonly left: number; readonly place: Place }
+  /** Stores four words at a byte of a ring, in a stage that nobody reads before the next wait. */
+  | { readonly s: "put"; readonly place: Place; readonly index: E; readonly words: readonly E[] }
+  | Matrices
+  | Multiply
+  /** A float becomes a number of TF32; what is left of it another one. */
+  | { readonly s: "round"; readonly at: Fragment; readonly rest: Fragment | null };
+
+/** Copies neighbours to a byte of a ring, `count` of its 4 or 16 bytes, while the work-item goes on; others are 0. */
+export interface Copy {
+  readonly s: "copy";
+  readonly place: Place;
+  readonly index: E;
+  readonly from: Place;
+  readonly at: E;
+  readonly bytes: number;
+  readonly count: E;
+}
+
+/** Registers of a work-item, from one of a private array on. */
+export interface Fragment {
+  readonly place: Place;
+  readonly index: E;
+}
+
+/**
+ * Reads words of a ring: one, or those of four matrices of 8 rows of 16 bytes. Of these a warp's work-items name
+ * the rows, 8 of each matrix in turn, and get a word of each: of row `lane / 4`, or of column.
+ */
+export interface Matrices {
+  readonly s: "matrices";
+  readonly to: readonly Fragment[];
+  readonly place: Place;
+  readonly index: E;
+  readonly transposed: boolean;
+}
+
+/** Name of a unit that multiplies fragments. */
+export type MatrixUnitName = "f16" | "bf16" | "tf32";
+
+/** Adds the product of two fragments of a warp to its sums. */
+export interface Multiply {
+  readonly s: "multiply";
+  readonly unit: MatrixUnitName;
+  readonly sums: Fragment;
+  readonly left: Fragment;
+  readonly right: Fragment;
+}
 
 /** Stores an element, or a vector of neighbours from an index on. */
 export interface Store {
@@ -41,8 +93,9 @@ export interface For {
 
 /** Numbers that work-items have in memory of their own, or of their group. */
 export interface TileArray {
-  readonly space: "local" | "private";
+  readonly space: "local" | "ring" | "private";
   readonly name: string;
+  /** Numbers; bytes of a ring. */
   readonly size: number;
   readonly kind: Kind;
 }
@@ -68,23 +121,9 @@ export interface TileKernel {
 
 /** The expressions of a statement, without those of statements inside. */
 export function expressionsOf(s: Statement): readonly E[] {
-  switch (s.s) {
-    case "let":
-    case "set":
-      return [s.value];
-    case "store":
-      return [s.index, s.value];
-    case "result":
-      return [...s.at, s.value];
-    case "for":
-      return [s.count];
-    case "if":
-      return [s.condition];
-    case "shuffle":
-      return [s.from];
-    case "barrier":
-      return [];
-  }
+  const found: E[] = [];
+  mapStatement(s, (e) => (found.push(e), e), (body) => body);
+  return found;
 }
 
 /** A statement with its expressions, and the statements inside, replaced. */
@@ -93,6 +132,7 @@ export function mapStatement(
   expression: (e: E) => E,
   body: (all: readonly Statement[]) => readonly Statement[],
 ): Statement {
+  const fragment = (f: Fragment): Fragment => ({ ...f, index: expression(f.index) });
   switch (s.s) {
     case "let":
     case "set":
@@ -107,25 +147,62 @@ export function mapStatement(
       return { ...s, condition: expression(s.condition), body: body(s.body) };
     case "shuffle":
       return { ...s, from: expression(s.from) };
+    case "copy":
+      return {
+        ...s,
+        index: expression(s.index),
+        at: expression(s.at),
+        count: expression(s.count),
+      };
+    case "put":
+      return { ...s, index: expression(s.index), words: s.words.map(expression) };
+    case "matrices":
+      return { ...s, to: s.to.map(fragment), index: expression(s.index) };
+    case "multiply":
+      return {
+        ...s,
+        sums: fragment(s.sums),
+        left: fragment(s.left),
+        right: fragment(s.right),
+      };
+    case "round":
+      return { ...s, at: fragment(s.at), rest: s.rest && fragment(s.rest) };
     case "barrier":
+    case "commit":
+    case "wait":
       return s;
   }
 }
 
-/** Reads and writes of local memory by a statement and those inside. */
-export function localAccess(s: Statement): { reads: Set<string>; writes: Set<string> } {
-  const reads = new Set<string>(), writes = new Set<string>(), seen = new Set<E>();
+/** Accesses to local memory, by the names of arrays. */
+export interface LocalAccess {
+  readonly reads: Set<string>;
+  /** With the statements that write. */
+  readonly writes: Map<string, Statement[]>;
+  /** What is copied to: written where it is waited for. */
+  readonly copies: Set<string>;
+}
+
+/** Accesses to local memory by a statement and those inside. */
+export function localAccess(s: Statement): LocalAccess {
+  const access: LocalAccess = { reads: new Set(), writes: new Map(), copies: new Set() };
+  const isLocal = ({ space }: Place): boolean => space === "local" || space === "ring";
+  const seen = new Set<E>();
   const look = (e: E): void => {
     if (seen.has(e)) return;
     seen.add(e);
-    if (e.place?.space === "local") reads.add(e.place.buffer);
+    if (e.place && isLocal(e.place)) access.reads.add(e.place.buffer);
     e.args.forEach(look);
   };
   const walk = (s: Statement): void => {
     expressionsOf(s).forEach(look);
-    if (s.s === "store" && s.place.space === "local") writes.add(s.place.buffer);
+    if (s.s === "store" && isLocal(s.place) || s.s === "wait") {
+      access.writes.getOrInsert(s.place.buffer, []).push(s);
+    }
+    if (s.s === "matrices") access.reads.add(s.place.buffer);
+    if (s.s === "copy") access.copies.add(s.place.buffer);
     if ("body" in s) s.body.forEach(walk);
   };
   walk(s);
-  return { reads, writes };
+  return access;
 }

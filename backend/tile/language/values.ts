@@ -73,6 +73,15 @@ export function bit(a: E, index: E): E {
   return make("laneBits", "int", [a, firstLane(index)], { range, width: index.width });
 }
 
+/** The bits in which two numbers that are not negative differ. */
+export function exclusiveOr(a: E, b: E): E {
+  const bits = Math.ceil(Math.log2(Math.max(a.range[1], b.range[1]) + 1));
+  return make("^", "int", [a, b], { range: [0, 2 ** bits - 1] });
+}
+
+/** Two numbers of 16 bits as a word: the first is its low half. */
+export const pair = (low: E, high: E): E => make("pair", "word", [low, high]);
+
 /** A byte as a number with a sign. */
 export const signed = (byte: E): E => make("signed", "int", [byte], { range: [-128, 127] });
 
@@ -98,6 +107,7 @@ export const lane = (e: E, value: number): E =>
 const wholeRanges: Partial<Record<Element, Range>> = {
   uint8: [0, 255],
   int8: [-128, 127],
+  uint16: [0, 2 ** 16 - 1],
   // As bits: what is made of them is in range again.
   uint32: [0, 2 ** 32 - 1],
 };

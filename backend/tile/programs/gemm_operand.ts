@@ -1,49 +1,17 @@
 /**
  * An operand of a product on its way to local memory: work-items hold their share of the next tile in registers
- * while the one before is multiplied.
- *
- * Where an operand has several loops (convolutions), an index is the sum of what follows from its row or column
- * and what follows from the term of the sum, and so is each index of its bounds. Work-items keep the former, the
- * group has a table of the latter: an element costs additions and comparisons, no divisions.
+ * while the one before is multiplied. What follows from the terms of a sum is a table of the group.
  */
-import { type AffineExpr, coefficient, partOf, withoutPart } from "../../kernel/affine.ts";
-import { type Contraction, extent, type Load } from "../../kernel/kernel.ts";
-import { isFlat, liesAlongSum } from "../../kernel/row_order.ts";
+import { partOf } from "../../kernel/affine.ts";
+import { liesAlongSum } from "../../kernel/row_order.ts";
 import { element, held, kindOf, value } from "../language/elements.ts";
-import { add, div, type E, int, mod, mul, type Place } from "../language/expression.ts";
-import { all, choose, lt, truth, within } from "../language/values.ts";
+import { add, div, type E, mod, mul, type Place } from "../language/expression.ts";
+import { all, lt, truth } from "../language/values.ts";
 import type { Program } from "../program.ts";
-import type { Indices, KernelValues } from "./kernel_values.ts";
-
-/** An operand, and the tile of it that a group has. */
-export interface OperandTile {
-  readonly load: Load;
-  /** The loops of its rows or columns. */
-  readonly symbols: readonly number[];
-  /** Rows or columns of the tile, its first one, and how many all tiles have. */
-  readonly extent: number;
-  readonly origin: E;
-  readonly end: E;
-}
-
-/** The terms of a sum, so many at a time. */
-export interface Terms {
-  readonly count: number;
-  readonly end: E;
-}
+import type { OperandParts, TermPart } from "./operand_parts.ts";
 
 /** Elements of a row of local memory, more than it needs: rows begin in different banks. */
 const PADDING = 4;
-/** So far below 0 that no term of a row that is not there is inside, whatever is added. */
-const OUTSIDE = -(2 ** 30);
-
-/** The part of an index, and of those of its bounds, that follows from a row. */
-interface RowPart {
-  readonly index: E;
-  readonly bounds: readonly E[];
-  /** There is such a row, where no bound says so. */
-  readonly exists: E;
-}
 
 /** One element that a work-item copies. */
 interface Copied {
@@ -54,146 +22,88 @@ interface Copied {
   readonly next: E;
 }
 
+/** The parts of the terms of a tile, by term; null for bounds that do not change with it. */
+interface Table {
+  readonly index: Place;
+  readonly bounds: readonly (Place | null)[];
+}
+
 /** Copies the tiles of one operand. */
 export class GemmOperand {
-  readonly #values: KernelValues;
+  readonly #parts: OperandParts;
   readonly #p: Program;
-  readonly #c: Contraction;
-  readonly #tile: OperandTile;
-  readonly #terms: Terms;
-  readonly #batch: Indices;
   readonly #elements: readonly Copied[];
-  readonly #rows = new Map<E, RowPart>();
-  /** Null where each part of an index is one product. */
-  readonly #table: { readonly index: Place; readonly bounds: readonly (Place | null)[] } | null;
+  /** Null where a part is one product. */
+  readonly #table: Table | null;
   readonly #place: Place;
 
-  /** @param batch The indices of the product's batch. */
-  constructor(
-    values: KernelValues,
-    c: Contraction,
-    tile: OperandTile,
-    terms: Terms,
-    batch: Indices,
-  ) {
-    const { p, kernel } = values, { load: { index, bounds }, symbols, extent } = tile;
-    this.#values = values;
+  constructor(parts: OperandParts) {
+    const { values: { p }, c, tile: { load, extent }, terms: { count } } = parts;
+    this.#parts = parts;
     this.#p = p;
-    this.#c = c;
-    this.#tile = tile;
-    this.#terms = terms;
-    this.#batch = batch;
-    this.#place = p.array("local", terms.count * (extent + PADDING), kindOf(c.dtype));
-    const isPlain = bounds.length === 0 && isFlat(kernel, index, symbols) &&
-      isFlat(kernel, index, c.k);
-    const table = (): Place => p.array("local", terms.count, "int");
-    this.#table = isPlain ? null : {
+    this.#place = p.array("local", count * (extent + PADDING), kindOf(c.dtype));
+    const table = (): Place => p.array("local", count, "int");
+    this.#table = parts.isPlain ? null : {
       index: table(),
-      bounds: bounds.map((b) => partOf(b.index, c.k).terms.length > 0 ? table() : null),
+      bounds: load.bounds.map((b) => partOf(b.index, c.k).terms.length > 0 ? table() : null),
     };
     this.#elements = this.#copied();
-    for (const { at } of this.#elements) {
-      if (!this.#rows.has(at)) this.#rows.set(at, this.#rowPart(at));
-    }
+    for (const { at } of this.#elements) parts.row(at);
   }
 
   /** Neighbouring work-items copy what lies side by side. */
   #copied(): Copied[] {
-    const { load, symbols, extent } = this.#tile, { count } = this.#terms, p = this.#p;
-    const alongSum = liesAlongSum(this.#values.kernel, load.index, symbols, this.#c.k);
-    return Array.from({ length: extent * count / p.items }, (_, turn) => {
+    const { values: { kernel }, c, tile, terms: { count } } = this.#parts, p = this.#p;
+    const alongSum = liesAlongSum(kernel, tile.load.index, tile.symbols, c.k);
+    return Array.from({ length: tile.extent * count / p.items }, (_, turn) => {
       const own = add(p.item, turn * p.items);
       return {
-        at: alongSum ? div(own, count) : mod(own, extent),
-        term: alongSum ? mod(own, count) : div(own, extent),
-        next: p.unset(kindOf(this.#c.dtype)),
+        at: alongSum ? div(own, count) : mod(own, tile.extent),
+        term: alongSum ? mod(own, count) : div(own, tile.extent),
+        next: p.unset(kindOf(c.dtype)),
       };
     });
   }
 
-  #rowPart(at: E): RowPart {
-    const { load: { index, bounds }, symbols, extent: rows, origin, end } = this.#tile;
-    const { k } = this.#c, values = this.#values, row = add(origin, at);
-    const isWhole = extent(values.kernel, symbols) % rows === 0;
-    const inside = isWhole ? truth(true) : lt(row, end);
-    if (this.#table === null) {
-      const whole = new Map([...this.#batch, [symbols.at(-1)!, row]]);
-      const part = flat(withoutPart(index, k), symbols);
-      return { index: values.affine(part, whole), bounds: [], exists: inside };
-    }
-    const indices = new Map([...this.#batch, ...this.#decomposed(symbols, row)]);
-    const part = (e: AffineExpr): E => values.affine(withoutPart(e, k), indices);
-    return {
-      index: this.#p.let(part(index)),
-      bounds: bounds.map((b, n) =>
-        this.#p.let(n === 0 ? choose(inside, part(b.index), OUTSIDE) : part(b.index))
-      ),
-      exists: bounds.length === 0 ? this.#p.let(inside) : truth(true),
-    };
-  }
-
-  /** Sizes of a convolution are numbers: dividing by one that is known costs a multiplication. */
-  #decomposed(symbols: readonly number[], number: E): Indices {
-    const { kernel } = this.#values, isConvolution = this.#c.k.length > 1;
-    return this.#values.decomposed(
-      symbols,
-      this.#p.let(number),
-      (s) => isConvolution ? int(kernel.sizes[s]!) : this.#values.size(s),
-    );
-  }
-
   /** Writes the table of the tile whose first term is `first`. */
   prepare(first: E): void {
-    const table = this.#table, p = this.#p, { k } = this.#c;
+    const table = this.#table, p = this.#p, { count } = this.#parts.terms;
     if (table === null) return;
-    const { index, bounds } = this.#tile.load;
-    for (let from = 0; from < this.#terms.count; from += p.items) {
+    for (let from = 0; from < count; from += p.items) {
       const term = add(p.item, from);
-      p.when(lt(term, this.#terms.count), () => {
-        const indices = this.#decomposed(k, add(first, term));
-        const write = (place: Place, e: AffineExpr): void =>
-          p.store(place, term, this.#values.affine(partOf(e, k), indices));
-        write(table.index, index);
-        table.bounds.forEach((place, n) => place && write(place, bounds[n]!.index));
+      p.when(lt(term, count), () => {
+        const part = this.#parts.term(add(first, term));
+        p.store(table.index, term, part.index);
+        table.bounds.forEach((place, n) => place && p.store(place, term, part.bounds[n]!));
       });
     }
   }
 
   /** Reads the tile whose first term is `first` into registers: 0 where there is none. */
   fetch(first: E): void {
-    const { input, dtype } = this.#tile.load, place = this.#values.input(input), p = this.#p;
+    const { values, c, tile: { load }, terms, isWhole } = this.#parts, p = this.#p;
+    const place = values.input(load.input);
     const reads = this.#elements.map(({ at, term, next }) => {
-      const row = this.#rows.get(at)!, index = add(row.index, this.#termPart(first, term));
-      p.set(next, value(0, this.#c.dtype));
-      const read = (): void => p.set(next, element(place, index, dtype));
-      return { isThere: this.#exists(row, first, term), read };
+      const from = add(first, term), part = this.#termPart(from, term);
+      const index = this.#parts.index(at, part);
+      p.set(next, value(0, c.dtype));
+      // Where tiles divide the sum, one test a tile finds the one behind the last.
+      const isThere = all([
+        isWhole.terms ? lt(first, terms.end) : truth(true),
+        this.#parts.isThere(at, from, part),
+      ]);
+      return { isThere, read: () => p.set(next, element(place, index, load.dtype)) };
     });
     for (const [isThere, all] of Map.groupBy(reads, (each) => each.isThere)) {
       p.when(isThere, () => all.forEach(({ read }) => read()));
     }
   }
 
-  /** True where an element is there: where tiles divide the sum, that is one test a tile. */
-  #exists({ exists, bounds }: RowPart, first: E, term: E): E {
-    const { kernel } = this.#values, { count, end } = this.#terms;
-    const isWhole = extent(kernel, this.#c.k) % count === 0;
-    return all([
-      lt(isWhole ? first : add(first, term), end),
-      exists,
-      ...bounds.map((bound, n) => {
-        const place = this.#table!.bounds[n];
-        const at = place ? add(bound, held(place, term, "int")) : bound;
-        const { size } = this.#tile.load.bounds[n]!;
-        return within(at, this.#values.boundSize(size, `${n} of input ${this.#tile.load.input}`));
-      }),
-    ]);
-  }
-
-  #termPart(first: E, term: E): E {
-    const { k } = this.#c;
-    if (this.#table) return held(this.#table.index, term, "int");
-    const part = flat(partOf(this.#tile.load.index, k), k);
-    return this.#values.affine(part, new Map([[k.at(-1)!, add(first, term)]]));
+  #termPart(from: E, term: E): TermPart {
+    if (this.#table === null) return this.#parts.term(from);
+    const { index, bounds } = this.#table;
+    const read = (place: Place): E => held(place, term, "int");
+    return { index: read(index), bounds: bounds.map((place) => place && read(place)) };
   }
 
   /** Writes the registers to local memory. */
@@ -204,18 +114,11 @@ export class GemmOperand {
   }
 
   #at(term: E, at: E): E {
-    return add(mul(term, this.#tile.extent + PADDING), at);
+    return add(mul(term, this.#parts.tile.extent + PADDING), at);
   }
 
   /** An element of the tile in local memory. */
   element(term: E, at: E): E {
-    return held(this.#place, this.#at(term, at), kindOf(this.#c.dtype));
+    return held(this.#place, this.#at(term, at), kindOf(this.#parts.c.dtype));
   }
 }
-
-/** An index whose loops are walked as one, by the innermost. */
-const flat = (index: AffineExpr, symbols: readonly number[]): AffineExpr => {
-  const last = symbols.at(-1)!, step = coefficient(index, last);
-  const others = withoutPart(index, symbols);
-  return step === 0 ? others : { ...others, terms: [...others.terms, [last, step]] };
-};

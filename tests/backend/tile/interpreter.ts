@@ -3,6 +3,9 @@
  * local memory and barriers as they are, for whatever device the kernel was written. It reports what no
  * comparison of values would see: reads of what nobody wrote, of what another item wrote since the last
  * barrier, writes that meet other items' accesses, elements outside, results that are given twice.
+ * Instructions of warps are in `warps.ts`.
+ *
+ * Long because every operation and statement of the language has its case here.
  */
 import { readElement, writeElement } from "../../../backend/cpu/reference/elements.ts";
 import {
@@ -17,7 +20,16 @@ import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { type ArgReduceFn, prefersLarger } from "../../../backend/graph/reductions.ts";
 import { nameParts } from "../../../backend/tile/language/elements.ts";
 import type { E, Element, Place } from "../../../backend/tile/language/expression.ts";
-import type { Statement, Store, TileKernel } from "../../../backend/tile/language/statements.ts";
+import type {
+  Copy,
+  Fragment,
+  Matrices,
+  Multiply,
+  Statement,
+  Store,
+  TileKernel,
+} from "../../../backend/tile/language/statements.ts";
+import { bitsOf, floatOf, multiplied, Ring, toTf32 } from "./warps.ts";
 
 /** A number; those of 64 bits are big integers, which plain operations never meet. */
 // deno-lint-ignore no-explicit-any
@@ -48,6 +60,7 @@ export interface Report {
 
 const SEVERAL = -2;
 const views: Readonly<Partial<Record<Element, (b: ArrayBuffer) => TypedArray>>> = {
+  uint16: (b) => new Uint16Array(b) as unknown as TypedArray,
   int8: (b) => new Int8Array(b) as unknown as TypedArray,
   uint32: (b) => new Uint32Array(b, 0, b.byteLength >> 2) as unknown as TypedArray,
 };
@@ -89,6 +102,8 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   "%": (x, y) => x % y,
   ">>": (x, y) => x >>> y,
   bit: (x, y) => x >>> y & 1,
+  "^": (x, y) => x ^ y,
+  pair: (low, high) => (low | high << 16) >>> 0,
   min: Math.min,
   "<": (x, y) => Number(x < y),
   within: (x, y) => Number(x >= 0 && x < y),
@@ -111,6 +126,7 @@ class Interpreter {
   readonly #views = new Map<string, TypedArray>();
   readonly #stored = new Set<string>();
   #locals = new Map<string, Cell[]>();
+  #ring: Ring | null = null;
 
   constructor(kernel: TileKernel, buffers: Readonly<Record<string, ArrayBuffer>>) {
     this.#kernel = kernel;
@@ -129,6 +145,10 @@ class Interpreter {
           () => ({ value: NaN, writer: -1, written: -1, reader: -1, read: -1 }),
         ),
       ]));
+      const ring = arrays.find(({ space }) => space === "ring");
+      this.#ring = ring
+        ? new Ring(ring.size, (text) => this.#fault(text), () => this.#epoch)
+        : null;
       const all = Array.from({ length: items }, (_, id) => ({
         id,
         values: new Map<string, Value>(sizes.map(({ name, value }) => [name, value])),
@@ -180,6 +200,32 @@ class Interpreter {
         all("barrier");
         this.#epoch++;
         return;
+      case "copy":
+        for (const item of items) this.#copy(item, s);
+        return;
+      case "commit":
+        for (const { id } of items) this.#ring!.commit(id);
+        return;
+      case "wait":
+        for (const { id } of items) this.#ring!.wait(id, s.left);
+        return;
+      case "put":
+        for (const item of items) {
+          const byte = this.#number(item, s.index);
+          s.words.forEach((word, k) =>
+            this.#ring!.writeWord(item.id, byte + 4 * k, this.#number(item, word))
+          );
+        }
+        return;
+      case "matrices":
+        all("matrices");
+        return this.#warps(items, (warp) => this.#matrices(warp, s));
+      case "multiply":
+        all("multiply");
+        return this.#warps(items, (warp) => this.#multiply(warp, s));
+      case "round":
+        for (const item of items) this.#round(item, s.at, s.rest);
+        return;
       case "shuffle": {
         all("shuffle");
         const values = items.map((item) => this.#value(item, s.from));
@@ -198,6 +244,62 @@ class Interpreter {
         }
       }
     }
+  }
+
+  #warps(items: readonly Item[], body: (warp: readonly Item[]) => void): void {
+    for (let at = 0; at < items.length; at += 32) body(items.slice(at, at + 32));
+  }
+
+  /** Elements that exist, by halves, and zeros behind them. */
+  #copy(item: Item, { index, from, at, bytes, count }: Copy): void {
+    const size = dtypes[from.element as DType].bytes, first = this.#number(item, at) * size;
+    const there = this.#number(item, count), buffer = this.#buffers[from.buffer]!;
+    if (first < 0 || first + there > buffer.byteLength) this.#fault(`read outside ${from.buffer}`);
+    const all = new Uint16Array(buffer),
+      halves = Array.from(
+        { length: bytes / 2 },
+        (_, k) => 2 * k < there ? all[first / 2 + k] ?? 0 : 0,
+      );
+    this.#ring!.copy(item.id, this.#number(item, index), halves);
+  }
+
+  #register(item: Item, { place, index }: Fragment): { all: Scalar[]; at: number } {
+    return { all: item.memory.get(place.buffer)!, at: this.#number(item, index) };
+  }
+
+  #words(item: Item, fragment: Fragment, count: number): number[] {
+    const { all, at } = this.#register(item, fragment), words = all.slice(at, at + count);
+    if (words.includes(undefined)) this.#fault(`read before write: ${fragment.place.buffer}`);
+    return words;
+  }
+
+  #matrices(warp: readonly Item[], { to, index, transposed }: Matrices): void {
+    const bytes = warp.map((item) => this.#number(item, index));
+    const words = this.#ring!.matrices(warp[0]!.id, bytes, to.length, transposed);
+    warp.forEach((item, lane) =>
+      to.forEach((fragment, k) => {
+        const { all, at } = this.#register(item, fragment);
+        all[at] = words[lane]![k];
+      })
+    );
+  }
+
+  #multiply(warp: readonly Item[], { unit, sums, left, right }: Multiply): void {
+    const of = (fragment: Fragment, count: number): number[][] =>
+      warp.map((item) => this.#words(item, fragment, count));
+    const results = multiplied(unit, of(left, 4), of(right, 2), of(sums, 4));
+    warp.forEach((item, lane) => {
+      const { all, at } = this.#register(item, sums);
+      all.splice(at, 4, ...results[lane]!);
+    });
+  }
+
+  #round(item: Item, fragment: Fragment, rest: Fragment | null): void {
+    const { all, at } = this.#register(item, fragment), [word] = this.#words(item, fragment, 1);
+    const high = all[at] = toTf32(word!);
+    if (rest === null) return;
+    const left = this.#register(item, rest);
+    left.all[left.at] = toTf32(bitsOf(floatOf(word!) - floatOf(high)));
   }
 
   #number(item: Item, e: E): number {
@@ -296,6 +398,7 @@ class Interpreter {
       }
       return readElement(all, element as DType, index);
     }
+    if (space === "ring") return floatOf(this.#ring!.word(item.id, 4 * index));
     if (space === "private") {
       const value = item.memory.get(buffer)![index];
       if (value === undefined) this.#fault(`read before write: ${buffer}`);
@@ -322,6 +425,7 @@ class Interpreter {
       memory[index] = value;
       return;
     }
+    if (space === "ring") return this.#ring!.writeWord(item.id, 4 * index, bitsOf(value));
     if (space === "global") return this.#output(buffer, element as DType, index, value);
     const cell = this.#locals.get(buffer)?.[index];
     if (!cell) return this.#fault(`write outside ${buffer}`);

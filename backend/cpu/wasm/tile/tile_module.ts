@@ -114,9 +114,7 @@ class TileModule {
       }
       case "if":
         return f.branch(this.#value(s.condition), () => this.#block(s.body));
-      case "store":
-      case "barrier":
-      case "shuffle":
+      default:
         throw new Error(`A work-item alone has no ${s.s}`);
     }
   }

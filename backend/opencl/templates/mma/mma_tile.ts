@@ -1,5 +1,6 @@
 /** The tiles of matrix units: which are chosen, and what fits into local memory. */
 import type { Target } from "../../../kernel/target.ts";
+import { type MmaTile, slabPieces, stageBytesOf } from "../../../tile/programs/matrix_gemm.ts";
 import {
   type ContractionSize,
   FLOAT,
@@ -8,24 +9,6 @@ import {
   tileCount,
   type TileRule,
 } from "../parts/tiling.ts";
-
-/** Rows and columns of a matrix instruction. */
-export const ROWS = 16, COLUMNS = 8;
-/** Floats of a row of sums on its way out, more than it needs: rows begin in different banks. */
-export const SLAB_PADDING = 4;
-
-/**
- * The tile of a work-group (bm x bn, bk terms a stage), a warp's piece of it (wm x wn), and how many stages
- * are in local memory: all but one are on their way while one is multiplied.
- */
-export interface MmaTile {
-  readonly bm: number;
-  readonly bn: number;
-  readonly bk: number;
-  readonly wm: number;
-  readonly wn: number;
-  readonly stages: number;
-}
 
 /** A tile with its speed, relative to the others of its type. */
 interface Choice {
@@ -83,19 +66,6 @@ export const mmaTiles: TileRule<MmaTile> = {
       bytes <= localMemory && slabPieces(tile, bytes) !== null;
   },
 };
-
-/** Bytes of local memory that one stage of both operands takes. */
-export function stageBytesOf({ bm, bn, bk }: MmaTile, elementBytes: number): number {
-  return (bm + bn) * bk * elementBytes;
-}
-
-/** In how many pieces a tile's sums leave through so many bytes of local memory; null: not at all. */
-export function slabPieces({ bm, bn, wn }: MmaTile, bytes: number): number | null {
-  for (let pieces = 1; pieces <= wn / COLUMNS; pieces *= 2) {
-    if (bm * (bn / pieces + SLAB_PADDING) * 4 <= bytes) return pieces;
-  }
-  return null;
-}
 
 function isPower(n: number): boolean {
   return (n & (n - 1)) === 0;

@@ -1,13 +1,19 @@
 /** Store of warpgroups' sums: by each warp's local memory, with what follows the product. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
-import type { LoopKernel, Output } from "../../../kernel/kernel.ts";
+import {
+  type Contraction,
+  extent,
+  type Load,
+  type LoopKernel,
+  type Output,
+} from "../../../kernel/kernel.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { isFlat } from "../../../kernel/row_order.ts";
-import { emitEpilogue } from "../parts/tile_text.ts";
+import { loadText } from "../../codegen/types.ts";
+import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { declarePlace, innermost } from "./tile_side.ts";
-import { recompute } from "../mma/mma_epilogue.ts";
 import type { WgmmaProduct } from "./wgmma_product.ts";
 import { SLAB_COLUMNS, slabBytes, stageBytes, WARP_ROWS } from "./wgmma_tile.ts";
 
@@ -141,4 +147,22 @@ function isStoredInVectors(kernel: LoopKernel, { c, columns }: WgmmaProduct): bo
 
 function isAlong(index: AffineExpr, symbol: number): boolean {
   return coefficient(index, symbol) === 1;
+}
+
+/**
+ * Products of the parts of infinities give NaN, and numbers near the largest one round to infinity: such
+ * results are computed again, by themselves.
+ */
+function recompute(emitter: Emitter, c: Contraction): void {
+  emitter.open("if (!(fabs(acc) <= FLT_MAX)) {");
+  emitter.line("acc = 0;");
+  emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);
+  decomposeInto(emitter, c.k, "k", "i");
+  const operand = ({ input, dtype, index, bounds }: Load): string => {
+    const text = loadText(`a${input}`, dtype, emitter.affine(index));
+    return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : 0.0f)`;
+  };
+  emitter.line(`acc = fma(${operand(c.a)}, ${operand(c.b)}, acc);`);
+  emitter.close();
+  emitter.close();
 }

@@ -1,8 +1,8 @@
 /** A product as warpgroups compute it: its loops, its tile, its operands as maps. */
 import { type Contraction, extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
+import { unitOf } from "../../../tile/matrix_units.ts";
 import { groupShape, type TiledPlan, withoutFreeBatch } from "../parts/contraction_shape.ts";
-import { unitOf } from "../mma/warp_tiling.ts";
 import { type ContractionSize, keyOf, product, tileOf } from "../parts/tiling.ts";
 import { writtenOperands } from "./operand_parts.ts";
 import { packedProductOf } from "./packed_operand.ts";
@@ -146,8 +146,7 @@ function directProduct(
 function partsOf(c: Contraction): PartCount | null {
   const unit = unitOf(c);
   if (unit === null) return null;
-  if (unit === "f16" || unit === "bf16") return 1;
-  return unit === "3xtf32" ? 3 : 2;
+  return unit.name !== "tf32" ? 1 : unit.products === 3 ? 3 : 2;
 }
 
 /** True when a product pays for the operands that are written before it. */

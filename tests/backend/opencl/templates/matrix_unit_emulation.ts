@@ -118,7 +118,9 @@ function emulated(source: string): string {
   const sm = /local uchar sm\[\d+\][^;]*;/.exec(source)![0];
   const groups = source.replace(sm, `${sm}\n  local uint ex[256 * ${WORDS}];`);
   const at = groups.indexOf("{\n") + 2;
-  return `${groups.slice(0, at)}${macros.join("\n")}\n${
+  const lanes = "const int lid = get_local_id(0), lane = lid & 31;";
+  const own = /\bint lid\b/.test(source) ? "" : lanes;
+  return `${groups.slice(0, at)}${macros.join("\n")}\n${own}\n${
     groups.slice(at).replaceAll("MMA_", "EMU_")
   }`;
 }

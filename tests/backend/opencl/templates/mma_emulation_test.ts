@@ -1,6 +1,6 @@
 /** Kernels of matrix units hold against the built-in backend, on any device: their instructions are emulated. */
 import { convolution, numbers } from "./few_digits.ts";
-import type { MmaTile } from "../../../../backend/opencl/templates/mma/mma_tile.ts";
+import type { MmaTile } from "../../../../backend/tile/programs/matrix_gemm.ts";
 import type { DType, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { holdsOnUnits, withEmulatedUnits } from "./matrix_unit_emulation.ts";

@@ -1,48 +1,18 @@
 /** Products through local memory, of every tile and odd sizes, as the interpreter runs them. */
 import { assert, assertEquals } from "@std/assert";
-import { schedule } from "../../../../backend/internal.ts";
-import type { DType } from "../../../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
-import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
-import { localMemoryGemm } from "../../../../backend/opencl/templates/gemm/local_memory_gemm.ts";
 import { withoutFreeBatch } from "../../../../backend/opencl/templates/parts/contraction_shape.ts";
 import type { Statement, TileKernel } from "../../../../backend/tile/language/statements.ts";
 import { gemm, type GemmTile } from "../../../../backend/tile/programs/gemm.ts";
-import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import type { Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
-import { gpuTarget } from "../../opencl/templates/chosen_template.ts";
 import { changed, countOf, without } from "../changed.ts";
-import { interpret, type Report } from "../interpreter.ts";
-import { buffersOf, errorOf } from "../loop_buffers.ts";
-
-const target = { ...gpuTarget, matrixUnits: false };
-
-/** The product of a tensor. */
-function productOf(make: () => Tensor): LoopKernel {
-  const { kernels } = withDevice(
-    "cpu",
-    () => noGrad(() => schedule([nodeOf(make())], { device: { target, planKernel } })),
-  );
-  const found = kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
-    kernel.kind === "loop" && kernel.contraction !== null
-  );
-  assert(found && planKernel(found, target).name === localMemoryGemm.name);
-  return found;
-}
+import { convolved, of, productOf, run } from "./products.ts";
 
 function programOf(kernel: LoopKernel, tile: GemmTile): TileKernel {
   let count = 0;
   return gemm(kernel, withoutFreeBatch(kernel.contraction!), tile, () => `p${count++}`, true);
 }
-
-function run(kernel: LoopKernel, tile: TileKernel): { report: Report; error: number } {
-  const buffers = buffersOf(kernel), report = interpret(tile, buffers);
-  return { report, error: errorOf(kernel, buffers) };
-}
-
-const of = (shape: number[], dtype: DType = "float32"): Tensor =>
-  Tensor.zeros(shape, { dtype }).realize();
 
 /** Few work-items, so that runs are short: square, wide and high ones, in runs of neighbours and without. */
 const tiles: readonly GemmTile[] = [
@@ -50,9 +20,6 @@ const tiles: readonly GemmTile[] = [
   { bm: 32, bn: 16, bk: 4, tm: 8, tn: 4 },
   { bm: 8, bn: 32, bk: 16, tm: 4, tn: 8 },
 ];
-
-const convolved = (x: number[], w: number[], options: Record<string, number>): Tensor =>
-  of(x).conv2d(of(w), options);
 
 const cases: Readonly<Record<string, () => Tensor>> = {
   "whole tiles": () => of([32, 32]).matmul(of([32, 32])),

@@ -1,0 +1,195 @@
+/**
+ * Instructions of warps on the host: a ring of local memory with asynchronous copies, matrices that are read from
+ * it, products of fragments. Layouts of products are the units' own; those of `ldmatrix` the PTX ISA's.
+ */
+import { int } from "../../../backend/tile/language/expression.ts";
+import type { MatrixUnitName } from "../../../backend/tile/language/statements.ts";
+import { COLUMNS, matrixUnits, ROWS, WARP } from "../../../backend/tile/matrix_units.ts";
+
+/** Sixteen bits of a ring, who wrote and read them, and behind which barrier. */
+interface Half {
+  bits: number;
+  writer: number;
+  written: number;
+  reader: number;
+  read: number;
+}
+
+interface Copied {
+  readonly byte: number;
+  readonly halves: readonly number[];
+}
+
+const SEVERAL = -2;
+
+/** Local memory that stages of operands go through. */
+export class Ring {
+  readonly #halves: Half[];
+  readonly #fault: (text: string) => void;
+  readonly #epoch: () => number;
+  /** Copies of each work-item: those since the last commit, and groups that nobody has waited for. */
+  readonly #open = new Map<number, Copied[]>();
+  readonly #groups = new Map<number, Copied[][]>();
+
+  constructor(bytes: number, fault: (text: string) => void, epoch: () => number) {
+    this.#halves = Array.from(
+      { length: bytes / 2 },
+      () => ({ bits: 0, writer: -1, written: -1, reader: -1, read: -1 }),
+    );
+    this.#fault = fault;
+    this.#epoch = epoch;
+  }
+
+  #at(byte: number): Half | null {
+    const half = byte % 2 === 0 ? this.#halves[byte / 2] : undefined;
+    if (half === undefined) this.#fault("ring outside");
+    return half ?? null;
+  }
+
+  read(item: number, byte: number): number {
+    const half = this.#at(byte), epoch = this.#epoch();
+    if (half === null) return 0;
+    if (half.written < 0) this.#fault("read before write: ring");
+    if (half.written === epoch && half.writer !== item) {
+      this.#fault("no barrier between write and read: ring");
+    }
+    half.reader = half.read === epoch && half.reader !== item ? SEVERAL : item;
+    half.read = epoch;
+    return half.bits;
+  }
+
+  word(item: number, byte: number): number {
+    return (this.read(item, byte) | this.read(item, byte + 2) << 16) >>> 0;
+  }
+
+  /** True where nobody else reads, or has written, since the last barrier. */
+  #isFree(half: Half, item: number): boolean {
+    const epoch = this.#epoch();
+    if (half.written === epoch && half.writer !== item) this.#fault("double write: ring");
+    if (half.read === epoch && half.reader !== item) {
+      this.#fault("no barrier between read and write: ring");
+    }
+    return true;
+  }
+
+  write(item: number, byte: number, bits: number): void {
+    const half = this.#at(byte);
+    if (half === null || !this.#isFree(half, item)) return;
+    Object.assign(half, { bits, writer: item, written: this.#epoch() });
+  }
+
+  writeWord(item: number, byte: number, word: number): void {
+    this.write(item, byte, word & 0xffff);
+    this.write(item, byte + 2, word >>> 16);
+  }
+
+  copy(item: number, byte: number, halves: readonly number[]): void {
+    if (byte % (2 * halves.length) !== 0) this.#fault("copy unaligned");
+    halves.forEach((_, k) => {
+      const half = this.#at(byte + 2 * k);
+      if (half) this.#isFree(half, item);
+    });
+    this.#open.getOrInsertComputed(item, () => []).push({ byte, halves });
+  }
+
+  commit(item: number): void {
+    this.#groups.getOrInsertComputed(item, () => []).push(this.#open.get(item) ?? []);
+    this.#open.delete(item);
+  }
+
+  wait(item: number, left: number): void {
+    const groups = this.#groups.get(item) ?? [];
+    while (groups.length > left) {
+      for (const { byte, halves } of groups.shift()!) {
+        halves.forEach((bits, k) => this.write(item, byte + 2 * k, bits));
+      }
+    }
+  }
+
+  /**
+   * The words of a warp's work-items, of as many matrices as each of them gets words; `bytes` are the addresses
+   * that they give.
+   */
+  matrices(
+    first: number,
+    bytes: readonly number[],
+    count: number,
+    transposed: boolean,
+  ): number[][] {
+    if (count === 1) {
+      this.#banks(bytes.map((byte) => byte / 4), WARP);
+      return bytes.map((byte, lane) => [this.word(first + lane, byte)]);
+    }
+    for (let matrix = 0; matrix < count; matrix++) {
+      const rows = bytes.slice(8 * matrix, 8 * matrix + 8);
+      if (rows.some((byte) => byte % 16 !== 0)) this.#fault("matrix unaligned");
+      this.#banks(rows.map((byte) => byte / 16), 8);
+    }
+    return bytes.map((_, lane) =>
+      Array.from({ length: count }, (_, matrix) => {
+        const row = (k: number): number => bytes[8 * matrix + k]!, own = first + lane;
+        if (!transposed) return this.word(own, row(lane >> 2) + (lane & 3) * 4);
+        const half = (k: number): number =>
+          this.read(own, row((lane & 3) * 2 + k) + (lane >> 2) * 2);
+        return (half(0) | half(1) << 16) >>> 0;
+      })
+    );
+  }
+
+  /** Different places of one bank are read one after the other. */
+  #banks(places: readonly number[], banks: number): void {
+    const all = new Set(places);
+    if (new Set([...all].map((place) => place % banks)).size < all.size) {
+      this.#fault("bank conflict");
+    }
+  }
+}
+
+/** Bits of a float, and the float of bits. */
+export const bitsOf = (x: number): number => new Uint32Array(Float32Array.of(x).buffer)[0]!;
+export const floatOf = (bits: number): number => new Float32Array(Uint32Array.of(bits).buffer)[0]!;
+
+/** A float as a number of TF32: ten bits of its mantissa. */
+export const toTf32 = (bits: number): number => ((bits + 0x1000) & 0xffffe000) >>> 0;
+
+const decode: Readonly<Record<MatrixUnitName, (word: number, k: number) => number>> = {
+  f16: (word, k) => new Float16Array(Uint16Array.of(word >>> 16 * k).buffer)[0]!,
+  bf16: (word, k) => floatOf(word >>> 16 * k << 16 >>> 0),
+  tf32: (word) => floatOf(word),
+};
+
+/** The sums of a warp's work-items, of which each gives words and has four sums before. */
+export function multiplied(
+  name: MatrixUnitName,
+  left: readonly (readonly number[])[],
+  right: readonly (readonly number[])[],
+  sums: readonly (readonly number[])[],
+): number[][] {
+  const unit = matrixUnits[name], a = new Map<string, number>(), b = new Map<string, number>();
+  const lanes = sums.map((_, lane) => int(lane));
+  lanes.forEach((lane, l) => {
+    for (let k = 0; k < 4 / unit.bytes; k++) {
+      left[l]!.forEach((word, n) => {
+        const [row, term] = unit.left(lane, n);
+        a.set(`${row.value},${term.value + k}`, decode[name](word, k));
+      });
+      right[l]!.forEach((word, n) => {
+        const [column, term] = unit.right(lane, n);
+        b.set(`${term.value + k},${column.value}`, decode[name](word, k));
+      });
+    }
+  });
+  if (a.size !== ROWS * unit.terms || b.size !== COLUMNS * unit.terms) {
+    throw new Error(`The layout of ${name} leaves elements out`);
+  }
+  return lanes.map((lane, l) =>
+    sums[l]!.map((before, register) => {
+      const [row, column] = unit.sum(lane, register);
+      let sum = before;
+      for (let k = 0; k < unit.terms; k++) {
+        sum += a.get(`${row.value},${k}`)! * b.get(`${k},${column.value}`)!;
+      }
+      return Math.fround(sum);
+    })
+  );
+}
