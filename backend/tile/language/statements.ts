@@ -19,7 +19,7 @@ export type Statement =
   /** The value of the work-item whose number differs in the bits of `mask`. */
   | { readonly s: "shuffle"; readonly to: E; readonly from: E; readonly mask: number }
   | Copy
-  /** What was copied since the last one becomes a group. */
+  /** Makes a group of what was copied since the last one. */
   | { readonly s: "commit" }
   /** Until all but so many of a work-item's groups are there; others see them behind a barrier. */
   | { readonly s: "wait"; readonly left: number; readonly place: Place }
@@ -179,7 +179,7 @@ export interface LocalAccess {
   readonly reads: Set<string>;
   /** With the statements that write. */
   readonly writes: Map<string, Statement[]>;
-  /** What is copied to: written where it is waited for. */
+  /** Targets of copies: written where these are waited for. */
   readonly copies: Set<string>;
 }
 

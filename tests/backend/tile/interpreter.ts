@@ -5,7 +5,7 @@
  * barrier, writes that meet other items' accesses, elements outside, results that are given twice.
  * Instructions of warps are in `warps.ts`.
  *
- * Long because every operation and statement of the language has its case here.
+ * It is long because every operation and statement of the language has its case here.
  */
 import { readElement, writeElement } from "../../../backend/cpu/reference/elements.ts";
 import {
