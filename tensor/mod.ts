@@ -12,7 +12,7 @@ export { Tensor } from "./class/tensor.ts";
 export type { GradientHook } from "./core/arguments.ts";
 export type { PrintOptions } from "./core/arguments.ts";
 export type { CloseOptions } from "./core/arguments.ts";
-export type { HostArrayOf, HostData, NestedArray, Tensors } from "./core/arguments.ts";
+export type { HostArrayOf, HostData, NestedArray, Tensors, TensorsOf } from "./core/arguments.ts";
 export type { ArangeOptions, TensorOptions } from "./core/arguments.ts";
 export { AnomalyError } from "./autograd/anomaly.ts";
 export { detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./core/modes/grad_mode.ts";
@@ -37,6 +37,8 @@ export {
   rawKernel,
   type RawKernelOptions,
   type RawOutput,
+  type RawParts,
+  type RawResult,
 } from "./ops/custom/raw_kernel.ts";
 export {
   type CheckpointParts,

@@ -16,14 +16,14 @@ export type DType =
   | "bool";
 
 /** A typed array that can hold the elements of a tensor on the host. */
-export type TypedArray =
-  | Float32Array<ArrayBuffer>
-  | Float64Array<ArrayBuffer>
-  | Float16Array<ArrayBuffer>
-  | Int32Array<ArrayBuffer>
-  | BigInt64Array<ArrayBuffer>
-  | Uint8Array<ArrayBuffer>
-  | Uint16Array<ArrayBuffer>;
+export type TypedArray<Memory extends ArrayBufferLike = ArrayBuffer> =
+  | Float32Array<Memory>
+  | Float64Array<Memory>
+  | Float16Array<Memory>
+  | Int32Array<Memory>
+  | BigInt64Array<Memory>
+  | Uint8Array<Memory>
+  | Uint16Array<Memory>;
 
 /** Kind of number that an element type is. */
 export type DTypeKind = "float" | "int" | "bool";

@@ -8,7 +8,7 @@
 import { formatShape, NEED, type Node, sameShape } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
-import type { BackwardOptions } from "../core/arguments.ts";
+import type { BackwardOptions, TensorsOf } from "../core/arguments.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import {
   exposed,
@@ -210,17 +210,18 @@ function requireDifferentiable(outputs: readonly Tensor[], inputs: readonly Tens
  *
  * const x = Tensor.fromHost(3, { requiresGrad: true });
  * const [first] = grad([x.pow(3)], [x], { createGraph: true });
- * const [second] = grad([first!], [x]);
- * assertEquals(await second!.item(), 18);
+ * const [second] = grad([first], [x]);
+ * assertEquals(await second.item(), 18);
  * ```
  */
-export function grad(
+export function grad<const Inputs extends readonly Tensor[]>(
   outputs: readonly Tensor[],
-  inputs: readonly Tensor[],
+  inputs: Inputs,
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
-): Tensor[] {
+): TensorsOf<Inputs> {
   checkOptions("differentiate", options, gradRules);
-  return walkWithHooks(beginGrad, [outputs, inputs, options], options.createGraph === true);
+  const isRecorded = options.createGraph === true;
+  return walkWithHooks(beginGrad, [outputs, inputs, options], isRecorded) as TensorsOf<Inputs>;
 }
 
 type GradOptions = BackwardOptions & { gradients?: readonly Tensor[] };

@@ -50,6 +50,7 @@ import type {
   TensorLike,
   TensorOptions,
   Tensors,
+  TensorsOf,
   TopkOptions,
   TrapezoidOptions,
   Unique,
@@ -417,8 +418,8 @@ export class Tensor implements Disposable {
   static meshgrid<const T extends readonly Tensor[]>(
     tensors: T,
     options?: MeshOptions,
-  ): { -readonly [K in keyof T]: Tensor } {
-    return compute(joining.meshgrid, tensors, options) as { -readonly [K in keyof T]: Tensor };
+  ): TensorsOf<T> {
+    return compute(joining.meshgrid, tensors, options) as TensorsOf<T>;
   }
 
   /** A tensor of the same device and type full of `value`; of the same shape unless one is given. */
@@ -2641,10 +2642,7 @@ export class Tensor implements Disposable {
    * assertEquals(Tensor.arange(4).split(2).length, 2);
    * ```
    */
-  split<const S extends readonly number[]>(
-    sizes: S,
-    axis?: number,
-  ): { -readonly [K in keyof S]: Tensor };
+  split<const S extends readonly number[]>(sizes: S, axis?: number): TensorsOf<S>;
   /** The same, in parts of one size. */
   split(size: number | readonly number[], axis?: number): Tensor[];
   split(size: number | readonly number[], axis?: number): Tensor[] {

@@ -22,11 +22,14 @@ export type Tensors<N extends number, T extends Tensor[] = []> = number extends 
   : T["length"] extends N ? T
   : Tensors<N, [...T, Tensor]>;
 
+/** A tensor for each part: a tuple where the number of parts is known. */
+export type TensorsOf<Parts extends readonly unknown[]> = { -readonly [K in keyof Parts]: Tensor };
+
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
 
-/** Data on the host: a typed array, a number, or nested arrays of numbers. */
-export type HostData = TypedArray | NestedArray;
+/** Data on the host: a typed array, also over shared memory, a number, or nested arrays of numbers. */
+export type HostData = TypedArray<ArrayBufferLike> | NestedArray;
 
 /** Options of a new tensor. */
 export interface TensorOptions {

@@ -47,6 +47,6 @@ function checkAlike(part: Field, like: Field): void {
   }
 }
 
-function typeName(data: TypedArray): string {
+function typeName(data: TypedArray<ArrayBufferLike>): string {
   return data.constructor.name;
 }

@@ -6,7 +6,8 @@ import {
 } from "../../backend/internal.ts";
 import { Tensor } from "../class/tensor.ts";
 import { stackSamples } from "./collate.ts";
-import { type Dataset, type Field, fieldList, requireDataset, type TensorsOf } from "./dataset.ts";
+import { type Dataset, type Field, fieldList, requireDataset } from "./dataset.ts";
+import type { TensorsOf } from "../core/arguments.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";

@@ -6,7 +6,7 @@ import { Tensor } from "../class/tensor.ts";
 /** Values on the host with their shape: one tensor of a batch, or one sample's part of it. */
 export interface Field {
   /** The values in row-major order. */
-  readonly data: TypedArray;
+  readonly data: TypedArray<ArrayBufferLike>;
   /** The length of each axis; `[]` is a single value, such as a label. */
   readonly shape: readonly number[];
   /** The dtype of the tensor, where the array's own type leaves it open: "bool", "bfloat16". */
@@ -15,9 +15,6 @@ export interface Field {
 
 /** A field for each part: a tuple where the number of parts is known. */
 export type FieldsOf<Parts extends readonly unknown[]> = { -readonly [K in keyof Parts]: Field };
-
-/** A tensor for each part: a tuple where the number of parts is known. */
-export type TensorsOf<Parts extends readonly unknown[]> = { -readonly [K in keyof Parts]: Tensor };
 
 /**
  * Samples by index. A sample has a field for every tensor of a batch: an image and its label.
@@ -186,7 +183,7 @@ export function requireDataset(action: string, dataset: Dataset): void {
 }
 
 /** An array of the same type as `like`. */
-export function emptyLike(like: TypedArray, length: number): TypedArray {
+export function emptyLike(like: TypedArray<ArrayBufferLike>, length: number): TypedArray {
   return new (like.constructor as new (length: number) => TypedArray)(length);
 }
 

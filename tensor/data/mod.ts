@@ -6,13 +6,7 @@
  *
  * @module
  */
-export {
-  type Dataset,
-  type Field,
-  type FieldsOf,
-  TensorDataset,
-  type TensorsOf,
-} from "./dataset.ts";
+export { type Dataset, type Field, type FieldsOf, TensorDataset } from "./dataset.ts";
 export { stackSamples } from "./collate.ts";
 export { randomSplit, Subset } from "./random_split.ts";
 export {

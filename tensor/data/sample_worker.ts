@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { TypedArray } from "../../backend/internal.ts";
 import type { Dataset, Field } from "./dataset.ts";
 
 /** Request of the loader: the module of the dataset first of all, then samples. */
@@ -47,7 +48,7 @@ async function answer(id: number, indices: readonly number[]): Promise<void> {
   let what = "the dataset";
   try {
     const source = await dataset;
-    const samples: Field[][] = [];
+    const samples: OwnField[][] = [];
     for (const index of indices) {
       what = `sample ${index}`;
       samples.push((await source.get(index)).map(own));
@@ -58,8 +59,11 @@ async function answer(id: number, indices: readonly number[]): Promise<void> {
   }
 }
 
+/** A field whose memory can be given away. */
+type OwnField = Field & { readonly data: TypedArray };
+
 /** A copy that can be given away: an array of a dataset may be a part of all its data. */
-function own(field: Field): Field {
+function own(field: Field): OwnField {
   return { ...field, data: field.data.slice() };
 }
 

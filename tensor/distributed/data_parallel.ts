@@ -86,7 +86,7 @@ const rules: Rules<DataParallelOptions> = {
  * const model = new nn.Linear(2, 3), parallel = new distributed.DataParallel(model, group);
  * const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
  * for await (const [x, y] of new DataLoader(data, { batchSize: 8, shuffle: true, shard: group })) {
- *   using loss = parallel.forward(x!).crossEntropy(y!);
+ *   using loss = parallel.forward(x).crossEntropy(y);
  *   optimizer.zeroGrad();
  *   loss.backward();
  *   optimizer.step();

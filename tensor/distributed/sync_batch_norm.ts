@@ -144,6 +144,6 @@ export class SyncBatchNorm extends BatchNorm {
 /** Also within a function that `compile` runs as it is. */
 function numbers(tensor: Tensor): number[] {
   const real = settled(tensor);
-  const read = (): ArrayLike<number> => real.cast("float32").toHostSync() as Float32Array;
+  const read = (): ArrayLike<number> => real.cast("float32").toHostSync("float32");
   return Array.from(unobserved(() => unrecorded(read)));
 }

@@ -8,6 +8,7 @@ import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/rules/options.ts";
+import type { TensorsOf } from "../core/arguments.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** Options of derivatives by one argument. */
@@ -153,19 +154,20 @@ export function valueAndGrad<A extends Arguments>(
  *
  * const [value, back] = func.vjp((x: Tensor) => x.square(), Tensor.fromHost([1, 2]));
  * assertEquals(await value.toArray(), [1, 4]);
- * assertEquals(await back(Tensor.fromHost([1, 10]))[0]!.toArray(), [2, 40]);
+ * const [gradient] = back(Tensor.fromHost([1, 10]));
+ * assertEquals(await gradient.toArray(), [2, 40]);
  * ```
  */
-export function vjp(
-  f: (...x: Tensor[]) => Tensor,
-  ...x: Tensor[]
-): [value: Tensor, back: (cotangent: Tensor) => Tensor[]] {
+export function vjp<Inputs extends Tensor[]>(
+  f: (...x: Inputs) => Tensor,
+  ...x: Inputs
+): [value: Tensor, back: (cotangent: Tensor) => TensorsOf<Inputs>] {
   requireValue("vjp", "f", f, takes.callback);
   const call = callBy("vjp", f, x, x.map((_, k) => k));
   return [valueOf(call), (cotangent) => {
     requireLike("vjp", "cotangent", cotangent, call.value);
     const isOuter = isGradEnabled() && (call.isOuter || cotangent.requiresGrad);
-    return gradientsIn(call, cotangent, isOuter);
+    return gradientsIn(call, cotangent, isOuter) as TensorsOf<Inputs>;
   }];
 }
 
@@ -197,10 +199,10 @@ function requireLike(op: string, what: string, given: Tensor, like: Tensor): voi
  * assertEquals([await value.toArray(), await tangent.toArray()], [[1, 4], [2, 40]]);
  * ```
  */
-export function jvp(
-  f: (...x: Tensor[]) => Tensor,
-  x: readonly Tensor[],
-  tangents: readonly Tensor[],
+export function jvp<Inputs extends Tensor[]>(
+  f: (...x: Inputs) => Tensor,
+  x: Readonly<Inputs>,
+  tangents: Readonly<Inputs>,
 ): [value: Tensor, tangent: Tensor] {
   requireValue("jvp", "f", f, takes.callback);
   requireValue("jvp", "x", x, takes.list);
@@ -213,7 +215,7 @@ export function jvp(
     );
   }
   x.forEach((each, k) => requireLike("jvp", "tangent", tangents[k]!, each));
-  const call = callBy("jvp", f, [...x], x.map((_, k) => k));
+  const call = callBy("jvp", f, [...x] as Inputs, x.map((_, k) => k));
   const isOuter = isGradEnabled() && (call.isOuter || tangents.some((t) => t.requiresGrad));
   return [valueOf(call), recording(true, () => tangentOf(call, tangents, isOuter))];
 }
@@ -245,6 +247,6 @@ function tangentOf(call: Call, tangents: readonly Tensor[], createGraph: boolean
  * ```
  */
 export function hvp(f: (x: Tensor) => Tensor, x: Tensor, vector: Tensor): Tensor {
-  const [, back] = vjp(grad(f) as (...x: Tensor[]) => Tensor, x);
-  return back(vector)[0]!;
+  const [, back] = vjp(grad(f), x), [product] = back(vector);
+  return product;
 }

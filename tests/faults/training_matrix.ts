@@ -45,7 +45,7 @@ function train(structure: number): Promise<number[]> {
         optimizer.step();
         losses.push(await loss.item() as number);
       }
-      const weights = keep(unusual(model.parameters()[0]!, structure)).toHostSync() as Float32Array;
+      const weights = keep(unusual(model.parameters()[0]!, structure)).toHostSync("float32");
       return [...losses, weights[3]!];
     } finally {
       for (const value of made.reverse()) value.dispose();
@@ -128,7 +128,7 @@ function trainCold(): Promise<number[]> {
     try {
       for (let k = 0; k < 70; k++) launched.push(big.add(k).realize());
       using last = launched.at(-1)!.slice([0, 4]);
-      const [value] = await last.toHost() as Float32Array;
+      const [value] = await last.toHost("float32");
       if (value !== 69) throw new Error(`${value} is not 69`);
     } finally {
       for (const tensor of launched) tensor.dispose();

@@ -120,7 +120,7 @@ export class Embedder implements Disposable {
     for (let at = 0; at < order.length; at += BATCH) {
       const rows = order.slice(at, at + BATCH);
       using pooled = noGrad(() => this.forward(rows.map((row) => ids[row]!)));
-      const values = await pooled.toHost() as Float32Array, width = pooled.shape[1]!;
+      const values = await pooled.toHost("float32"), width = pooled.shape[1]!;
       rows.forEach((row, k) => vectors[row] = values.subarray(k * width, (k + 1) * width));
     }
     const width = vectors[0]?.length ?? 0, all = new Float32Array(list.length * width);

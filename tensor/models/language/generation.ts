@@ -132,11 +132,11 @@ export class Generator implements Disposable {
     let ids = this.#read(session, prompts, sampler, options, so);
     try {
       for (let turn = 1;; turn++) {
-        const value = ids.toHost();
+        const value = ids.toHost("int32");
         // The next step is on its way while this one's token is read.
         const isAhead = turn < turns && !options.logits;
         const next = isAhead ? this.#next(session, ids, sampler, options, so, turn === 1) : null;
-        const chosen = await value as Int32Array;
+        const chosen = await value;
         ids.dispose();
         if (next) ids = next;
         signal?.throwIfAborted();

@@ -191,7 +191,7 @@ export class TextBatch implements Disposable {
     text.choose = compileRepeatable((scores: Tensor) =>
       this.#choose(text, at, scores.slice([row, row + 1]))
     );
-    this.#give(await this.#ids.toHost() as Int32Array, [row]);
+    this.#give(await this.#ids.toHost("int32"), [row]);
   }
 
   /** Chooses a text's next token, and puts it where the next step reads it. */
@@ -216,7 +216,7 @@ export class TextBatch implements Disposable {
       this.#ids.realize();
     });
     this.#cache.advance();
-    this.#give(await this.#ids.toHost() as Int32Array, rows);
+    this.#give(await this.#ids.toHost("int32"), rows);
   }
 
   /** Hands tokens out; a text that is through gives its row back. */

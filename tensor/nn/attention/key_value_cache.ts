@@ -61,9 +61,9 @@ export interface CachedKeys {
  * using cache = new nn.KeyValueCache({ heads: 2, capacity: 16, features: 4 });
  * noGrad(() => {
  *   for (const length of [5, 1, 1]) {
- *     const [q, k, v] = [0, 1, 2].map(() => Tensor.randn([1, 2, length, 4]));
- *     const { keys, values, mask } = cache.append(k!, v!);
- *     const y = nn.scaledDotProductAttention(q!, keys, values, { mask });
+ *     const [q, k, v] = Tensor.randn([3, 1, 2, length, 4]).unbind<3>();
+ *     const { keys, values, mask } = cache.append(k, v);
+ *     const y = nn.scaledDotProductAttention(q, keys, values, { mask });
  *     assertEquals(y.shape, [1, 2, length, 4]);
  *   }
  * });

@@ -41,14 +41,14 @@ export interface RNNOptions extends RecurrentOptions {
 }
 
 /** Result of a recurrent layer. */
-export interface RecurrentResult {
+export interface RecurrentResult<State extends Tensor[] = Tensor[]> {
   /** h of the last layer after each step: (T, N, directions * H), or with N first. */
   readonly output: Tensor;
   /**
    * The state after the last step: [h], or [h, c] of an LSTM, each (layers * directions, N, H). Made
    * when it is first asked for.
    */
-  readonly state: Tensor[];
+  readonly state: State;
 }
 
 const recurrentRules: Rules<RecurrentOptions> = {
@@ -103,8 +103,8 @@ function directionStates(inputs: DirectionInputs): Tensor {
 }
 
 /** Base of all recurrent layers; the gates of their steps differ. */
-export abstract class Recurrent
-  extends Module<[x: Tensor, state?: readonly Tensor[]], RecurrentResult> {
+export abstract class Recurrent<State extends Tensor[] = Tensor[]>
+  extends Module<[x: Tensor, state?: readonly Tensor[]], RecurrentResult<State>> {
   /** (gates * H, inputSize): what the first layer makes of the input. */
   declare weightIhL0: Tensor;
   /** (gates * H, H): what it makes of h. */
@@ -174,14 +174,14 @@ export abstract class Recurrent
    * without N for one sequence. Default zeros.
    * @throws {ShapeError} When a shape does not fit, or there are no steps.
    */
-  forward(x: Tensor, state?: readonly Tensor[]): RecurrentResult {
+  forward(x: Tensor, state?: readonly Tensor[]): RecurrentResult<State> {
     this.#checkInput(x);
     const isBatch = x.ndim === 3, batchFirst = this.#options.batchFirst === true;
     const steps = !isBatch ? x.unsqueeze(1) : batchFirst ? x.transpose(0, 1) : x;
     const first = this.#firstState(steps, isBatch, state);
     const { output, ends } = this.#run(steps, first);
     const inOrder = !isBatch ? output.squeeze(1) : batchFirst ? output.transpose(0, 1) : output;
-    return resultOf(inOrder, () => lastStates(ends, isBatch));
+    return resultOf(inOrder, () => lastStates(ends, isBatch) as State);
   }
 
   /** All layers: inputs (T, N, features), states (layers * directions, N, H). */
@@ -268,12 +268,15 @@ function lastStates(ends: readonly End[], isBatch: boolean): Tensor[] {
 }
 
 /** The state is made when it is asked for: one that is not would keep all steps until collected. */
-function resultOf(output: Tensor, last: () => Tensor[]): RecurrentResult {
+function resultOf<State extends Tensor[]>(
+  output: Tensor,
+  last: () => State,
+): RecurrentResult<State> {
   const mode = isGradEnabled() ? enableGrad : withoutGrad;
-  let state: Tensor[] | null = null;
+  let state: State | null = null;
   return {
     output,
-    get state(): Tensor[] {
+    get state(): State {
       return state ??= mode(last);
     },
   };
@@ -293,11 +296,11 @@ function resultOf(output: Tensor, last: () => Tensor[]): RecurrentResult {
  * const lstm = new nn.LSTM(8, 16, { numLayers: 2, batchFirst: true });
  * const { output, state: [h, c] } = lstm.forward(Tensor.randn([3, 5, 8]));
  * assertEquals(output.shape, [3, 5, 16]);
- * assertEquals([h!.shape, c!.shape], [[2, 3, 16], [2, 3, 16]]);
+ * assertEquals([h.shape, c.shape], [[2, 3, 16], [2, 3, 16]]);
  * assertEquals(lstm.stateDict()["weight_ih_l1"]!.shape, [64, 16]);
  * ```
  */
-export class LSTM extends Recurrent {
+export class LSTM extends Recurrent<[h: Tensor, c: Tensor]> {
   /**
    * Makes the layer.
    *
@@ -322,10 +325,10 @@ export class LSTM extends Recurrent {
  *
  * const gru = new nn.GRU(8, 16, { bidirectional: true });
  * const { output, state: [h] } = gru.forward(Tensor.randn([5, 3, 8]));
- * assertEquals([output.shape, h!.shape], [[5, 3, 32], [2, 3, 16]]);
+ * assertEquals([output.shape, h.shape], [[5, 3, 32], [2, 3, 16]]);
  * ```
  */
-export class GRU extends Recurrent {
+export class GRU extends Recurrent<[h: Tensor]> {
   /**
    * Makes the layer.
    *
@@ -352,7 +355,7 @@ export class GRU extends Recurrent {
  * assertEquals(rnn.forward(Tensor.randn([5, 8])).output.shape, [5, 16]);
  * ```
  */
-export class RNN extends Recurrent {
+export class RNN extends Recurrent<[h: Tensor]> {
   /**
    * Makes the layer.
    *

@@ -123,7 +123,7 @@ function product(x: Tensor, weight: Tensor, bias: Tensor | null): Tensor {
  * assertEquals(state.map(({ shape }) => shape), [[3, 16], [3, 16]]);
  * ```
  */
-export class LSTMCell extends RecurrentCell<readonly Tensor[], Tensor[]> {
+export class LSTMCell extends RecurrentCell<readonly Tensor[], [h: Tensor, c: Tensor]> {
   /**
    * Makes the cell.
    *
@@ -144,8 +144,8 @@ export class LSTMCell extends RecurrentCell<readonly Tensor[], Tensor[]> {
    * @returns The next [h, c].
    * @throws {ShapeError} When a shape does not fit.
    */
-  forward(x: Tensor, state?: readonly Tensor[]): Tensor[] {
-    return this.step(x, state);
+  forward(x: Tensor, state?: readonly Tensor[]): [h: Tensor, c: Tensor] {
+    return this.step(x, state) as [Tensor, Tensor];
   }
 }
 

@@ -92,7 +92,10 @@ const natural = [
   Uint8Array,
 ];
 
-function checkView(data: TypedArray, isTyped: boolean): TypedArray {
+function checkView(
+  data: TypedArray<ArrayBufferLike>,
+  isTyped: boolean,
+): TypedArray<ArrayBufferLike> {
   const { name } = data.constructor;
   const hasType = natural.some((type) => data instanceof type);
   if ((data as ArrayBufferView) instanceof DataView || !hasType && !isTyped) {
@@ -100,7 +103,7 @@ function checkView(data: TypedArray, isTyped: boolean): TypedArray {
       Cannot make a tensor of a ${name}: no element type is its own; name one that holds its
       numbers in { dtype }, or pass a ${natural.map((type) => type.name).join(", ")}`;
   }
-  if (data.buffer.detached) {
+  if (data.buffer instanceof ArrayBuffer && data.buffer.detached) {
     throw new TypeError("Cannot make a tensor of a detached array: its memory was transferred");
   }
   return data;

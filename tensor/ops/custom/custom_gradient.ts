@@ -11,9 +11,9 @@ import type { Tensor } from "../../core/tensor.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 
 /** The gradients of a function's inputs, null where there is none. */
-export type CustomGradientFn = (
+export type CustomGradientFn<Inputs extends Tensor[] = Tensor[]> = (
   g: Tensor,
-  inputs: Tensor[],
+  inputs: Inputs,
   output: Tensor,
 ) => (Tensor | null)[];
 
@@ -44,15 +44,15 @@ export type CustomGradientFn = (
  * assertEquals(await x.grad!.toArray(), [1, 1]);
  * ```
  */
-export function customGradient(
-  forward: (...inputs: Tensor[]) => Tensor,
-  gradient: CustomGradientFn,
-): (...inputs: Tensor[]) => Tensor {
+export function customGradient<Inputs extends Tensor[]>(
+  forward: (...inputs: Inputs) => Tensor,
+  gradient: CustomGradientFn<Inputs>,
+): (...inputs: Inputs) => Tensor {
   requireValue("make a custom gradient", "forward", forward, takes.callback);
   requireValue("make a custom gradient", "gradient", gradient, takes.callback);
   const name = forward.name || "customGradient";
   const attach = observed(
-    (value: Tensor, ...inputs: Tensor[]) => recorded(name, value, inputs, gradient),
+    (value: Tensor, ...inputs: Inputs) => recorded(name, value, inputs, gradient),
     "compute",
   );
   return (...inputs) => {
@@ -64,11 +64,11 @@ export function customGradient(
 }
 
 /** The value as a tensor of its own, whose gradient is the caller's. */
-function recorded(
+function recorded<Inputs extends Tensor[]>(
   name: string,
   value: Tensor,
-  inputs: Tensor[],
-  gradient: CustomGradientFn,
+  inputs: Inputs,
+  gradient: CustomGradientFn<Inputs>,
 ): Tensor {
   const node = new Node({ kind: "reshape" }, [nodeOf(value)], value.shape, value.dtype);
   const out = makeTensor(node, value.device);
@@ -79,7 +79,7 @@ function recorded(
         one; cast() what it returns`;
     }
     const user: UserGradient = {
-      ask: ([g], inputs, [output]) => gradient(g!, inputs, output!),
+      ask: ([g], inputs, [output]) => gradient(g!, inputs as Inputs, output!),
       resultsOf: ([output], [g]) => ({ results: [output!], gradients: [g!] }),
       gradientsIn: (given) => gradientsOfUser(name, given, inputs),
     };

@@ -28,6 +28,7 @@ import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "../../execution/realization.ts";
+import type { TensorsOf } from "../../core/arguments.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
@@ -49,6 +50,15 @@ export interface RawElements {
   [index: number]: any;
 }
 
+/**
+ * As many as the kernel has of them. Its source says how many that is, which TypeScript does not read: the
+ * first eight count as there, so that `[x, y]` needs no `!`.
+ */
+export type RawParts<T> = [T, T, T, T, T, T, T, T, ...T[]];
+
+/** Result of a kernel: a tensor, or one for each output in an array. */
+export type RawResult<Output> = Output extends readonly unknown[] ? TensorsOf<Output> : Tensor;
+
 /** Options of {@linkcode rawKernel}. */
 export interface RawKernelOptions<Output = RawOutput> {
   /**
@@ -62,24 +72,32 @@ export interface RawKernelOptions<Output = RawOutput> {
   /** Result for inputs like these: one, or an array of several. */
   output: (...inputs: Tensor[]) => Output;
   /** Work-items in up to three dimensions; default: one for each element of the first output. */
-  global?: (inputs: Tensor[], outputs: RawOutput[], numbers: number[]) => number[];
+  global?: (
+    inputs: RawParts<Tensor>,
+    outputs: RawParts<RawOutput>,
+    numbers: RawParts<number>,
+  ) => number[];
   /** Work-items of a group in each dimension; default: as the driver likes. */
   local?: number[];
   /** The same for the built-in backend; bfloat16 is a Float32Array here. */
-  cpu?: (inputs: TypedArray[], outputs: RawElements[], numbers: number[]) => void;
+  cpu?: (
+    inputs: RawParts<TypedArray>,
+    outputs: RawParts<RawElements>,
+    numbers: RawParts<number>,
+  ) => void;
   /**
    * The gradients of the inputs, null where there is none; without it, `backward` through the kernel
    * is an error. An output that was not used has a gradient of zeros.
    */
   gradient?: (
-    gradients: Tensor[],
-    inputs: Tensor[],
-    outputs: Tensor[],
-    numbers: number[],
+    gradients: RawParts<Tensor>,
+    inputs: RawParts<Tensor>,
+    outputs: RawParts<Tensor>,
+    numbers: RawParts<number>,
   ) => (Tensor | null)[];
 }
 
-const rules: Rules<RawKernelOptions<unknown>> = {
+const rules: Rules<RawKernelOptions<RawOutput | readonly RawOutput[]>> = {
   source: takes.text,
   buildOptions: takes.text,
   output: takes.callback,
@@ -132,9 +150,9 @@ let made = 0;
  *   }`,
  *   output: (x) => ({ shape: x.shape, dtype: x.dtype }),
  *   cpu: ([x], [y], [s]) => {
- *     for (let i = 0; i < y!.length; i++) y![i] = s! * Number(x![i]) ** 2;
+ *     for (let i = 0; i < y.length; i++) y[i] = s * Number(x[i]) ** 2;
  *   },
- *   gradient: ([g], [x], _outputs, [s]) => [g!.mul(x!).mul(2 * s!)],
+ *   gradient: ([g], [x], _outputs, [s]) => [g.mul(x).mul(2 * s)],
  * });
  * const x = Tensor.fromHost([1, -2], { requiresGrad: true });
  * const y = scaledSquare(x, 3);
@@ -143,20 +161,12 @@ let made = 0;
  * assertEquals(await x.grad!.toArray(), [6, -12]);
  * ```
  */
-export function rawKernel(
+export function rawKernel<Output extends RawOutput | readonly RawOutput[] | []>(
   name: string,
-  options: RawKernelOptions<RawOutput>,
-): (...args: (Tensor | number)[]) => Tensor;
-/** The same for a kernel with several outputs: the operation gives an array of tensors. */
-export function rawKernel(
-  name: string,
-  options: RawKernelOptions<readonly RawOutput[]>,
-): (...args: (Tensor | number)[]) => Tensor[];
-export function rawKernel(
-  name: string,
-  options: RawKernelOptions<RawOutput> | RawKernelOptions<readonly RawOutput[]>,
-): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
-  return kernelOperation(name, options, null);
+  options: RawKernelOptions<Output>,
+): (...args: (Tensor | number)[]) => RawResult<Output> {
+  const call = kernelOperation(name, options, null);
+  return (...args) => call(...args) as RawResult<Output>;
 }
 
 /**
@@ -166,19 +176,14 @@ export function rawKernel(
  */
 export function kernelOperation(
   name: string,
-  options: RawKernelOptions<RawOutput> | RawKernelOptions<readonly RawOutput[]>,
+  options: RawKernelOptions<RawOutput | readonly RawOutput[]>,
   batched: CustomKernel["batched"],
 ): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
   requireValue("make a kernel", "name", name, {
     takes: "an identifier of C",
     accepts: (value) => typeof value === "string" && /^[A-Za-z_]\w*$/.test(value),
   });
-  checkOptions<RawKernelOptions<unknown>>(
-    `make the kernel ${name}`,
-    options as RawKernelOptions<unknown>,
-    rules,
-    ["source", "output"],
-  );
+  checkOptions(`make the kernel ${name}`, options, rules, ["source", "output"]);
   const { source, buildOptions = "", cpu = null } = options;
   const declaration = source.trim() === "" ? null : declarationOf(name, source, buildOptions);
   const kernel: CustomKernel = {
@@ -209,13 +214,18 @@ function callKernel(defined: Defined, args: readonly unknown[]): Tensor | Tensor
   const given = options.output(...inputs);
   const outputs = outputsFrom(kernel.name, Array.isArray(given) ? given : [given], device);
   checkArguments(kernel, inputs, outputs, numbers, device);
-  const global = options.global?.([...inputs], [...outputs], [...numbers]) ??
+  const global = options.global?.(parts(inputs), parts(outputs), parts(numbers)) ??
     [sizeOf(outputs[0]!.shape)];
   const local = options.local ?? null;
   checkRange(kernel.name, outputs, global, local);
   const call: CustomCall = { kernel, numbers, outputs, global, local };
   const results = resultsOf(defined, call, inputs, device);
   return Array.isArray(given) ? results : results[0]!;
+}
+
+/** A copy for a function of the user, which may change it. */
+function parts<T>(values: readonly T[]): RawParts<T> {
+  return [...values] as RawParts<T>;
 }
 
 /** The tensors and the numbers behind them. */
@@ -274,7 +284,8 @@ function resultsOf(
   ) {
     const { gradient } = options;
     const user: UserGradient = {
-      ask: (given, inputs, results) => gradient!(given, inputs, results, [...call.numbers]),
+      ask: (given, inputs, results) =>
+        gradient!(parts(given), parts(inputs), parts(results), parts(call.numbers)),
       resultsOf: (_, gradients) => {
         if (!gradient) throw noGradient(kernel.name);
         const gradientOf = (result: Tensor): Tensor =>

@@ -110,7 +110,7 @@ function alike(a: number, b: number): boolean {
 
 async function rowsOf(tensor: Tensor): Promise<Rows> {
   const [rows, columns] = tensor.shape as [number, number];
-  const values = [...await tensor.cast("float32").toHost() as Float32Array];
+  const values = [...await tensor.toFloat32()];
   return Array.from({ length: rows }, (_, r) => values.slice(r * columns, (r + 1) * columns));
 }
 
@@ -161,7 +161,7 @@ Deno.test("gradients of slices are stored in pieces where they are cast, each ro
           wide,
         ]]);
       }
-      return [[...cast.cast("float32").toHostSync() as Float32Array]];
+      return [[...cast.cast("float32").toHostSync("float32")]];
     });
   for (const [narrow, wide] of [["bfloat16", "float32"], ["float32", "float16"]] as const) {
     const expected = grads("cpu", narrow, wide);

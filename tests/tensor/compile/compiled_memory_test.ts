@@ -77,7 +77,7 @@ testOnBackends(
         return second.reshape([25, 4]).sum(1).add(first.sum());
       });
       const x = Tensor.arange(100, { dtype: "float32" }).realize();
-      const all = (y: Tensor): number[] => [...y.toHostSync() as Float32Array];
+      const all = (y: Tensor): number[] => [...y.toHostSync("float32")];
       // 3 i from the first one, 6 i from the second; their sum is 3 * 99 * 100 / 2.
       const wanted = Array.from({ length: 25 }, (_, k) => 6 * (16 * k + 6) + 14_850);
       for (let k = 0; k < 4; k++) assertEquals(all(f(x)), wanted, `call ${k}`);

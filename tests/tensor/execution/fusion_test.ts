@@ -75,7 +75,7 @@ testOnBackends("the largest element has a gradient, however it was computed befo
     const before = top.toHostSync();
     top.realize();
     top.sum().backward();
-    const gradient = x.grad!.toHostSync() as Float32Array<ArrayBuffer>;
+    const gradient = x.grad!.toHostSync("float32");
     assertEquals(before.length, 8);
     for (let row = 0; row < 8; row++) {
       const part = gradient.subarray(5 * row, 5 * row + 5);

@@ -262,7 +262,7 @@ const programs: Record<string, (keep: Keep) => Tensor[]> = {
 };
 
 function numbersOf(tensors: readonly Tensor[]): number[][] {
-  const read = (): number[][] => tensors.map((t) => Array.from(t.toHostSync() as Float32Array));
+  const read = (): number[][] => tensors.map((t) => Array.from(t.toHostSync("float32")));
   const numbers = read();
   assertEquals(read(), numbers, "read again");
   return numbers;

@@ -82,6 +82,7 @@ testOnCPU("derivatives refuse what does not fit, by name", (backend) => {
     assertThrows(() => func.grad(f, { argnum: 1 } as object), TypeError, "argnum");
     assertThrows(() => func.grad("f" as unknown as typeof f), TypeError, "a function");
     assertThrows(() => func.jvp(f, [x], [Tensor.ones([3])]), ShapeError, "tangent");
+    // @ts-expect-error: one tangent for each
     assertThrows(() => func.jvp(f, [x], []), TypeError, "one for each");
     assertThrows(() => func.vjp(f, x)[1](Tensor.ones([])), ShapeError, "cotangent");
     assertThrows(() => func.jacrev(f)(1 as unknown as Tensor), TypeError, "jacrev");

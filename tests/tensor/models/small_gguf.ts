@@ -124,7 +124,7 @@ async function converted(
 ): Promise<[Float32Array, readonly number[]]> {
   const type = String(config.model_type);
   using tensor = weightsOf(name, shape);
-  const values = new Float32Array(await tensor.toHost() as Float32Array);
+  const values = new Float32Array(await tensor.toHost("float32"));
   if (type.startsWith("gemma") && name.endsWith("norm.weight")) {
     return [values.map((x) => x + 1), shape];
   }

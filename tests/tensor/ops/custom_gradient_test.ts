@@ -87,7 +87,10 @@ testOnBackends("customGradient says what is wrong", (backend) => {
     );
     fails(() => of(() => [1 as unknown as Tensor])(x).sum().backward(), /half: .*1 for input 0/);
     fails(() => of((g) => [g])(3 as unknown as Tensor), /half/);
-    fails(() => customGradient(() => 1 as unknown as Tensor, (g) => [g])(x), /return from/);
+    fails(
+      () => customGradient((_: Tensor) => 1 as unknown as Tensor, (g) => [g])(x),
+      /return from/,
+    );
     fails(() => customGradient((x: Tensor) => x.cast("int32"), (g) => [g])(x), /int32/, DTypeError);
     of(() => [null])(x).sum().backward();
     assertEquals(x.grad, null);

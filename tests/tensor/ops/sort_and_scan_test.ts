@@ -34,7 +34,7 @@ async function sortsRows(dtype: DType, rows: number, length: number): Promise<vo
   const cast = whole
     ? x.cast(dtype)
     : x.eq(x).logicalAnd(x.abs().lt(60)).where(x.abs(), 7).cast(dtype);
-  const values = await cast.cast("float32").toHost() as Float32Array;
+  const values = await cast.toFloat32();
   for (const descending of [false, true]) {
     const found = await cast.argsort(1, { descending }).toArray() as (number | bigint)[][];
     for (let row = 0; row < rows; row++) {
@@ -123,7 +123,7 @@ async function scansRows(rows: number, length: number): Promise<void> {
     ["cumprod", x.mul(0.01).add(1).cumprod(1), (a: number, b: number) => a * b],
   ] as const;
   for (const [name, found, join] of ways) {
-    const values = await found.toHost() as Float32Array;
+    const values = await found.toHost("float32");
     const given = name === "cumprod" ? host.map((v) => v * 0.01 + 1) : host;
     for (let row = 0; row < rows; row++) {
       const expected = running([...given.subarray(row * length, (row + 1) * length)], join);
@@ -137,7 +137,7 @@ async function scansRows(rows: number, length: number): Promise<void> {
   }
   const ones = Tensor.ones([rows, length], { dtype: "int32" }).cumsum(1);
   assertEquals(Number(await ones.slice(null, [length - 1, length]).max().item()), length);
-  const whole = Array.from(await ones.toHost() as BigInt64Array, Number);
+  const whole = Array.from(await ones.toHost("int64"), Number);
   whole.forEach((v, k) => assertEquals(v, k % length + 1));
 }
 

@@ -52,7 +52,7 @@ function adjoint(g: Tensor, w: Tensor, geometry: Geometry, lengths: readonly num
   const { stride, padding, dilation, groups } = geometry;
   const [n, o, ...positions] = g.shape as [number, number, ...number[]];
   const [, c, ...kernel] = w.shape as [number, number, ...number[]];
-  const gs = g.toHostSync() as Float32Array, ws = w.toHostSync() as Float32Array;
+  const gs = g.toHostSync("float32"), ws = w.toHostSync("float32");
   const size = (s: readonly number[]) => s.reduce((a, b) => a * b, 1);
   const out = new Float32Array(n * c * groups * size(lengths));
   const indices = (shape: readonly number[], at: number) =>
@@ -127,7 +127,7 @@ for (const device of hasOpenCL ? ["cpu", "cl"] as const : ["cpu"] as const) {
         for (const minSaved of device === "cpu" ? [0, Infinity] : [0]) {
           const found = adjointProduct(g, w, { name: "conv", ...geometry }, lengths, minSaved);
           assertEquals(found.shape, [2, 3 * groups, ...lengths]);
-          const values = [...found.toHostSync() as Float32Array].map((v) => v + 0);
+          const values = [...found.toHostSync("float32")].map((v) => v + 0);
           assertEquals(values, expected.map((v) => v + 0), JSON.stringify({ kernel, ...geometry }));
         }
       }

@@ -154,7 +154,7 @@ Deno.test("a number that is much larger than others has no influence on what doe
     ) {
       manualSeed(8);
       const image = Float32Array.from(
-        Tensor.rand([2 * 16 * side * side]).toHostSync() as Float32Array,
+        Tensor.rand([2 * 16 * side * side]).toHostSync("float32"),
       );
       const make = (): Tensor => Tensor.fromHost(image.slice(), { shape: [2, 16, side, side] });
       const wanted = numbers(

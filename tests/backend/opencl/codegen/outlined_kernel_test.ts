@@ -98,7 +98,7 @@ testOpenCL(
       );
       const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
       return [
-        ...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost() as Float32Array,
+        ...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost("float32"),
       ];
     };
     const [cl, cpu] = [await of("cl"), await of("cpu")];

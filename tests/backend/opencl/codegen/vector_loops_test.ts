@@ -44,7 +44,7 @@ function on(
       return scaled.cast(dtype).realize();
     });
     const out = fn(...tensors);
-    const values = [...out.cast("float32").toHostSync() as Float32Array];
+    const values = [...out.cast("float32").toHostSync("float32")];
     for (const tensor of tensors) tensor.dispose();
     out.dispose();
     return values;
@@ -189,10 +189,10 @@ testOpenCL("NaN wins a maximum wherever it stands", () => {
       using x = Tensor.fromHost(values).reshape([3, n]);
       for (const [axis, fn] of [[1, "max"], [1, "min"]] as const) {
         using y = x[fn](axis) as Tensor;
-        assertEquals([...y.toHostSync() as Float32Array].map(Number.isNaN), [false, true, false]);
+        assertEquals([...y.toHostSync("float32")].map(Number.isNaN), [false, true, false]);
       }
       using y = x.transpose(0, 1).contiguous().max(0) as Tensor;
-      assertEquals([...y.toHostSync() as Float32Array].map(Number.isNaN), [false, true, false]);
+      assertEquals([...y.toHostSync("float32")].map(Number.isNaN), [false, true, false]);
     }
   }
 });
@@ -272,7 +272,7 @@ testOpenCL("results beyond the caches are stored whole, also where lines are not
     const n = shape.reduce((a, b) => a * b);
     using x = Tensor.arange(n).reshape(shape).realize();
     using y = x.mul(0.5).add(1).realize();
-    const values = y.toHostSync() as Float32Array;
+    const values = y.toHostSync("float32");
     let wrong = 0;
     for (let k = 0; k < n; k++) if (values[k] !== Math.fround(Math.fround(k) * 0.5 + 1)) wrong++;
     assertEquals(wrong, 0);

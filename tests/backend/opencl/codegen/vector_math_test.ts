@@ -80,7 +80,7 @@ function apply(name: string, values: Float32Array<ArrayBuffer>): Float32Array {
   return noGrad(() => {
     using x = Tensor.fromHost(values);
     using y = (x as unknown as Record<string, () => Tensor>)[name]!();
-    return y.toHostSync() as Float32Array;
+    return y.toHostSync("float32");
   });
 }
 

@@ -9,8 +9,8 @@ const withGpu = (fn: () => Promise<void>): Promise<void> => withDeviceType("gpu"
 
 /** Compares what a device makes with what the built-in backend makes. */
 async function compare(name: string, make: () => Tensor, limit = 1e-6): Promise<void> {
-  const wanted = await withDevice("cpu", () => make().toHost()) as Float32Array;
-  const found = await make().toHost() as Float32Array;
+  const wanted = await withDevice("cpu", () => make().toHost("float32"));
+  const found = await make().toHost("float32");
   assertEquals(found.length, wanted.length, name);
   const scale = wanted.reduce((most, v) => Math.max(most, Math.abs(Number(v))), 1);
   const wrong = wanted.findIndex((v, k) =>
@@ -125,7 +125,7 @@ testOpenCL(
         nn.scaledDotProductAttention(heads(scale), heads(scale), heads(1));
       assertMatch(noGrad(() => made(1).explain()), /exp\(scores\[i\]\[k\] \* p\d+ - low\)/);
       await compare("attention", () => made(1), 4e-6);
-      const large = await noGrad(() => made(1e6)).toHost() as Float32Array;
+      const large = await noGrad(() => made(1e6)).toHost("float32");
       assert(large.every(Number.isFinite));
     }),
 );

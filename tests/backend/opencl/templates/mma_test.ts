@@ -167,7 +167,7 @@ Deno.test({
       for (let i = 0; i < 256; i++) b[i * 256 + i] = 1;
       const times = async (row: Float32Array<ArrayBuffer>) =>
         await Tensor.fromHost(row, { shape: [256, 256] })
-          .matmul(Tensor.fromHost(b, { shape: [256, 256] })).toHost() as Float32Array;
+          .matmul(Tensor.fromHost(b, { shape: [256, 256] })).toHost("float32");
       for (const value of [Infinity, -Infinity, NaN]) {
         const out = await times(Float32Array.from({ length: 256 * 256 }, (_, i) => i ? 1 : value));
         assert(Object.is(out[0], value) || Number.isNaN(value) && Number.isNaN(out[0]!));

@@ -36,7 +36,7 @@ Deno.test("products of a few rows with blocks are one kernel: each weight is rea
 testOpenCL("a GPU's products with blocks are those of the built-in backend", async () => {
   for (const [format, rows] of [["Q4_0", 1], ["Q8_0", 3], ["Q6_K", 2]] as const) {
     const make = () => product(format, rows, 37, 512);
-    const wanted = await withDevice("cpu", () => make().toHost()) as Float32Array;
+    const wanted = await withDevice("cpu", () => make().toHost("float32"));
     await withDeviceType("gpu", async () => {
       const found = await make().toHost();
       const scale = Math.max(...Array.from(wanted, Math.abs));
@@ -51,7 +51,7 @@ testOpenCL("a GPU's products with blocks are those of the built-in backend", asy
 testOpenCL("products of one row with several matrices of blocks share a launch", async () => {
   const sizes = [96, 160, 224, 37];
   const make = () => sizes.map((n) => product("Q4_1", 1, n, 256));
-  const wanted = await withDevice("cpu", () => Promise.all(make().map((y) => y.toHost())));
+  const wanted = await withDevice("cpu", () => Promise.all(make().map((y) => y.toHost("float32"))));
   await withDevice("cl", async () => {
     const all = make();
     profiler.reset();
@@ -59,7 +59,7 @@ testOpenCL("products of one row with several matrices of blocks share a launch",
     // Rows that a group's work-items do not divide are another text.
     assert(profiler.counters().kernels <= 2, `${profiler.counters().kernels} launches`);
     for (const [k, y] of all.entries()) {
-      const due = wanted[k] as Float32Array, found = await y.toHost() as Float32Array;
+      const due = wanted[k]!, found = await y.toHost("float32");
       const scale = Math.max(...due.map(Math.abs));
       due.forEach((v, j) => assert(Math.abs(found[j]! - v) <= 1e-5 * scale, `${sizes[k]}: ${j}`));
     }

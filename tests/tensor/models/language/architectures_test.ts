@@ -21,7 +21,7 @@ for (const [name, fixture] of Object.entries(fixtures)) {
         const all = noGrad(() =>
           lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
         );
-        const values = await all.toHost() as Float32Array, vocabulary = all.shape[2]!;
+        const values = await all.toHost("float32"), vocabulary = all.shape[2]!;
         rows.forEach((row, k) => {
           for (let j = 0; j < vocabulary; j++) {
             const ours = values[row * vocabulary + j]!, due = logits[k * vocabulary + j]!;
@@ -71,7 +71,7 @@ for (const [name, plain] of Object.entries(fixtures)) {
           using all = noGrad(() =>
             lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
           );
-          found.push(await all.toHost() as Float32Array);
+          found.push(await all.toHost("float32"));
           const options = { maxTokens: 20, ignoreEnd: true };
           written.push(await Array.fromAsync(lm.generateIds(ids, options)));
         }

@@ -39,7 +39,7 @@ testOnBackends(
             y.backward(gradient.cast(type));
             return [y.detach(), ...given.map((x) => x.grad!)].map((
               t,
-            ) => [...t.cast("float32").toHostSync() as Float32Array]);
+            ) => [...t.cast("float32").toHostSync("float32")]);
           };
           const [found, wanted] = [run(dtype), run("float32")];
           const limit = dtype === "float16" ? 2e-3 : 1.6e-2;

@@ -53,7 +53,7 @@ testOnBackends("MaxPool3d and AvgPool3d have the values of loops over windows", 
     );
     for (const countIncludePad of [true, false]) {
       const pool = new nn.AvgPool3d(kernel, { stride, padding, countIncludePad });
-      const found = pool.forward(x).toHostSync() as Float32Array;
+      const found = pool.forward(x).toHostSync("float32");
       boxes(kernel, stride, padding, [1, 1, 1]).forEach((box, k) => {
         const there = box.filter((v) => v !== null);
         const expected = mean(there, countIncludePad ? box.length : there.length);

@@ -78,7 +78,7 @@ async function numbersOf(tensors: readonly Tensor[]): Promise<Numbers> {
   const numbers = new Float32Array(singles.reduce((sum, { size }) => sum + size, 0));
   let at = 0;
   for (const single of singles) {
-    numbers.set(await single.toHost() as Float32Array, at);
+    numbers.set(await single.toHost("float32"), at);
     at += single.size;
   }
   return numbers;

@@ -53,7 +53,7 @@ for (const [name, [draw, below]] of Object.entries(samplers)) {
   testOnBackends(`quantiles of what is drawn are those of the distribution: ${name}`, (backend) => {
     withDevice(backend, () => {
       manualSeed(5);
-      const found = draw().quantile(shares).toHostSync() as Float32Array;
+      const found = draw().quantile(shares).toHostSync("float32");
       // Four deviations of a quantile's share of so many.
       shares.forEach((share, k) =>
         assertAlmostEquals(below(found[k]!), share, 4 * Math.sqrt(0.25 / N))

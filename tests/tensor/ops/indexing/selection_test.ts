@@ -25,7 +25,7 @@ testOnBackends("counts in blocks are right where there are many blocks", (backen
       assertEquals(x.maskedSelect(x.gt(0)).toHostSync(), expected, `${n}`);
       const at = x.gt(1).nonzeroSync();
       assertEquals(at.shape, [data.filter((v) => v > 1).length, 1]);
-      assert((at.toHostSync() as Int32Array).every((k) => data[k] === 2));
+      assert((at.toHostSync("int32")).every((k) => data[k] === 2));
     }
   });
 });
@@ -33,7 +33,7 @@ testOnBackends("counts in blocks are right where there are many blocks", (backen
 testOnBackends("a selection of random numbers is one of the numbers that are read", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.rand([500]), picked = x.maskedSelect(x.gt(0.5)).toHostSync();
-    assertEquals(picked, (x.toHostSync() as Float32Array).filter((v) => v > 0.5));
+    assertEquals(picked, (x.toHostSync("float32")).filter((v) => v > 0.5));
   });
 });
 
@@ -212,7 +212,7 @@ testOnBackends("multinomial draws classes as often as their weights say", (backe
     [0.125, 0, 0.25, 0.625].forEach((p, k) => assertAlmostEquals(shares[k]!, p, 0.03));
     assertEquals(shares[1], 0);
     const firsts = weights.expand([4000, 4]).multinomial(2);
-    const pairs = firsts.toHostSync() as Int32Array;
+    const pairs = firsts.toHostSync("int32");
     assert(pairs.every((v, k) => k % 2 === 0 || v !== pairs[k - 1]), "no class twice");
     assert(!pairs.includes(1));
     const lead = pairs.filter((_, k) => k % 2 === 0);
