@@ -13,7 +13,7 @@ export type { GradientHook } from "./core/arguments.ts";
 export type { PrintOptions } from "./core/arguments.ts";
 export type { CloseOptions } from "./core/arguments.ts";
 export type { HostArrayOf, HostData, NestedArray, Tensors, TensorsOf } from "./core/arguments.ts";
-export type { ArangeOptions, TensorOptions } from "./core/arguments.ts";
+export type { ArangeOptions, ExponentialOptions, TensorOptions } from "./core/arguments.ts";
 export { AnomalyError } from "./autograd/anomaly.ts";
 export { detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./core/modes/grad_mode.ts";
 export { checkpoint } from "./autograd/checkpoint.ts";
@@ -60,6 +60,7 @@ export {
   type HistogramddOptions,
   interp,
   percentile,
+  type PercentileOptions,
   polyval,
 } from "./ops/numeric.ts";
 export type { BincountOptions, HistogramOptions, Unique } from "./core/arguments.ts";

@@ -28,6 +28,7 @@ import type {
   CovarianceOptions,
   CrossEntropyOptions,
   DiffOptions,
+  ExponentialOptions,
   GradientHook,
   HistogramOptions,
   HostArrayOf,
@@ -43,7 +44,6 @@ import type {
   ReduceOptions,
   RepeatOptions,
   ScatterReduceOptions,
-  ScatterReduction,
   SearchOptions,
   SliceRange,
   SortOptions,
@@ -537,8 +537,7 @@ export class Tensor implements Disposable {
    * Exponential random numbers: times between events that come at a rate.
    *
    * @param shape The shape.
-   * @param rate 1 over their mean; default: 1.
-   * @param options Type, device.
+   * @param options The rate, 1 by default; type, device.
    * @throws {RangeError} When the rate is not positive.
    *
    * @example
@@ -546,11 +545,11 @@ export class Tensor implements Disposable {
    * import { Tensor } from "@netcl/netcl";
    * import { assert } from "@std/assert";
    *
-   * assert(Math.abs(await Tensor.exponential([10_000], 4).mean().item() - 0.25) < 0.02);
+   * assert(Math.abs(await Tensor.exponential([10_000], { rate: 4 }).mean().item() - 0.25) < 0.02);
    * ```
    */
-  static exponential(shape: Shape, rate?: number, options?: TensorOptions): Tensor {
-    return compute(samplers.exponential, shape, rate, options);
+  static exponential(shape: Shape, options?: ExponentialOptions): Tensor {
+    return compute(samplers.exponential, shape, options);
   }
 
   /**
@@ -2309,10 +2308,11 @@ export class Tensor implements Disposable {
    * The number below which a share of the elements of an axis lies, by default of all elements; NaN where
    * there is one.
    *
-   * @param q The share, from 0 to 1; of a list of them the results are along a new first axis.
+   * @param q The share, from 0 to 1; of a list or a vector of them the results are along a new first axis.
    * @param axis Along which axis.
    * @param options What is taken between two elements.
-   * @throws {RangeError} When a share is not from 0 to 1.
+   * @throws {RangeError} When a share is not from 0 to 1; one in a tensor gives NaN.
+   * @throws {ShapeError} When a tensor of shares is neither one number nor a vector.
    * @throws {ShapeError} When the axis is empty, or there is no such axis.
    * @throws {DTypeError} When the elements are integers.
    *
@@ -2325,7 +2325,11 @@ export class Tensor implements Disposable {
    * assertEquals(await x.quantile([0, 0.5, 1]).toArray(), [1, 2.5, 4]);
    * ```
    */
-  quantile(q: number | readonly number[], axis?: number, options?: QuantileOptions): Tensor {
+  quantile(
+    q: number | readonly number[] | Tensor,
+    axis?: number,
+    options?: QuantileOptions,
+  ): Tensor {
     return compute(statistics.quantile, this, q, axis, options);
   }
 
@@ -2885,7 +2889,7 @@ export class Tensor implements Disposable {
    * that `indices` bring there; equal extremes share the gradient.
    *
    * @param axis Along which axis `indices` count, as for {@linkcode Tensor.scatterAdd}.
-   * @param reduce What becomes of elements that meet.
+   * @param options What becomes of elements that meet, and whether what was there is one of them.
    * @throws {RangeError} At the next read, when an index is out of range.
    * @throws {DTypeError} Of a mean of integers.
    * @example
@@ -2894,7 +2898,7 @@ export class Tensor implements Disposable {
    * import { assertEquals } from "@std/assert";
    *
    * const ids = Tensor.fromHost(new Int32Array([0, 2, 2]));
-   * const most = Tensor.zeros([3]).scatterReduce(0, ids, Tensor.fromHost([1, 5, 3]), "amax");
+   * const most = Tensor.zeros([3]).scatterReduce(0, ids, Tensor.fromHost([1, 5, 3]), { reduce: "amax" });
    * assertEquals(await most.toArray(), [1, 0, 5]);
    * ```
    */
@@ -2902,17 +2906,10 @@ export class Tensor implements Disposable {
     axis: number,
     indices: Tensor,
     source: Tensor,
-    reduce: ScatterReduction,
-    options?: ScatterReduceOptions,
+    options: ScatterReduceOptions,
   ): Tensor {
-    return observedCall("compute", scatterReduce, undefined, [
-      this,
-      axis,
-      indices,
-      source,
-      reduce,
-      options,
-    ]) as Tensor;
+    const args = [this, axis, indices, source, options];
+    return observedCall("compute", scatterReduce, undefined, args) as Tensor;
   }
 
   /**

@@ -73,6 +73,12 @@ export interface ArangeOptions extends TensorOptions {
   step?: number;
 }
 
+/** Options of `Tensor.exponential`. */
+export interface ExponentialOptions extends TensorOptions {
+  /** 1 over the mean; 1 by default. */
+  rate?: number;
+}
+
 /** Options of `sort` and `argsort`. */
 export interface SortOptions {
   /** The largest first; by default the smallest. */
@@ -147,6 +153,8 @@ export type ScatterReduction = "sum" | "mean" | "amax" | "amin";
 
 /** Options of `scatterReduce`. */
 export interface ScatterReduceOptions {
+  /** Result of elements that meet. */
+  reduce: ScatterReduction;
   /** False: an element that something is stored at does not count itself. */
   includeSelf?: boolean;
 }

@@ -22,7 +22,7 @@ export class Exponential extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return Tensor.exponential(shape, 1, like(this.rate)).div(this.rate);
+    return Tensor.exponential(shape, like(this.rate)).div(this.rate);
   }
 
   /** True. */

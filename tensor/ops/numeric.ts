@@ -10,23 +10,31 @@ import type { Tensor } from "../core/tensor.ts";
 import { bincount } from "./indexing/counting.ts";
 import { indexSelect } from "./indexing/indexing.ts";
 import { searchsorted } from "./indexing/searching.ts";
-import { quantile } from "./statistics.ts";
+import { quantile, quantileRules } from "./statistics.ts";
+
+/** Options of {@linkcode percentile}. */
+export interface PercentileOptions extends QuantileOptions {
+  /** Along which axis; of all elements by default. */
+  axis?: number;
+}
+
+const percentileRules: Rules<PercentileOptions> = { ...quantileRules, axis: takes.integer };
 
 /**
  * The number below which a percentage of the elements lies: `quantile` of `q / 100`.
  *
  * @param x Floating point numbers.
  * @param q From 0 to 100; a list gives a new first axis.
- * @param axis Along which axis; of all elements by default.
+ * @param options Along which axis, and what is taken between two elements.
  * @throws {RangeError} When a percentage is not from 0 to 100.
  */
 export function percentile(
   x: Tensor,
   q: number | readonly number[],
-  axis?: number,
-  options?: QuantileOptions,
+  options: PercentileOptions = {},
 ): Tensor {
   requireTensor("take the percentile", x);
+  checkOptions("take the percentile", options, percentileRules);
   const list = typeof q === "number" ? [q] : q;
   requireValue("take the percentile", "q", list, takes.list);
   const isPercentage = (v: unknown) => typeof v === "number" && v >= 0 && v <= 100;
@@ -37,7 +45,8 @@ export function percentile(
     });
   }
   const shares = typeof q === "number" ? q / 100 : q.map((value) => value / 100);
-  return compute(quantile, x, shares, axis, options);
+  const { axis, ...others } = options;
+  return compute(quantile, x, shares, axis, others);
 }
 
 /**

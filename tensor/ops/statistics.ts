@@ -10,6 +10,7 @@ import type {
   TrapezoidOptions,
 } from "../core/arguments.ts";
 import { aTensor, sameDevice } from "../core/apply.ts";
+import { isTensor } from "../core/internals.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
@@ -19,7 +20,7 @@ import { concat, stack } from "./shaping/joining.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
 
 const reduceRules: Rules<ReduceOptions> = { keepDims: takes.bool };
-const quantileRules: Rules<QuantileOptions> = {
+export const quantileRules: Rules<QuantileOptions> = {
   ...reduceRules,
   interpolation: takes.oneOf("linear", "lower", "higher", "midpoint", "nearest"),
 };
@@ -115,19 +116,17 @@ export function mode(
 /** See `Tensor.quantile`. */
 export function quantile(
   x: Tensor,
-  q: number | readonly number[],
+  q: number | readonly number[] | Tensor,
   axis?: number,
   options?: QuantileOptions,
 ): Tensor {
   checkOptions("take the quantile", options, quantileRules);
   requireFloat("quantile", x);
+  if (isTensor(q)) return quantilesOf(x, q, axis, options);
   const list = typeof q === "number" ? [q] : q;
   requireValue("take the quantile", "q", list, takes.list);
   for (const share of list) requireValue("take the quantile", "q", share, takes.share);
-  const { line, at } = along("quantile", x, axis), n = line.shape[at]!;
-  const order = withoutGrad(() => line.detach().argsort(at).contiguous());
-  const sorted = line.gather(at, order);
-  const broken = withoutGrad(() => line.detach().isNaN().any(at, { keepDims: true }));
+  const { sorted, broken, at, n } = sortedLine(x, axis);
   const found = list.map((share) => {
     const place = placeOf(share * (n - 1), options?.interpolation ?? "linear");
     const element = (k: number) =>
@@ -139,6 +138,68 @@ export function quantile(
   if (typeof q === "number") return found[0]!;
   if (found.length > 0) return stack(found);
   throw new RangeError("Cannot take the quantile of no shares: pass a number, or a list of some");
+}
+
+/** The elements in order along the axis, and where NaN is among them. */
+function sortedLine(
+  x: Tensor,
+  axis: number | undefined,
+): { sorted: Tensor; broken: Tensor; at: number; n: number } {
+  const { line, at } = along("quantile", x, axis);
+  const order = withoutGrad(() => line.detach().argsort(at).contiguous());
+  const broken = withoutGrad(() => line.detach().isNaN().any(at, { keepDims: true }));
+  return { sorted: line.gather(at, order), broken, at, n: line.shape[at]! };
+}
+
+/** The quantiles at shares that the device has: none is read. */
+function quantilesOf(
+  x: Tensor,
+  q: Tensor,
+  axis: number | undefined,
+  options: QuantileOptions = {},
+): Tensor {
+  sameDevice("quantile", [x, q]);
+  if (q.ndim > 1) {
+    throw shapeError("quantile")`
+      Cannot take the quantile at shares of shape ${q.shape}: pass one number, or a vector of some`;
+  }
+  const { sorted, broken, at, n } = sortedLine(x, axis);
+  const along = sorted.shape.map((_, k) => k === at ? q.size : 1);
+  const { low, rest, isOut } = withoutGrad(() => {
+    const shares = q.detach().cast(x.dtype === "float64" ? "float64" : "float32").flatten();
+    const { low, rest } = placesOf(shares.mul(n - 1), options.interpolation ?? "linear");
+    const isOut = shares.ge(0).logicalAnd(shares.le(1)).logicalNot();
+    return { low: isOut.where(0, low).cast("int32"), rest, isOut: isOut.reshape(along) };
+  });
+  const [from, to] = [low, low.add(1).minimum(n - 1)].map((places) =>
+    sorted.indexSelect(at, places)
+  ) as [Tensor, Tensor];
+  const weight = rest.reshape(along).cast(x.dtype);
+  // Between two infinities there is nothing, and a place may be one of them.
+  const value = weight.eq(0).where(from, from.lerp(to, weight));
+  const found = broken.logicalOr(isOut).where(NaN, value).unsqueeze(0).transpose(0, at + 1);
+  const shape = finished(broken, x, at, axis, options).shape;
+  return found.reshape([...q.shape, ...shape]);
+}
+
+/** Between which elements quantiles lie, and where there, as tensors: see `placeOf`. */
+function placesOf(
+  places: Tensor,
+  how: NonNullable<QuantileOptions["interpolation"]>,
+): { low: Tensor; rest: Tensor } {
+  const low = places.floor(), rest = places.sub(low), isBetween = rest.ne(0);
+  switch (how) {
+    case "linear":
+      return { low, rest };
+    case "lower":
+      return { low, rest: rest.mul(0) };
+    case "higher":
+      return { low: places.ceil(), rest: rest.mul(0) };
+    case "midpoint":
+      return { low, rest: isBetween.where(0.5, rest) };
+    case "nearest":
+      return { low: places.round(), rest: rest.mul(0) };
+  }
 }
 
 /** Between which elements a quantile lies, and where there. */

@@ -150,7 +150,11 @@ export const operations: Readonly<Record<string, Operation>> = {
     (["unfold", "fold", "gridSample", "affineGrid"] as const)
       .map((name) => [name, { call: free(nn[name]), floats: precise, slack: 8 }]),
   ),
-  percentile: { call: free(percentile), slack: 2 },
+  percentile: {
+    call: ([x], [q, axis]) =>
+      percentile(x!, q as number, axis === undefined ? {} : { axis: axis as number }),
+    slack: 2,
+  },
   interp: { call: free(interp), floats: precise, slack: 4 },
   polyval: { call: free(polyval), floats: precise, slack: 8 },
   histogramdd: {
@@ -165,13 +169,10 @@ export const operations: Readonly<Record<string, Operation>> = {
   logcumsumexp: { call: method("logcumsumexp"), slack: 4 },
   scatterReduce: {
     call: ([x, indices, source], [axis, reduce, options]) =>
-      x!.scatterReduce(
-        axis as number,
-        indices!,
-        source!,
-        reduce as ScatterReduction,
-        options as object,
-      ),
+      x!.scatterReduce(axis as number, indices!, source!, {
+        ...options as object,
+        reduce: reduce as ScatterReduction,
+      }),
     slack: 2,
   },
   cdist: { call: method("cdist"), floats: precise, slack: 4 },

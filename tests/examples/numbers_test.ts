@@ -30,7 +30,7 @@ testOnCPU("spectrogram.ts reads a WAV file, and draws a picture of its frequenci
   try {
     const [sound, picture] = [`${folder}/tone.wav`, `${folder}/tone.png`];
     const time = Tensor.arange(0, 8000, 1, { dtype: "float32" }).div(8000);
-    await saveWav(sound, time.mul(2 * Math.PI * 1000).sin().unsqueeze(0), 8000);
+    await saveWav(sound, time.mul(2 * Math.PI * 1000).sin().unsqueeze(0), { sampleRate: 8000 });
     const out = await run("spectrogram", [sound, picture]);
     assertEquals(
       [...out.matchAll(/loudest at (\d+) Hz/g)].map(([, f]) => f),

@@ -31,14 +31,21 @@ export interface Sound {
 }
 
 /** Format of a sound's samples. */
-export interface SaveWavOptions {
+export interface EncodeWavOptions {
   /** Bits a sample: 16 (default) and 24 are whole numbers, 32 floats. */
   bits?: 16 | 24 | 32;
 }
 
-const saveRules: Rules<SaveWavOptions> = {
+/** Options of {@linkcode saveWav}. */
+export interface SaveWavOptions extends EncodeWavOptions {
+  /** Samples a second. */
+  sampleRate: number;
+}
+
+const encodeRules: Rules<EncodeWavOptions> = {
   bits: { takes: "16, 24 or 32", accepts: (n) => n === 16 || n === 24 || n === 32 },
 };
+const saveRules: Rules<SaveWavOptions> = { ...encodeRules, sampleRate: takes.count };
 
 /**
  * Reads a WAV file.
@@ -53,7 +60,7 @@ const saveRules: Rules<SaveWavOptions> = {
  *
  * const path = await Deno.makeTempFile({ suffix: ".wav" });
  * const tone = Tensor.arange(800).mul(2 * Math.PI * 440 / 8000).sin().mul(0.5).reshape([1, 800]);
- * await saveWav(path, tone, 8000);
+ * await saveWav(path, tone, { sampleRate: 8000 });
  * const { samples, sampleRate } = await loadWav(path);
  * console.assert(sampleRate === 8000 && await samples.allClose(tone, { atol: 1e-4 }));
  * await Deno.remove(path);
@@ -158,12 +165,11 @@ function samplesOf(view: DataView, start: number, length: number, format: Format
 export async function saveWav(
   path: string | URL,
   samples: Tensor,
-  sampleRate: number,
-  options: SaveWavOptions = {},
+  options: SaveWavOptions,
 ): Promise<void> {
   requireTensor("save a WAV file", samples);
-  requireValue("save a WAV file", "sampleRate", sampleRate, takes.count);
-  checkOptions("save a WAV file", options, saveRules);
+  checkOptions("save a WAV file", options, saveRules, ["sampleRate"]);
+  const { sampleRate, ...others } = options;
   const [channels, frames] = samples.ndim === 1 ? [1, samples.size] : samples.shape;
   if (samples.ndim > 2 || frames === undefined || channels! < 1 || channels! > 0xffff) {
     throw new RangeError(
@@ -173,7 +179,7 @@ export async function saveWav(
     );
   }
   const data = Float32Array.from(await samples.toHost() as ArrayLike<number>);
-  await saveFile(path, [encodeWav({ data, shape: [channels!, frames], sampleRate }, options)]);
+  await saveFile(path, [encodeWav({ data, shape: [channels!, frames], sampleRate }, others)]);
 }
 
 /** Writers of a sample, by its bits. */
@@ -193,8 +199,11 @@ function scaled(value: number, bits: number): number {
 }
 
 /** The bytes of a WAV file. */
-export function encodeWav(sound: HostSound, options: SaveWavOptions = {}): Uint8Array<ArrayBuffer> {
-  checkOptions("write a WAV file", options, saveRules);
+export function encodeWav(
+  sound: HostSound,
+  options: EncodeWavOptions = {},
+): Uint8Array<ArrayBuffer> {
+  checkOptions("write a WAV file", options, encodeRules);
   const { data, shape: [channels, frames], sampleRate } = sound, { bits = 16 } = options;
   const frameBytes = channels * bits / 8, length = frames * frameBytes;
   if (length + 36 > 0xffff_ffff) {

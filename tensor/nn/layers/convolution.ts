@@ -118,7 +118,9 @@ export abstract class Convolution extends Module {
     this.weight = parameter(kaimingUniform(shape, { slope: Math.sqrt(5) }));
     const fanIn = size.reduce((product, n) => product * n, columns / groups);
     const bound = 1 / Math.sqrt(Math.max(1, fanIn));
-    this.bias = options.bias === false ? null : parameter(uniform([outChannels], -bound, bound));
+    this.bias = options.bias === false
+      ? null
+      : parameter(uniform([outChannels], { low: -bound, high: bound }));
     this.#options = options;
   }
 

@@ -47,7 +47,9 @@ export class Linear extends Module {
     checkOptions("make a Linear", options, rules);
     this.weight = parameter(kaimingUniform([outFeatures, inFeatures], { slope: Math.sqrt(5) }));
     const bound = inFeatures > 0 ? 1 / Math.sqrt(inFeatures) : 0;
-    this.bias = options.bias === false ? null : parameter(uniform([outFeatures], -bound, bound));
+    this.bias = options.bias === false
+      ? null
+      : parameter(uniform([outFeatures], { low: -bound, high: bound }));
   }
 
   /**

@@ -61,14 +61,57 @@ export function fans(shape: Shape): { fanIn: number; fanOut: number } {
   return { fanIn: shape[1]! * field, fanOut: shape[0]! * field };
 }
 
+/** Options of {@linkcode uniform}. */
+export interface UniformOptions extends TensorOptions {
+  /** The smallest number; 0 by default. */
+  low?: number;
+  /** The number that all are below; 1 by default. */
+  high?: number;
+}
+
+/** Options of {@linkcode normal}. */
+export interface NormalOptions extends TensorOptions {
+  /** The mean; 0 by default. */
+  mean?: number;
+  /** The standard deviation; 1 by default. */
+  std?: number;
+}
+
+/** Options of {@linkcode xavierUniform} and {@linkcode xavierNormal}. */
+export interface XavierOptions extends TensorOptions {
+  /** The gain of the activation that follows, see {@linkcode gain}; 1 by default. */
+  gain?: number;
+}
+
+const uniformRules: Rules<UniformOptions> = {
+  ...tensorRules,
+  low: takes.finite,
+  high: takes.finite,
+};
+const normalRules: Rules<NormalOptions> = {
+  ...tensorRules,
+  mean: takes.finite,
+  std: takes.finite,
+};
+const xavierRules: Rules<XavierOptions> = { ...tensorRules, gain: takes.finite };
+
 /** Uniform in [low, high). */
-export function uniform(shape: Shape, low = 0, high = 1, options?: TensorOptions): Tensor {
-  return Tensor.rand(shape, options).mul(high - low).add(low);
+export function uniform(shape: Shape, options: UniformOptions = {}): Tensor {
+  checkOptions("make initial weights", options, uniformRules);
+  const { low = 0, high = 1, ...others } = options;
+  return Tensor.rand(shape, others).mul(high - low).add(low);
 }
 
 /** Normal with the given mean and standard deviation. */
-export function normal(shape: Shape, mean = 0, deviation = 1, options?: TensorOptions): Tensor {
-  return Tensor.randn(shape, options).mul(deviation).add(mean);
+export function normal(shape: Shape, options: NormalOptions = {}): Tensor {
+  checkOptions("make initial weights", options, normalRules);
+  const { mean = 0, std = 1, ...others } = options;
+  return Tensor.randn(shape, others).mul(std).add(mean);
+}
+
+/** Uniform around 0, up to a bound. */
+function uniformWithin(shape: Shape, bound: number, options: TensorOptions): Tensor {
+  return uniform(shape, { ...options, low: -bound, high: bound });
 }
 
 /** The standard deviation, and what is left of the options for the tensor. */
@@ -93,20 +136,20 @@ function kaiming(shape: Shape, options: KaimingOptions): [deviation: number, Ten
  */
 export function kaimingUniform(shape: Shape, options: KaimingOptions = {}): Tensor {
   const [deviation, others] = kaiming(shape, options);
-  const bound = Math.sqrt(3) * deviation;
-  return uniform(shape, -bound, bound, others);
+  return uniformWithin(shape, Math.sqrt(3) * deviation, others);
 }
 
 /** As {@linkcode kaimingUniform}, normal. */
 export function kaimingNormal(shape: Shape, options: KaimingOptions = {}): Tensor {
   const [deviation, others] = kaiming(shape, options);
-  return normal(shape, 0, deviation, others);
+  return normal(shape, { ...others, std: deviation });
 }
 
-function xavierDeviation(shape: Shape, factor: number): number {
-  requireValue("make initial weights", "factor", factor, takes.finite);
-  const { fanIn, fanOut } = fans(shape);
-  return factor * Math.sqrt(2 / Math.max(1, fanIn + fanOut));
+/** The standard deviation, and what is left of the options for the tensor. */
+function xavier(shape: Shape, options: XavierOptions): [deviation: number, TensorOptions] {
+  checkOptions("make initial weights", options, xavierRules);
+  const { gain = 1, ...others } = options, { fanIn, fanOut } = fans(shape);
+  return [gain * Math.sqrt(2 / Math.max(1, fanIn + fanOut)), others];
 }
 
 /**
@@ -114,14 +157,15 @@ function xavierDeviation(shape: Shape, factor: number): number {
  * the difficulty of training deep feedforward neural networks, 2010).
  *
  * @param shape The shape of the weight.
- * @param factor The gain of the activation, see {@linkcode gain}.
+ * @param options The gain of the activation; type, device.
  */
-export function xavierUniform(shape: Shape, factor = 1, options?: TensorOptions): Tensor {
-  const bound = Math.sqrt(3) * xavierDeviation(shape, factor);
-  return uniform(shape, -bound, bound, options);
+export function xavierUniform(shape: Shape, options: XavierOptions = {}): Tensor {
+  const [deviation, others] = xavier(shape, options);
+  return uniformWithin(shape, Math.sqrt(3) * deviation, others);
 }
 
 /** As {@linkcode xavierUniform}, normal. */
-export function xavierNormal(shape: Shape, factor = 1, options?: TensorOptions): Tensor {
-  return normal(shape, 0, xavierDeviation(shape, factor), options);
+export function xavierNormal(shape: Shape, options: XavierOptions = {}): Tensor {
+  const [deviation, others] = xavier(shape, options);
+  return normal(shape, { ...others, std: deviation });
 }

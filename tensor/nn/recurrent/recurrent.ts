@@ -150,7 +150,8 @@ export abstract class Recurrent<State extends Tensor[] = Tensor[]>
   #makeWeights(layer: number, suffix: "" | "Reverse"): void {
     const rows = gatesOf[this.#kind].count * this.#hiddenSize;
     const bound = this.#hiddenSize > 0 ? 1 / Math.sqrt(this.#hiddenSize) : 0;
-    const make = (...shape: number[]): Tensor => parameter(uniform(shape, -bound, bound));
+    const make = (...shape: number[]): Tensor =>
+      parameter(uniform(shape, { low: -bound, high: bound }));
     const features = layer === 0 ? this.#inputSize : this.#directions.length * this.#hiddenSize;
     this[`weightIhL${layer}${suffix}`] = make(rows, features);
     this[`weightHhL${layer}${suffix}`] = make(rows, this.#hiddenSize);

@@ -52,7 +52,8 @@ export abstract class RecurrentCell<State, Output>
     requireSizes(new.target.name, { inputSize, hiddenSize });
     const rows = gatesOf[kind].count * hiddenSize;
     const bound = hiddenSize > 0 ? 1 / Math.sqrt(hiddenSize) : 0;
-    const make = (...shape: number[]): Tensor => parameter(uniform(shape, -bound, bound));
+    const make = (...shape: number[]): Tensor =>
+      parameter(uniform(shape, { low: -bound, high: bound }));
     this.weightIh = make(rows, inputSize);
     this.weightHh = make(rows, hiddenSize);
     this.biasIh = bias ? make(rows) : null;

@@ -4,9 +4,9 @@
  */
 import type { Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import type { TensorLike, TensorOptions } from "../../core/arguments.ts";
+import type { ExponentialOptions, TensorLike, TensorOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { rand, randn, requireFloatType } from "./random.ts";
 import { full as filled } from "./sequences.ts";
@@ -37,10 +37,13 @@ export function drawn(
   return out;
 }
 
+const exponentialRules: Rules<ExponentialOptions> = { ...tensorRules, rate: takes.positive };
+
 /** See `Tensor.exponential`. */
-export function exponential(shape: Shape, rate = 1, options: TensorOptions = {}): Tensor {
-  requireValue("draw exponential numbers", "rate", rate, takes.positive);
-  return drawn("exponential", shape, options, (shape) => open(shape, options).log().div(-rate));
+export function exponential(shape: Shape, options: ExponentialOptions = {}): Tensor {
+  checkOptions("draw exponential numbers", options, exponentialRules);
+  const { rate = 1, ...others } = options;
+  return drawn("exponential", shape, others, (shape) => open(shape, others).log().div(-rate));
 }
 
 /** Checks a place and a width. */

@@ -1,16 +1,18 @@
 /** Elements that meet at an index, as a sum, a mean or an extreme. */
 import { isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
-import type { ScatterReduceOptions, ScatterReduction } from "../../core/arguments.ts";
+import type { ScatterReduceOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { scatter, scatterAdd } from "./indexing.ts";
 
-const rules: Rules<ScatterReduceOptions> = { includeSelf: takes.bool };
-const reductions = takes.oneOf("sum", "mean", "amax", "amin");
+const rules: Rules<ScatterReduceOptions> = {
+  reduce: takes.oneOf("sum", "mean", "amax", "amin"),
+  includeSelf: takes.bool,
+};
 
 /** See `Tensor.scatterReduce`. */
 export function scatterReduce(
@@ -18,13 +20,12 @@ export function scatterReduce(
   axis: number,
   indices: Tensor,
   source: Tensor,
-  reduce: ScatterReduction,
-  options: ScatterReduceOptions = {},
+  options: ScatterReduceOptions,
 ): Tensor {
   const op = "scatterReduce";
-  checkOptions(op, options, rules);
-  requireValue(op, "reduce", reduce, reductions);
-  const at = normalizeAxis(op, axis, x.shape), isSelf = options.includeSelf ?? true;
+  checkOptions(op, options, rules, ["reduce"]);
+  const { reduce, includeSelf: isSelf = true } = options;
+  const at = normalizeAxis(op, axis, x.shape);
   const count = withoutGrad(() => {
     const own = x.detach().fullLike(isSelf ? 1 : 0);
     return scatterAdd(own, at, indices, source.detach().onesLike());

@@ -25,12 +25,12 @@ testOnBackends("initial values have the spread that their names promise", (backe
       ["xavierUniform", nn.init.xavierUniform(shape), Math.sqrt(2 / (fanIn + fanOut)), true],
       [
         "xavierNormal",
-        nn.init.xavierNormal(shape, nn.init.gain("tanh")),
+        nn.init.xavierNormal(shape, { gain: nn.init.gain("tanh") }),
         5 / 3 * Math.sqrt(2 / (fanIn + fanOut)),
         false,
       ],
-      ["normal", nn.init.normal(shape, 0, 0.02), 0.02, false],
-      ["uniform", nn.init.uniform(shape, -0.5, 0.5), 1 / Math.sqrt(12), true],
+      ["normal", nn.init.normal(shape, { std: 0.02 }), 0.02, false],
+      ["uniform", nn.init.uniform(shape, { low: -0.5, high: 0.5 }), 1 / Math.sqrt(12), true],
     ];
     for (const [name, tensor, expected, bounded] of cases) {
       const { mean, deviation, most } = await moments(tensor);

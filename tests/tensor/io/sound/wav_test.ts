@@ -63,15 +63,19 @@ testOnBackends("loadWav reads what saveWav wrote", (backend) =>
     const path = await Deno.makeTempFile({ suffix: ".wav" });
     const x = Tensor.rand([2, 100]).mul(2).sub(1);
     for (const [bits, atol] of [[16, 2 ** -15], [24, 2 ** -23], [32, 0]] as const) {
-      await saveWav(path, x, 44_100, { bits });
+      await saveWav(path, x, { sampleRate: 44_100, bits });
       const { samples, sampleRate } = await loadWav(path);
       assertEquals([samples.shape as number[], sampleRate], [[2, 100], 44_100]);
       assertEquals(await samples.allClose(x, { rtol: 0, atol }), true, `${bits} bits`);
     }
-    await saveWav(path, Tensor.fromHost([-2, 2]), 8000);
+    await saveWav(path, Tensor.fromHost([-2, 2]), { sampleRate: 8000 });
     assertEquals(await (await loadWav(path)).samples.toArray(), [[-1, 1 - 2 ** -15]]);
     const cube = Tensor.zeros([1, 1, 1]);
-    await assertRejects(() => saveWav(path, cube, 8000), RangeError, "(channels, frames)");
+    await assertRejects(
+      () => saveWav(path, cube, { sampleRate: 8000 }),
+      RangeError,
+      "(channels, frames)",
+    );
     await Deno.remove(path);
   }));
 

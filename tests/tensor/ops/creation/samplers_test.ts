@@ -15,7 +15,7 @@ const shares = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 /** A draw, and its distribution function at a number. */
 const samplers: Readonly<Record<string, [draw: () => Tensor, below: (x: number) => number]>> = {
-  exponential: [() => Tensor.exponential([N], 2), (x) => 1 - Math.exp(-2 * x)],
+  exponential: [() => Tensor.exponential([N], { rate: 2 }), (x) => 1 - Math.exp(-2 * x)],
   laplace: [
     () => Tensor.laplace(1, 2, [N]),
     (x) => x < 1 ? Math.exp((x - 1) / 2) / 2 : 1 - Math.exp((1 - x) / 2) / 2,
@@ -125,14 +125,14 @@ testOnCPU("samplers take types and shapes, and refuse what is no distribution", 
   withDevice(backend, () => {
     const x = Tensor.gamma(Tensor.fromHost([1, 2]), [3, 2], { dtype: "float16" });
     assertEquals([x.shape, x.dtype, x.requiresGrad], [[3, 2], "float16", false]);
-    assertEquals(Tensor.exponential([2], 1, { requiresGrad: true }).requiresGrad, true);
+    assertEquals(Tensor.exponential([2], { requiresGrad: true }).requiresGrad, true);
     assertEquals(Tensor.exponential([0]).size, 0);
     assert(Tensor.gamma(1e-3, [1000]).ge(0).all().itemSync());
-    assertThrows(() => Tensor.exponential([2], 0), RangeError, "rate");
+    assertThrows(() => Tensor.exponential([2], { rate: 0 }), RangeError, "rate");
     assertThrows(() => Tensor.gamma(-1, [2]), RangeError, "alpha");
     assertThrows(() => Tensor.laplace(0, 0, [2]), RangeError, "scale");
     assertThrows(() => Tensor.logNormal(0, -1, [2]), RangeError, "std");
     assertThrows(() => Tensor.gamma(Tensor.ones([3]), [2]), ShapeError, "[2]");
-    assertThrows(() => Tensor.exponential([2], 1, { dtype: "int32" }), DTypeError, "int32");
+    assertThrows(() => Tensor.exponential([2], { dtype: "int32" }), DTypeError, "int32");
   });
 });
