@@ -18,7 +18,7 @@ import {
   manualSeed,
   memory,
   nn,
-  noGrad,
+  type noGrad,
   optim,
   randomSplit,
   rawKernel,
