@@ -8,7 +8,7 @@
  * rewrites/ joinProducts         nodes -> nodes: products that a program repeats
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
- * passes/  splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
+ * passes/  vectorProducts, splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
  *          fuseHorizontally
  *          planMemory            kernels -> a plan that holds for every graph like this one
  * ```
@@ -36,6 +36,7 @@ import { savedForBackward } from "./passes/saved_for_backward.ts";
 import { sharePrepared } from "./passes/share_prepared.ts";
 import { splitProducts } from "./passes/split_k.ts";
 import { splitReductions } from "./passes/split_reduction.ts";
+import { vectorProducts } from "./passes/vector_products.ts";
 
 /** Plan to run, in order, for the nodes that were asked for. */
 export interface Schedule extends Plan {
@@ -67,6 +68,7 @@ export interface ScheduleOptions {
 
 /** Passes between lowered kernels and the memory plan, in this order. */
 export const passes: readonly Pass[] = [
+  vectorProducts,
   orientProducts,
   splitReductions,
   splitProducts,

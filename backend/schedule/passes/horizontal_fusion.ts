@@ -36,8 +36,10 @@ interface Launch {
   readonly members: number[];
   readonly most: number;
   heldBytes: number;
-  /** True when all that they read is there before the first kernel: they can run at once. */
+  /** True when all that they read is there where the first of them runs: they can all run there. */
   canBeEarly: boolean;
+  /** True when all that they read was in memory before any kernel. */
+  readsStored: boolean;
   /** A result of theirs is read: what joins now must be early. */
   isDue: boolean;
   /** They run at the place of the first. */
@@ -76,7 +78,7 @@ function shareable(
 
 /**
  * Joins kernels that are alike and do not depend on each other. A kernel moves behind others only
- * where none of those reads its results, and before others where all that it reads is there.
+ * where none of those reads its results, and before others where none of those makes what it reads.
  */
 export function fuseAlike(
   graph: KernelGraph,
@@ -101,51 +103,67 @@ function launchesOf(
   shareableOf: (kernel: LoopKernel) => Shareable | null,
 ): Launch[] {
   const launches: Launch[] = [], open = new Map<string, Launch>();
-  const waiting = new Map<number, Launch>();
+  /** The launch, or the step by itself, that makes a result. */
+  const makers = new Map<number, Launch | number>();
   const interior = new Set(steps.flatMap(({ outputs }) => outputs));
+  const isThere = (at: number, place: number): boolean => {
+    const maker = makers.get(at);
+    return maker === undefined ? buffers[at]!.isStored : placeOf(maker) < place;
+  };
   steps.forEach(({ kernel, inputs, outputs }, k) => {
     // Who reads a result comes after its kernel: nothing is launched later with that any more.
     for (const at of inputs) {
-      const launch = waiting.get(at);
-      if (launch) launch.isDue = true;
+      const maker = makers.get(at);
+      if (typeof maker === "object") maker.isDue = true;
     }
     const found = kernel.kind === "loop" ? shareableOf(kernel) : null;
+    for (const at of found === null ? outputs : []) makers.set(at, k);
     if (found === null) return;
     const { key, most } = found;
-    const canBeEarly = inputs.every((at) => buffers[at]!.isStored);
+    const readsStored = inputs.every((at) => buffers[at]!.isStored);
     let launch = open.get(key);
-    if (!launch || !canJoin(launch, canBeEarly)) {
+    const canBeEarly = inputs.every((at) => isThere(at, launch?.members[0] ?? k));
+    if (!launch || !canJoin(launch, canBeEarly, readsStored)) {
       launch = {
         members: [],
         most,
         heldBytes: 0,
         canBeEarly: true,
+        readsStored: true,
         isDue: false,
         isEarly: false,
         madeBytes: 0,
       };
       open.set(key, launch);
       launches.push(launch);
+    } else {
+      launch.isEarly ||= launch.isDue;
+      launch.canBeEarly &&= canBeEarly;
     }
     launch.members.push(k);
-    launch.isEarly ||= launch.isDue;
-    launch.canBeEarly &&= canBeEarly;
+    launch.readsStored &&= readsStored;
     for (const at of new Set(inputs).intersection(interior)) {
       launch.heldBytes += bytesOf(buffers[at]!);
     }
     for (const at of new Set(outputs)) {
-      waiting.set(at, launch);
+      makers.set(at, launch);
       launch.madeBytes += bytesOf(buffers[at]!);
     }
   });
   return launches;
 }
 
-/** True when another kernel may join a launch; a due one takes only early kernels. */
-function canJoin(launch: Launch, canBeEarly: boolean): boolean {
+/** The step in whose place a result is made. */
+function placeOf(maker: Launch | number): number {
+  return typeof maker === "number" ? maker : maker.members.at(maker.isEarly ? 0 : -1)!;
+}
+
+/** True when another kernel may join a launch; a due one takes only kernels that can run where it does. */
+function canJoin(launch: Launch, canBeEarly: boolean, readsStored: boolean): boolean {
   const { members, most, heldBytes, isDue, madeBytes } = launch;
   if (members.length === most || heldBytes > MAX_HELD_BYTES) return false;
-  return !isDue || launch.canBeEarly && canBeEarly && madeBytes <= MAX_EARLY_BYTES;
+  const mostMade = launch.readsStored && readsStored ? MAX_EARLY_BYTES : MAX_HELD_BYTES;
+  return !isDue || launch.canBeEarly && canBeEarly && madeBytes <= mostMade;
 }
 
 function join(steps: readonly Step[]): Step {

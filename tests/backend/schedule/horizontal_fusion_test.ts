@@ -50,6 +50,15 @@ Deno.test("kernels that are alike share a launch, at the place of the last of th
   assertEquals(launches(nodes), [[1], [3], [0, 2, 4]]);
 });
 
+Deno.test("fuseAlike launches a kernel with an earlier one, where what both read is there", () => {
+  // Projections of one value: the first has been read when the second comes.
+  const x = apply("exp", leaf(8)), first = apply("neg", x), reader = apply("exp", first);
+  const nodes = [x, first, reader, apply("neg", x)];
+  assertEquals(launches(nodes), [[0], [1, 3], [2]]);
+  // What comes between makes what the second reads.
+  assertEquals(launches([x, first, reader, apply("neg", reader)]), [[0], [1], [2], [3]]);
+});
+
 Deno.test("no more kernels share a launch than fit", () => {
   assertEquals(launches(Array.from({ length: 7 }, () => apply("neg", leaf(8)))), [
     [0, 1, 2],
