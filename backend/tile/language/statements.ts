@@ -121,10 +121,17 @@ export interface TileKernel {
 
 /** The expressions of a statement, without those of statements inside. */
 export function expressionsOf(s: Statement): readonly E[] {
-  const found: E[] = [];
-  mapStatement(s, (e) => (found.push(e), e), (body) => body);
+  let found = expressions.get(s);
+  if (found === undefined) {
+    const all: E[] = [];
+    mapStatement(s, (e) => (all.push(e), e), (body) => body);
+    expressions.set(s, found = all);
+  }
   return found;
 }
+
+/** Passes ask for the expressions of a statement many times. */
+const expressions = new WeakMap<Statement, readonly E[]>();
 
 /** A statement with its expressions, and the statements inside, replaced. */
 export function mapStatement(
@@ -183,19 +190,32 @@ export interface LocalAccess {
   readonly copies: Set<string>;
 }
 
+const isLocal = ({ space }: Place): boolean => space === "local" || space === "ring";
+
+const none: readonly string[] = [];
+const reads = new WeakMap<E, readonly string[]>();
+
+/** The arrays of local memory that an expression reads. */
+function localReads(e: E): readonly string[] {
+  let found = reads.get(e);
+  if (found === undefined) {
+    found = e.place && isLocal(e.place) ? [e.place.buffer] : none;
+    for (const a of e.args) {
+      const more = localReads(a).filter((buffer) => !found!.includes(buffer));
+      if (more.length > 0) found = [...found, ...more];
+    }
+    reads.set(e, found);
+  }
+  return found;
+}
+
 /** Accesses to local memory by a statement and those inside. */
 export function localAccess(s: Statement): LocalAccess {
   const access: LocalAccess = { reads: new Set(), writes: new Map(), copies: new Set() };
-  const isLocal = ({ space }: Place): boolean => space === "local" || space === "ring";
-  const seen = new Set<E>();
-  const look = (e: E): void => {
-    if (seen.has(e)) return;
-    seen.add(e);
-    if (e.place && isLocal(e.place)) access.reads.add(e.place.buffer);
-    e.args.forEach(look);
-  };
   const walk = (s: Statement): void => {
-    expressionsOf(s).forEach(look);
+    for (const e of expressionsOf(s)) {
+      for (const buffer of localReads(e)) access.reads.add(buffer);
+    }
     if (s.s === "store" && isLocal(s.place) || s.s === "wait") {
       access.writes.getOrInsert(s.place.buffer, []).push(s);
     }

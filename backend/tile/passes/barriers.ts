@@ -5,7 +5,7 @@
  *
  * This folder (`passes/`) goes from statements to statements; it imports `language/`.
  */
-import { type For, type LocalAccess, localAccess, type Statement } from "../language/statements.ts";
+import { type For, localAccess, type Statement } from "../language/statements.ts";
 
 /** The statements with barriers; what is under a condition is one statement, which not all may reach. */
 export function placeBarriers(body: readonly Statement[]): Statement[] {
@@ -60,6 +60,7 @@ const BARRIER: Statement = { s: "barrier" };
 class Placing {
   /** The first of the stores that stand side by side. */
   readonly #leaders = new Map<Statement, Statement>();
+  readonly #accesses = new Map<Statement, { own: Hazards; copies: ReadonlySet<string> }>();
 
   constructor(body: readonly Statement[]) {
     this.#lead(body);
@@ -74,11 +75,14 @@ class Placing {
     });
   }
 
-  #hazardsOf({ reads, writes }: LocalAccess): Hazards {
-    const led = [...writes].map(([name, by]) =>
-      [name, new Set(by.map((s) => this.#leaders.get(s)!))] as const
-    );
-    return new Hazards(reads, led);
+  #accessOf(s: Statement): { own: Hazards; copies: ReadonlySet<string> } {
+    return this.#accesses.getOrInsertComputed(s, () => {
+      const { reads, writes, copies } = localAccess(s);
+      const led = [...writes].map(([name, by]) =>
+        [name, new Set(by.map((s) => this.#leaders.get(s)!))] as const
+      );
+      return { own: new Hazards(reads, led), copies };
+    });
   }
 
   placed(body: readonly Statement[], hazards: Hazards): Statement[] {
@@ -88,9 +92,9 @@ class Placing {
         out.push(...this.#placedLoop(s, hazards));
         continue;
       }
-      const access = localAccess(s), own = this.#hazardsOf(access);
+      const { own, copies } = this.#accessOf(s);
       // A wait makes known what was copied, and changes nothing.
-      if (!isWait(s) && hazards.isMetBy(own, access.copies)) {
+      if (!isWait(s) && hazards.isMetBy(own, copies)) {
         out.push(BARRIER);
         hazards.clear();
       }

@@ -20,6 +20,16 @@ interface Traits {
   readonly changes: boolean;
 }
 
+/** The union of sets; one of them where it has all. */
+function unionOf(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
+  return sets.reduce(
+    (all, more) => more.isSubsetOf(all) ? all : all.isSubsetOf(more) ? more : all.union(more),
+    nothing,
+  );
+}
+
+const nothing: ReadonlySet<string> = new Set();
+
 class Sharing {
   readonly #traits = new Map<E, Traits>();
   #count = 0;
@@ -29,10 +39,7 @@ class Sharing {
     if (known) return known;
     const parts = e.args.map((a) => this.#traitsOf(a));
     const traits: Traits = {
-      variables: new Set([
-        ...e.op === "var" ? [e.name] : [],
-        ...parts.flatMap(({ variables }) => [...variables]),
-      ]),
+      variables: e.op === "var" ? new Set([e.name]) : unionOf(parts.map((p) => p.variables)),
       loads: e.place !== null || parts.some(({ loads }) => loads),
       changes: e.op === "register" || e.place !== null && e.place.space !== "global" ||
         parts.some(({ changes }) => changes),

@@ -1,6 +1,11 @@
 /** Barriers stand where hazards are, and nowhere else. */
 import { assertEquals } from "@std/assert";
-import { int, variable, withExpressions } from "../../../../backend/tile/language/expression.ts";
+import {
+  int,
+  type Place,
+  variable,
+  withExpressions,
+} from "../../../../backend/tile/language/expression.ts";
 import type { Statement } from "../../../../backend/tile/language/statements.ts";
 import { float, load, register } from "../../../../backend/tile/language/values.ts";
 import { placeBarriers } from "../../../../backend/tile/passes/barriers.ts";
@@ -20,9 +25,13 @@ const read = (buffer: string): Statement => ({
 
 /** The statements as words: `|` is a barrier, brackets are loops. */
 function shown(body: readonly Statement[]): string {
-  return body.map((s) =>
-    s.s === "barrier" ? "|" : s.s === "for" ? `[${shown(s.body)}]` : s.s === "store" ? "w" : "r"
-  ).join("");
+  const words: Partial<Record<Statement["s"], string>> = {
+    barrier: "|",
+    store: "w",
+    copy: "c",
+    wait: ".",
+  };
+  return body.map((s) => s.s === "for" ? `[${shown(s.body)}]` : words[s.s] ?? "r").join("");
 }
 
 const placed = (make: () => Statement[]): string =>
@@ -59,4 +68,34 @@ Deno.test("a loop that reads what was written before it has one barrier in front
   assertEquals(placed(() => [write("a"), loop([read("a")])]), "w|[r]");
   assertEquals(placed(() => [loop([write("a"), loop([read("a")])])]), "[|w|[r]]");
   assertEquals(placed(() => [write("a"), loop([read("b")]), read("a")]), "w[r]|r");
+});
+
+Deno.test("a copy begins behind those who read before, and is read behind the barrier after its wait", () => {
+  const ring: Place = { space: "ring", buffer: "sm", element: "uint8" };
+  const from: Place = { space: "global", buffer: "a", element: "float16" };
+  const copy = (): Statement => ({
+    s: "copy",
+    place: ring,
+    index: int(0),
+    from,
+    at: int(0),
+    bytes: 16,
+    count: int(16),
+  });
+  const matrices = (): Statement => ({
+    s: "matrices",
+    to: [],
+    place: ring,
+    index: int(0),
+    transposed: false,
+  });
+  const wait = (): Statement => ({ s: "wait", left: 0, place: ring });
+  const loop = (body: Statement[]): Statement => ({
+    s: "for",
+    at: variable("k", [0, 3]),
+    count: int(4),
+    body,
+  });
+  assertEquals(placed(() => [copy(), wait(), matrices()]), "c.|r");
+  assertEquals(placed(() => [loop([wait(), copy(), matrices()])]), "[.|cr]");
 });
