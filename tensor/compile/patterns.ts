@@ -1,7 +1,7 @@
 /** Inputs and outputs of an operation in a recorded call, to be found again in a later one. */
 import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import type { Operation } from "../core/calls.ts";
-import { isPlain } from "../core/nested.ts";
+import { composed, isComposed, isPlain, type Parts } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
@@ -66,6 +66,11 @@ export type Pattern =
     readonly keys: readonly string[];
     readonly items: readonly Pattern[];
   }
+  | {
+    readonly kind: "composed";
+    readonly make: Parts["make"];
+    readonly items: readonly Pattern[];
+  }
   | { readonly kind: "value"; readonly value: unknown };
 
 /** The pattern of a value; `refOf` says which tensor is which. */
@@ -75,6 +80,10 @@ export function patternOf(value: unknown, refOf: (tensor: Tensor) => Ref): Patte
   }
   if (Array.isArray(value)) {
     return { kind: "array", items: value.map((item) => patternOf(item, refOf)) };
+  }
+  if (isComposed(value)) {
+    const { tensors, make } = value[composed]();
+    return { kind: "composed", make, items: tensors.map((item) => patternOf(item, refOf)) };
   }
   if (!isPlain(value)) return { kind: "value", value };
   const keys = Object.keys(value);
@@ -100,6 +109,11 @@ export function fits(
         pattern.keys.every((key, k) =>
           key === keys[k] && fits(pattern.items[k]!, value[key], isRef)
         );
+    }
+    case "composed": {
+      if (!isComposed(value)) return false;
+      const { tensors, make } = value[composed]();
+      return make === pattern.make && areFit(pattern.items, tensors, isRef);
     }
     case "value":
       return Object.is(value, pattern.value) && !ArrayBuffer.isView(value);
@@ -128,6 +142,8 @@ export function valueOf(pattern: Pattern): unknown {
       return pattern.items.map(valueOf);
     case "object":
       return Object.fromEntries(pattern.keys.map((key, k) => [key, valueOf(pattern.items[k]!)]));
+    case "composed":
+      return pattern.make(pattern.items.map(valueOf) as Tensor[]);
     case "value":
       return pattern.value;
   }

@@ -90,6 +90,16 @@ export function setRandomState(state: RandomState): void {
   ({ seed, offset: next } = state);
 }
 
+/** The number of random tensors drawn so far, for {@linkcode rewindRandom}. */
+export function randomPosition(): number {
+  return next;
+}
+
+/** Draws the random numbers from a position on once more: they are alike for parts of one value. */
+export function rewindRandom(position: number): void {
+  next = position;
+}
+
 /**
  * Sets whether a program computes the same bits in every run.
  *

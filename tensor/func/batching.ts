@@ -53,6 +53,26 @@ export function liftNodes(roots: readonly Node[], lifted: Lifted, size: number):
   return roots.map((root) => lifted.get(root) ?? repeated(root, size));
 }
 
+/**
+ * Adds random numbers of each sample to `lifted`, for those that one draws.
+ *
+ * @param first The id of the first node that the function made.
+ */
+export function liftRandom(
+  roots: readonly Node[],
+  first: number,
+  size: number,
+  lifted: Lifted,
+): void {
+  const found = new Set(roots);
+  for (const node of found) {
+    if (node.id < first) continue;
+    const { op, inputs, shape, dtype } = node;
+    if (op.kind === "random") lifted.set(node, new Node(op, [], [size, ...shape], dtype));
+    for (const input of inputs) found.add(input);
+  }
+}
+
 /** A call of a kernel, for all samples. */
 interface LiftedCall {
   readonly op: (output: number) => Op;

@@ -3,7 +3,18 @@
  *
  * @module
  */
-export { type ArgumentOptions, grad, hvp, jvp, valueAndGrad, vjp } from "./derivatives.ts";
+export {
+  type ArgumentOptions,
+  type Arguments,
+  type ByArgument,
+  grad,
+  type GradOptions,
+  hvp,
+  jvp,
+  linearize,
+  valueAndGrad,
+  vjp,
+} from "./derivatives.ts";
 export { functionalCall } from "./functional_call.ts";
-export { hessian, jacfwd, jacobian, jacrev } from "./jacobians.ts";
-export { vmap, type VmapOptions } from "./vmap.ts";
+export { hessian, jacfwd, type Jacobian, jacobian, jacrev } from "./jacobians.ts";
+export { type SampleAxes, vmap, type VmapOptions } from "./vmap.ts";

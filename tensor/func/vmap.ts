@@ -1,5 +1,5 @@
 /** Functions of one sample as functions of a batch of samples. */
-import { formatShape, isEager, Node } from "../../backend/internal.ts";
+import { formatShape, isEager, nextNodeId, Node } from "../../backend/internal.ts";
 import { ReverseWalk } from "../autograd/reverse_walk.ts";
 import { newGradFn } from "../core/apply.ts";
 import { giveUpReplay, observeAssignments, settled, unobserved } from "../core/calls.ts";
@@ -7,32 +7,50 @@ import { neededInputs } from "../core/grad_fn.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
 import { notingTemporaries, type Temporary, withTemporaries } from "../core/modes/temporaries.ts";
-import { tensorsIn, withTensors } from "../core/nested.ts";
+import { isPlain, tensorsIn, withTensors } from "../core/nested.ts";
+import { randomPosition, rewindRandom } from "../core/random_state.ts";
 import { DisposedError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/rules/options.ts";
 import { Tensor } from "../class/tensor.ts";
 import { nextOrder, TensorState } from "../core/tensor_state.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
-import { dependents, type Lifted, liftNodes, NoBatchingRule } from "./batching.ts";
+import { dependents, type Lifted, liftNodes, liftRandom, NoBatchingRule } from "./batching.ts";
+
+/**
+ * Axes of samples: one for all tensors, null where each sample gets all of it, or a list or plain object of these
+ * in the shape of the value.
+ */
+export type SampleAxes = number | null | readonly SampleAxes[] | {
+  readonly [key: string]: SampleAxes;
+};
 
 /** Options of {@linkcode vmap}. */
 export interface VmapOptions {
   /**
-   * The axis of the samples in all tensors of an argument, null where each sample gets all of it; one
-   * for all arguments, or a list; default: 0.
+   * The axis of the samples in the arguments: one, or null, for all of them, or a list with one for each, which
+   * for arrays and plain objects may be shaped like them; default: 0.
    */
-  inAxes?: number | null | readonly (number | null)[];
-  /** The axis of the samples in what is returned; default: 0. */
-  outAxis?: number;
+  inAxes?: SampleAxes;
+  /**
+   * The axis of the samples in what is returned: one for all tensors, or shaped like what is returned; default: 0.
+   */
+  outAxis?: SampleAxes;
+  /** Random numbers that `f` draws: the "same" for all samples (default), or "different" ones for each. */
+  randomness?: "same" | "different";
 }
 
-const isAxis = (value: unknown): boolean => value === null || Number.isSafeInteger(value);
+const isAxes = (value: unknown): boolean =>
+  value === null || Number.isSafeInteger(value) ||
+  Array.isArray(value) && value.every(isAxes) ||
+  isPlain(value) && Object.values(value).every(isAxes);
+const sampleAxes = {
+  takes: "an axis, null, or lists and objects of these in the shape of the values",
+  accepts: isAxes,
+};
 const vmapRules: Rules<VmapOptions> = {
-  inAxes: {
-    takes: "an axis, null, or a list of these, one for each argument",
-    accepts: (value) => isAxis(value) || Array.isArray(value) && value.every(isAxis),
-  },
-  outAxis: takes.integer,
+  inAxes: sampleAxes,
+  outAxis: sampleAxes,
+  randomness: takes.oneOf("same", "different"),
 };
 
 /**
@@ -42,7 +60,7 @@ const vmapRules: Rules<VmapOptions> = {
  * it is called sample by sample, which is said once on the console.
  *
  * It may be nested, differentiated, and applied to gradients: `vmap(grad(loss))` has the gradients of
- * each sample. All samples get the same random numbers.
+ * each sample.
  *
  * @param f Takes and gives tensors, also within arrays and plain objects; other arguments are handed on.
  * @param options Which axes the samples are along.
@@ -71,7 +89,7 @@ export function vmap<A extends unknown[], R>(
   const loops = { areSaid: false };
   return (...args) => {
     giveUpReplay("it calls vmap");
-    const batch = batchOf(settled(args), options.inAxes === undefined ? 0 : options.inAxes);
+    const batch = batchOf(settled(args), options);
     return unobserved(() => mapped(f, batch, options.outAxis ?? 0, loops)) as R;
   };
 }
@@ -79,31 +97,25 @@ export function vmap<A extends unknown[], R>(
 /** The arguments of all samples. */
 interface Batch {
   readonly args: readonly unknown[];
-  /** Of which arguments each sample has its own. */
+  /** Of which tensors in the arguments each sample has its own. */
   readonly isOwn: readonly boolean[];
-  /** Their tensors, samples along axis 0. */
+  /** These tensors, samples along axis 0. */
   readonly tensors: readonly Tensor[];
   readonly size: number;
+  readonly isRandomOwn: boolean;
 }
 
-function batchOf(
-  args: readonly unknown[],
-  inAxes: number | null | readonly (number | null)[],
-): Batch {
-  const axes: readonly (number | null)[] = typeof inAxes === "object" && inAxes !== null
-    ? inAxes
-    : args.map(() => inAxes);
-  if (axes.length !== args.length) {
+function batchOf(args: readonly unknown[], { inAxes = 0, randomness }: VmapOptions): Batch {
+  if (Array.isArray(inAxes) && inAxes.length !== args.length) {
     throw new TypeError(
-      `Cannot vmap ${args.length} arguments along ${axes.length} axes: pass one of inAxes for each`,
+      `Cannot vmap ${args.length} arguments along ${inAxes.length} axes: pass one of inAxes for each`,
     );
   }
-  const isOwn = axes.map((axis, k) => axis !== null && tensorsIn(args[k]).length > 0);
-  const tensors = args.flatMap((arg, k) =>
-    isOwn[k] ? tensorsIn(arg).map((x) => movedAxis(x, axes[k]!, 0)) : []
-  );
-  const sizes = new Set(tensors.map((x) => x.shape[0]!));
-  if (sizes.size === 1) return { args, isOwn, tensors, size: [...sizes][0]! };
+  const axes = axesOf(args, inAxes), given = tensorsIn(args);
+  const isOwn = axes.map((axis) => axis !== null);
+  const tensors = given.flatMap((x, k) => isOwn[k] ? [movedAxis(x, axes[k]!, 0)] : []);
+  const sizes = new Set(tensors.map((x) => x.shape[0]!)), isRandomOwn = randomness === "different";
+  if (sizes.size === 1) return { args, isOwn, tensors, size: [...sizes][0]!, isRandomOwn };
   if (sizes.size > 1) {
     throw shapeError("vmap")`
       Cannot vmap over batches of ${[...sizes].join(", ")} samples, of tensors of shapes
@@ -111,6 +123,23 @@ function batchOf(
   }
   throw shapeError("vmap")`
     Cannot vmap without a tensor that has an axis of samples: pass one, and its axis in inAxes`;
+}
+
+/** The axis of each tensor in a value. */
+function axesOf(value: unknown, axes: SampleAxes): (number | null)[] {
+  if (axes === null || typeof axes === "number") return tensorsIn(value).map(() => axes);
+  const isList = Array.isArray(axes);
+  const fits = isList ? Array.isArray(value) : isPlain(value) && !Array.isArray(axes);
+  const keys = Object.keys(fits ? value as object : {});
+  if (!fits || keys.length !== Object.keys(axes).length || keys.some((key) => !(key in axes))) {
+    throw new TypeError(
+      `Cannot vmap ${shown(value)} along the axes ${
+        JSON.stringify(axes)
+      }: they must have its shape`,
+    );
+  }
+  const [all, items] = [axes as Record<string, SampleAxes>, value as Record<string, unknown>];
+  return keys.flatMap((key) => axesOf(items[key], all[key]!));
 }
 
 function movedAxis(x: Tensor, from: number, to: number): Tensor {
@@ -127,12 +156,12 @@ type UserFunction = (...args: any[]) => unknown;
 function mapped(
   f: UserFunction,
   batch: Batch,
-  outAxis: number,
+  outAxis: SampleAxes,
   loops: { areSaid: boolean },
 ): unknown {
   const place = (value: unknown): unknown => {
-    const made = tensorsIn(value).values();
-    return withTensors(value, () => movedAxis(made.next().value!, 0, outAxis));
+    const made = tensorsIn(value).values(), axes = axesOf(value, outAxis).values();
+    return withTensors(value, () => placed(made.next().value!, axes.next().value!));
   };
   // There each operation is computed when it is called, and needs a value.
   if (isEager()) return place(looped(f, batch));
@@ -150,10 +179,19 @@ function mapped(
   }
 }
 
+function placed(x: Tensor, axis: number | null): Tensor {
+  if (axis !== null) return movedAxis(x, 0, axis);
+  throw new TypeError("Cannot vmap with null as outAxis: each sample has a result of its own");
+}
+
 /** The arguments of a call, with these in place of the tensors of which each sample has its own. */
 function argumentsWith({ args, isOwn }: Batch, tensors: readonly Tensor[]): unknown[] {
-  const next = tensors.values();
-  return args.map((arg, k) => isOwn[k] ? withTensors(arg, () => next.next().value!) : arg);
+  const next = tensors.values(), given = tensorsIn(args);
+  let at = 0;
+  return withTensors(args, () => {
+    const former = given[at]!;
+    return isOwn[at++] ? next.next().value! : former;
+  }) as unknown[];
 }
 
 function called(f: UserFunction, args: readonly unknown[]): { value: unknown; outs: Tensor[] } {
@@ -167,7 +205,9 @@ function looped(f: UserFunction, batch: Batch): unknown {
     throw shapeError("vmap")`Cannot vmap over no samples a function that must be called for each`;
   }
   const samples = batch.tensors.map((x) => x.unbind(0));
+  const position = randomPosition();
   const found = Array.from({ length: batch.size }, (_, k) => {
+    if (!batch.isRandomOwn) rewindRandom(position);
     return called(f, argumentsWith(batch, samples.map((each) => each[k]!)));
   });
   let at = 0;
@@ -203,7 +243,7 @@ function batched(f: UserFunction, batch: Batch): unknown {
     return [stand, x] as const;
   }));
   const temporaries: Temporary[] = [];
-  const start = nextOrder();
+  const start = nextOrder(), first = nextNodeId();
   const { value, outs } = notingTemporaries(
     temporaries,
     () =>
@@ -214,7 +254,9 @@ function batched(f: UserFunction, batch: Batch): unknown {
         )
       ),
   );
-  const results = lift(outs, { pairs, size: batch.size, start, lifted: new Map() });
+  const lifted: Lifted = new Map();
+  if (batch.isRandomOwn) liftRandom(outs.map(nodeOf), first, batch.size, lifted);
+  const results = lift(outs, { pairs, size: batch.size, start, lifted });
   endTrace(temporaries, pairs, results.some((result) => result.requiresGrad));
   const next = results.values();
   return withTensors(value, () => next.next().value!);

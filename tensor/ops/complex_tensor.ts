@@ -5,6 +5,7 @@ import { compute } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { shown } from "../core/rules/options.ts";
 import { isTensor } from "../core/internals.ts";
+import { composed, type Parts } from "../core/nested.ts";
 import { stack } from "./shaping/joining.ts";
 import type { DeviceHandle, DType } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -52,6 +53,11 @@ export class ComplexTensor {
     }
     this.real = real;
     this.imag = imag;
+  }
+
+  /** The parts: functions take and return complex tensors as trees of tensors. */
+  [composed](): Parts {
+    return { tensors: [this.real, this.imag], make: ofParts };
   }
 
   /** Numbers of pairs along a last axis of two, as {@linkcode ComplexTensor.pairs} gives them. */
@@ -206,6 +212,10 @@ export class ComplexTensor {
   toString(): string {
     return `ComplexTensor ${formatShape(this.shape)} of two ${this.dtype}`;
   }
+}
+
+function ofParts([real, imag]: readonly Tensor[]): ComplexTensor {
+  return new ComplexTensor(real!, imag!);
 }
 
 /** The imaginary part broadcast to a real one that grew. */
