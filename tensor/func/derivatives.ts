@@ -168,7 +168,9 @@ export function grad(
   f: (...args: Arguments) => unknown,
   options: GradOptions = {},
 ): (...args: Arguments) => unknown {
-  const both = valueAndGrad(f as () => Tensor, options) as (...args: Arguments) => [unknown, unknown];
+  const both = valueAndGrad(f as () => Tensor, options) as (
+    ...args: Arguments
+  ) => [unknown, unknown];
   return (...args) => {
     const [value, gradient] = both(...args);
     return options.hasAux ? [gradient, (value as unknown[])[1]] : gradient;

@@ -90,7 +90,9 @@ export function vmap<A extends unknown[], R>(
   return (...args) => {
     giveUpReplay("it calls vmap");
     const batch = batchOf(settled(args), options);
-    return unobserved(() => mapped(f, batch, options.outAxis ?? 0, loops)) as R;
+    return unobserved(() =>
+      mapped(f, batch, options.outAxis === undefined ? 0 : options.outAxis, loops)
+    ) as R;
   };
 }
 

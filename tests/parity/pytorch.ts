@@ -219,7 +219,6 @@ export const renamed: Readonly<Record<string, string>> = {
   vmap: "func.vmap(fn)",
   "distributions.ExponentialFamily": "distributions.Distribution",
   "func.grad_and_value": "func.valueAndGrad(fn)",
-  "func.linearize": "func.jvp(fn, inputs, tangents)",
   "func.stack_module_state": "Tensor.stack(models.map((m) => m.stateDict().weight))",
   register_post_accumulate_grad_hook: "x.registerHook(fn)",
   // Layers and losses: functions where PyTorch has classes, and methods.

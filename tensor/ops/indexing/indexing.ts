@@ -259,7 +259,7 @@ export function sort(
   axis = -1,
   options: SortOptions = {},
 ): { values: Tensor; indices: Tensor } {
-  const indices = argsort(x, axis, options, "sort").realize();
+  const indices = argsort(x, axis, options, "sort").contiguous();
   if (x.ndim === 0) return { values: x.reshape([]), indices };
   return { values: gather(x, axis, indices), indices };
 }
@@ -293,6 +293,6 @@ export function topk(
       }`,
     );
   }
-  const indices = firstPlaces(x, at, largest, k).realize();
+  const indices = firstPlaces(x, at, largest, k).contiguous();
   return { values: gather(x, at, indices), indices };
 }

@@ -1,6 +1,6 @@
 /** Derivatives of functions beside those known from calculus, and forward mode beside reverse mode. */
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { func, grad, noGrad, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { compile, fft, func, grad, noGrad, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 function close(actual: readonly number[], expected: readonly number[], tolerance = 1e-5): void {
@@ -86,5 +86,72 @@ testOnCPU("derivatives refuse what does not fit, by name", (backend) => {
     assertThrows(() => func.jvp(f, [x], []), TypeError, "one for each");
     assertThrows(() => func.vjp(f, x)[1](Tensor.ones([])), ShapeError, "cotangent");
     assertThrows(() => func.jacrev(f)(1 as unknown as Tensor), TypeError, "jacrev");
+  });
+});
+
+testOnBackends(
+  "derivatives take and give trees, several arguments, and what stands beside",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const a = Tensor.fromHost([1, 2]), b = Tensor.fromHost([3, 4]);
+      const f = (x: Tensor, y: Tensor) => x.mul(y).sum();
+      const both = func.grad(f, { argument: [0, 1] })(a, b);
+      assertEquals([await flat(both[0]!), await flat(both[1]!)], [[3, 4], [1, 2]]);
+      const [gradient, aux] = func.grad((x: Tensor) => [x.sum(), x.mul(3)] as const, {
+        hasAux: true,
+      })(a);
+      assertEquals([await flat(gradient), await flat(aux)], [[1, 1], [3, 6]]);
+      const tree = func.jacrev((t: { a: Tensor; b: Tensor }) => [t.a.mul(t.b), t.a.sum()] as const);
+      for (
+        const jacobian of [
+          tree,
+          func.jacfwd((t: { a: Tensor; b: Tensor }) => [t.a.mul(t.b), t.a.sum()] as const),
+        ]
+      ) {
+        const found = jacobian({ a, b });
+        assertEquals(await flat(found[0].b), [1, 0, 0, 2]);
+        assertEquals([found[1].a.shape, await flat(found[1].a)], [[2], [1, 1]]);
+      }
+      const second = func.hessian((t: { a: Tensor; b: Tensor }) => f(t.a, t.b))({ a, b });
+      assertEquals([await flat(second.a.b), await flat(second.b.b)], [[1, 0, 0, 1], [0, 0, 0, 0]]);
+      assertEquals(await flat(func.hessian((x: Tensor) => x.square())(a)), [
+        2,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+      ]);
+      const [, back] = func.vjp((x: Tensor) => ({ x: x.mul(2), sum: x.sum() }), a);
+      assertEquals(await flat(back({ x: Tensor.ones([2]), sum: Tensor.ones([]) })[0]), [3, 3]);
+      const [value, along] = func.linearize((x: Tensor) => x.square(), a);
+      assertEquals([await flat(value), await flat(along(b)), await flat(along(a))], [[1, 4], [
+        6,
+        16,
+      ], [2, 8]]);
+      const [, place] = func.jvp((x: Tensor) => x.argmax(), [a], [b]);
+      assertEquals([place.dtype, await place.item()], ["int32", 0]);
+    });
+  },
+);
+
+testOnBackends("derivatives go through complex tensors, as trees of two", async (backend) => {
+  await withDevice(backend, async () => {
+    const x = Tensor.fromHost([1, 2, 3, 4]), t = Tensor.fromHost([1, 0, -1, 2]);
+    const [, change] = func.jvp((x: Tensor) => fft.rfft(x), [x], [t]);
+    close(await flat(change.pairs()), await flat(fft.rfft(t).pairs()));
+    const power = func.vmap((z: fft.ComplexTensor) => z.absSquare().sum())(
+      fft.rfft(x.reshape([2, 2])),
+    );
+    close(await flat(power), [10, 50]);
+    const slope = func.grad((z: fft.ComplexTensor) => z.absSquare().sum())(fft.rfft(x));
+    close(await flat(slope.pairs()), await flat(fft.rfft(x).mul(2).pairs()));
+    const step = compile((z: fft.ComplexTensor) => z.mul(z));
+    for (const k of [1, 2, 3]) {
+      const z = new fft.ComplexTensor(Tensor.full([2], k), Tensor.ones([2]));
+      close(await flat((await step(z)).pairs()), [k * k - 1, 2 * k, k * k - 1, 2 * k]);
+    }
   });
 });

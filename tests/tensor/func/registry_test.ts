@@ -81,7 +81,9 @@ const unmapped = new Set(
 
 testOnCPU("vmap of every operation is the stack of single calls", async (backend) => {
   await withDevice(backend, async () => {
-    const failures: string[] = [];
+    const failures: string[] = [], warn = console.warn;
+    // Each has a rule: none is looped.
+    console.warn = (said: string) => void failures.push(said);
     for (const c of cases) {
       const inputs = inputsOf(c), floats = inputs.filter((x) => x.dtype === "float64");
       if (floats.length === 0 || unmapped.has(c.op)) continue;
@@ -99,6 +101,7 @@ testOnCPU("vmap of every operation is the stack of single calls", async (backend
         failures.push(`${titleOf(c)}: ${(error as Error).message}`);
       }
     }
+    console.warn = warn;
     assert(failures.length === 0, failures.join("\n"));
   });
 });

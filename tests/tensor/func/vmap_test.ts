@@ -262,3 +262,45 @@ testOnBackends(
     });
   },
 );
+
+testOnBackends(
+  "vmap draws the same numbers for all samples, or different ones",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const x = Tensor.zeros([3]), draw = (x: Tensor) => x.add(Tensor.rand([2]));
+      const rows = async (y: Tensor) => (await y.toArray() as number[][]).map((row) => row.join());
+      const outer = Tensor.rand([2]), same = await rows(vmap(draw)(x));
+      assertEquals(new Set(same).size, 1);
+      const different = { randomness: "different" } as const;
+      assertEquals(new Set(await rows(vmap(draw, different)(x))).size, 3);
+      const held = await rows(vmap((x: Tensor) => x.add(outer), different)(x));
+      assertEquals(new Set(held).size, 1);
+      // Also where each sample is computed by itself.
+      const looped = (x: Tensor) => draw(x).add(x.itemSync());
+      const warn = console.warn;
+      console.warn = () => {};
+      try {
+        assertEquals(new Set(await rows(vmap(looped)(x))).size, 1);
+        assertEquals(new Set(await rows(vmap(looped, different)(x))).size, 3);
+      } finally {
+        console.warn = warn;
+      }
+    });
+  },
+);
+
+testOnCPU("vmap takes axes in the shape of arguments and results", async (backend) => {
+  await withDevice(backend, async () => {
+    const x = Tensor.arange(0, 6).cast("float32").reshape([2, 3]), y = Tensor.ones([3]);
+    const f = ({ a, b }: { a: Tensor; b: Tensor }) => [a.add(b), a] as const;
+    const [sum, same] = vmap(f, { inAxes: [{ a: 0, b: null }], outAxis: [0, 1] })({ a: x, b: y });
+    assertEquals([await sum.toArray(), same.shape], [[[1, 2, 3], [4, 5, 6]], [3, 2]]);
+    const wrong = { inAxes: [{ a: 0 }] };
+    assertThrows(() => vmap(f, wrong)({ a: x, b: y }), TypeError, "they must have its shape");
+    assertThrows(
+      () => vmap(f, { inAxes: [0], outAxis: null })({ a: x, b: x }),
+      TypeError,
+      "outAxis",
+    );
+  });
+});
