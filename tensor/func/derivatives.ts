@@ -228,7 +228,8 @@ export function valueAndGrad(
  *
  * const [value, back] = func.vjp((x: Tensor) => x.square(), Tensor.fromHost([1, 2]));
  * assertEquals(await value.toArray(), [1, 4]);
- * assertEquals(await back(Tensor.fromHost([1, 10]))[0]!.toArray(), [2, 40]);
+ * const [gradient] = back(Tensor.fromHost([1, 10]));
+ * assertEquals(await gradient.toArray(), [2, 40]);
  * ```
  */
 export function vjp<A extends Arguments, R>(

@@ -50,8 +50,11 @@ export function jacrev<
   A extends Arguments,
   R,
   const O extends ArgumentOptions = ArgumentOptions,
->(f: (...args: A) => R, options?: O): (...args: A) => Jacobian<R, ByArgument<A, O>> {
-  const which = argumentOf("jacrev", f, options ?? {});
+>(
+  f: (...args: A) => R,
+  options: O & ArgumentOptions = {} as O & ArgumentOptions,
+): (...args: A) => Jacobian<R, ByArgument<A, O>> {
+  const which = argumentOf("jacrev", f, options);
   return (...args) => {
     const call = callBy("jacrev", f, args, which), { outputs, inputs } = call;
     const createGraph = isGradEnabled() && call.isOuter;
@@ -75,8 +78,11 @@ export function jacfwd<
   A extends Arguments,
   R,
   const O extends ArgumentOptions = ArgumentOptions,
->(f: (...args: A) => R, options?: O): (...args: A) => Jacobian<R, ByArgument<A, O>> {
-  const which = argumentOf("jacfwd", f, options ?? {});
+>(
+  f: (...args: A) => R,
+  options: O & ArgumentOptions = {} as O & ArgumentOptions,
+): (...args: A) => Jacobian<R, ByArgument<A, O>> {
+  const which = argumentOf("jacfwd", f, options);
   return (...args) => {
     const by = chosen(args, which), inputs = tensorsIn(by);
     if (inputs.length === 0) requireTensor("jacfwd", by, " for the argument");
@@ -113,7 +119,10 @@ export function jacobian<
   A extends Arguments,
   R,
   const O extends ArgumentOptions = ArgumentOptions,
->(f: (...args: A) => R, options?: O): (...args: A) => Jacobian<R, ByArgument<A, O>> {
+>(
+  f: (...args: A) => R,
+  options: O & ArgumentOptions = {} as O & ArgumentOptions,
+): (...args: A) => Jacobian<R, ByArgument<A, O>> {
   return jacrev(f, options);
 }
 
@@ -139,7 +148,7 @@ export function hessian<
   const O extends ArgumentOptions = ArgumentOptions,
 >(
   f: (...args: A) => R,
-  options?: O,
+  options: O & ArgumentOptions = {} as O & ArgumentOptions,
 ): (...args: A) => Jacobian<Jacobian<R, ByArgument<A, O>>, ByArgument<A, O>> {
   return jacrev(jacrev(f, options), options);
 }
