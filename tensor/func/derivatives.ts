@@ -51,14 +51,14 @@ export function argumentOf(
   return options.argument ?? 0;
 }
 
-/** What the derivative is by: an argument, or a list of them. */
+/** The argument that the derivative is by, or a list of them. */
 export function chosen(args: Arguments, which: number | readonly number[]): unknown {
   return typeof which === "number" ? args[which] : which.map((k) => args[k]);
 }
 
 /** A call of a function that is differentiated. */
 export interface Call {
-  /** What it returns. */
+  /** Its result. */
   readonly value: unknown;
   /** The tensors of it; recorded where they depend on the inputs. */
   readonly outputs: readonly Tensor[];
