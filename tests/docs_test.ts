@@ -181,6 +181,19 @@ Deno.test("nn, optim and amp have pages of their own that list all that they exp
   }
 });
 
+Deno.test("the page of layers names every layer, loss and function of nn", async () => {
+  const text = await Deno.readTextFile(new URL("examples/guide/layers.md", root));
+  const nn: Record<string, unknown> = await import(new URL("tensor/nn/mod.ts", root).href);
+  const named = new Set(text.match(/(?<=`)\w+(?=`)/g));
+  // Abstract ones, whose constructors those for one, two or three axes share.
+  const bases = new Set(
+    ("BatchNorm ChannelDropout ConstantPadding Convolution InstanceNorm Padding ReflectionPadding " +
+      "ReplicationPadding TransposedConvolution ZeroPadding").split(" "),
+  );
+  const missing = Object.keys(nn).filter((name) => !named.has(name) && !bases.has(name));
+  assertEquals(missing, []);
+});
+
 Deno.test("the root names nothing that hides a global of JavaScript, but for OpenCL's Buffer", async () => {
   const names = (await documented("mod.ts")).map(({ name }) => name);
   assertEquals(names.filter((name) => Object.hasOwn(globalThis, name)), ["Buffer"]);

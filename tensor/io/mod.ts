@@ -37,6 +37,7 @@ export {
 export {
   decodeWav,
   encodeWav,
+  type EncodeWavOptions,
   type HostSound,
   loadWav,
   saveWav,

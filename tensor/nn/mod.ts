@@ -51,14 +51,7 @@ export {
   TransposedConvolution,
 } from "./layers/convolution.ts";
 export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./pooling/pooling.ts";
-export {
-  AvgPool1d,
-  AvgPool3d,
-  MaxPool1d,
-  MaxPool3d,
-  type PoolImages,
-  Pooling,
-} from "./pooling/sequence_pooling.ts";
+export { AvgPool1d, AvgPool3d, MaxPool1d, MaxPool3d } from "./pooling/sequence_pooling.ts";
 export {
   type Affine,
   BatchNorm,
@@ -74,20 +67,12 @@ export { RMSNorm, type RMSNormOptions } from "./normalization/rms_norm.ts";
 export {
   GRU,
   LSTM,
-  Recurrent,
   type RecurrentOptions,
   type RecurrentResult,
   RNN,
   type RNNOptions,
-  type WeightName,
 } from "./recurrent/recurrent.ts";
-export {
-  GRUCell,
-  LSTMCell,
-  RecurrentCell,
-  RNNCell,
-  type RNNCellOptions,
-} from "./recurrent/recurrent_cells.ts";
+export { GRUCell, LSTMCell, RNNCell, type RNNCellOptions } from "./recurrent/recurrent_cells.ts";
 export {
   GroupNorm,
   type GroupNormOptions,
@@ -134,7 +119,6 @@ export {
   type DecoderOptions,
   TransformerDecoderLayer,
   TransformerEncoderLayer,
-  TransformerLayer,
   type TransformerLayerOptions,
 } from "./attention/transformer_layers.ts";
 export { TransformerDecoder, TransformerEncoder } from "./attention/transformer_stacks.ts";
@@ -146,7 +130,6 @@ export {
   type KeyValueCacheOptions,
 } from "./attention/key_value_cache.ts";
 export {
-  Activation,
   CELU,
   celu,
   GLU,

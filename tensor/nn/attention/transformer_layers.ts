@@ -59,7 +59,11 @@ const names: StateNames = {
   multiheadAttn: "multihead_attn",
 };
 
-/** Base of both layers: self-attention, a feed-forward part, and normalization around. */
+/**
+ * Base of both layers: self-attention, a feed-forward part, and normalization around.
+ *
+ * @internal
+ */
 export abstract class TransformerLayer<Inputs extends unknown[]> extends Module<Inputs> {
   /** Positions look at each other. */
   selfAttn: MultiheadAttention;

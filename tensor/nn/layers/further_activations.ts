@@ -104,7 +104,11 @@ export function threshold(x: Tensor, limit: number, value: number): Tensor {
   return applied("threshold", thresholdOf, x, limit, value);
 }
 
-/** An activation with its parameters as a module. */
+/**
+ * An activation with its parameters as a module.
+ *
+ * @internal
+ */
 export class Activation<N extends number[]> extends Module {
   readonly #apply: (x: Tensor, ...numbers: N) => Tensor;
   readonly #numbers: N;

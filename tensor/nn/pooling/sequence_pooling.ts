@@ -15,7 +15,11 @@ import { Module } from "../module/module.ts";
 /** The pooling of images. */
 export type PoolImages = (x: Tensor, kernel: Axes, options: PoolOptions) => Tensor;
 
-/** The common part of layers that pool along one axis or three. */
+/**
+ * The common part of layers that pool along one axis or three.
+ *
+ * @internal
+ */
 export abstract class Pooling extends Module {
   readonly #kernel: readonly number[];
   readonly #rest: Pick<PoolOptions, "countIncludePad">;

@@ -102,7 +102,11 @@ function directionStates(inputs: DirectionInputs): Tensor {
   });
 }
 
-/** Base of all recurrent layers; the gates of their steps differ. */
+/**
+ * Base of all recurrent layers; the gates of their steps differ.
+ *
+ * @internal
+ */
 export abstract class Recurrent<State extends Tensor[] = Tensor[]>
   extends Module<[x: Tensor, state?: readonly Tensor[]], RecurrentResult<State>> {
   /** (gates * H, inputSize): what the first layer makes of the input. */

@@ -33,7 +33,11 @@ const names: StateNames = {
   biasHh: "bias_hh",
 };
 
-/** Base of all cells: their weights, and a step. */
+/**
+ * Base of all cells: their weights, and a step.
+ *
+ * @internal
+ */
 export abstract class RecurrentCell<State, Output>
   extends Module<[x: Tensor, state?: State], Output> {
   /** (gates * H, inputSize). */

@@ -18,7 +18,7 @@ import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 const both = { numLayers: 2, bidirectional: true, batchFirst: true };
-const layers: Record<string, () => nn.Recurrent> = {
+const layers: Record<string, () => nn.RNN | nn.LSTM | nn.GRU> = {
   lstm: () => new nn.LSTM(4, 6, { numLayers: 2 }),
   lstm_both: () => new nn.LSTM(4, 6, both),
   lstm_plain: () => new nn.LSTM(4, 6, { bias: false }),

@@ -38,7 +38,7 @@ interface Sizes {
   readonly hidden: number;
 }
 
-const layers: Record<string, (hidden: number) => nn.Recurrent> = {
+const layers: Record<string, (hidden: number) => nn.RNN | nn.LSTM | nn.GRU> = {
   lstm: (hidden) => new nn.LSTM(3, hidden, { numLayers: 2 }),
   "lstm both ways": (hidden) => new nn.LSTM(3, hidden, { bidirectional: true, bias: false }),
   gru: (hidden) => new nn.GRU(3, hidden, { numLayers: 2 }),
@@ -49,7 +49,7 @@ const layers: Record<string, (hidden: number) => nn.Recurrent> = {
 
 /** Output, last state, and gradients of the input, the first state and all weights. */
 function valuesOf(
-  make: (hidden: number) => nn.Recurrent,
+  make: (hidden: number) => nn.RNN | nn.LSTM | nn.GRU,
   { steps, batch, hidden }: Sizes,
   dtype: DType,
 ): Promise<Numbers> {

@@ -216,7 +216,6 @@ export const layers: Readonly<Record<string, LayerCase>> = {
 
 /** Modules that are no layers by themselves: bases of others, containers, losses. */
 export const others: readonly string[] = [
-  "Activation",
   "BCEWithLogitsLoss",
   "BatchNorm",
   "ChannelDropout",
@@ -230,12 +229,8 @@ export const others: readonly string[] = [
   "ModuleDict",
   "ModuleList",
   "Padding",
-  "Pooling",
-  "Recurrent",
-  "RecurrentCell",
   "ReflectionPadding",
   "ReplicationPadding",
-  "TransformerLayer",
   "TransposedConvolution",
   "ZeroPadding",
 ];
