@@ -78,7 +78,7 @@ export const gateCounts: Readonly<Record<RecurrentGates, GateCounts>> = {
  * A recurrent layer over all steps of time: T steps, N rows that are independent of each other, H
  * features, G gates, S tensors of a state. Weights have P columns for each H, P no less than H.
  *
- * - `forward`: inputs (T, N, G * H), what the inputs give each step; the weights (H, G * P), turned;
+ * - `forward`: inputs (T, N, G * H), what the inputs give each step; the weights (H, G * P), transposed;
  *   the first state (S, N, H); for a GRU perhaps the bias (G * H) of the product with h. Output
  *   (planes, T + 1, N, H): the states, then perhaps what `backward` reads besides: an LSTM's gates
  *   in PyTorch's order; a GRU's gates and its candidate's product with h. The first state is in

@@ -124,8 +124,8 @@ export { cutmix, type Mixed, type MixOptions, mixup } from "./mixing.ts";
  * import { assertEquals } from "@std/assert";
  *
  * const x = Tensor.fromHost([[[[1, 2], [3, 4]]]]);
- * const turned = await transforms.randomRotation(x, [90, 90]).toNumbers();
- * assertEquals(turned.map(Math.round), [2, 4, 1, 3]);
+ * const rotated = await transforms.randomRotation(x, [90, 90]).toNumbers();
+ * assertEquals(rotated.map(Math.round), [2, 4, 1, 3]);
  * ```
  */
 export function randomRotation(x: Tensor, degrees: number | readonly [number, number]): Tensor {

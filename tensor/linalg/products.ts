@@ -38,9 +38,9 @@ export function cross(a: Tensor, b: Tensor, axis = -1): Tensor {
 }
 
 function crossOf(a: Tensor, b: Tensor, axis: number): Tensor {
-  // (a2 b3 - a3 b2, ...): each factor is a turn of the three.
-  const turned = (x: Tensor, by: number) => x.roll(by, normalizeAxis("cross", axis, x.shape));
-  return turned(a, -1).mul(turned(b, -2)).sub(turned(a, -2).mul(turned(b, -1)));
+  // (a2 b3 - a3 b2, ...): each factor is a rotation of the three.
+  const rotated = (x: Tensor, by: number) => x.roll(by, normalizeAxis("cross", axis, x.shape));
+  return rotated(a, -1).mul(rotated(b, -2)).sub(rotated(a, -2).mul(rotated(b, -1)));
 }
 
 /**

@@ -117,7 +117,7 @@ function transposition(): readonly Shuffle[] {
 type Rows = readonly [space: "global" | "local", apart: "long step" | "int apart"];
 
 /** A function that stores 16 rows as columns. */
-function turnText(name: string, [source, from]: Rows, [destination, to]: Rows): string {
+function transposedMoveText(name: string, [source, from]: Rows, [destination, to]: Rows): string {
   const [step, apart] = [from, to].map((parameter) => parameter.split(" ")[1]!);
   const parameters = `${source} const float* from, ${from}, ${destination} float* to, ${to}`;
   return `${OUT_OF_LINE}inline void ${name}(${parameters}) {
@@ -269,8 +269,14 @@ const helpers: Readonly<Record<string, Helper>> = {
   // Rows become columns.
   transpose_16: transposeText(),
   // 16 rows of 16 elements, `step` apart in memory, as columns, and the same in the other direction.
-  turn_16: turnText("turn_16", ["global", "long step"], ["local", "int apart"]),
-  store_turned_16: turnText("store_turned_16", ["local", "int apart"], ["global", "long step"]),
+  load_transposed_16: transposedMoveText("load_transposed_16", ["global", "long step"], [
+    "local",
+    "int apart",
+  ]),
+  store_transposed_16: transposedMoveText("store_transposed_16", ["local", "int apart"], [
+    "global",
+    "long step",
+  ]),
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);

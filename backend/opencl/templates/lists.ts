@@ -29,7 +29,7 @@ import { itemRows } from "./loops/item_rows.ts";
 import { packedCopies } from "./loops/packed_copy.ts";
 import { columnGroups, groupReduction, registerRows } from "./loops/shared_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
-import { turnedMaps } from "./loops/turned_maps.ts";
+import { transposedMaps } from "./loops/transposed_maps.ts";
 import { vectorItems } from "./loops/vector_items.ts";
 import { vectorRows } from "./loops/vector_rows.ts";
 import { windowRows } from "./loops/window_rows.ts";
@@ -73,7 +73,7 @@ export const loops: readonly Template<LoopKernel>[] = [
   registerRows,
   groupReduction,
   vectorRows,
-  turnedMaps,
+  transposedMaps,
   vectorItems,
   windowRows,
   shortRows,

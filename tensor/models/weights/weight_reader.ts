@@ -87,8 +87,8 @@ abstract class Reader implements WeightReader {
     const held = isWide ? "float32" : dtype;
     const { device } = this;
     const tensor = Tensor.fromHost(numbers, { shape: [...shape], dtype: held, device });
-    const turned = isTransposed && shape.length === 2 ? tensor.transpose().contiguous() : tensor;
-    return withRole(turned.cast(wanted), "parameter");
+    const inOrder = isTransposed && shape.length === 2 ? tensor.transpose().contiguous() : tensor;
+    return withRole(inOrder.cast(wanted), "parameter");
   }
 
   abstract numbers(name: string, change?: WeightChange): Promise<Tensor>;

@@ -102,10 +102,10 @@ export class RotaryEmbedding extends Module<[x: Tensor, start?: number | Tensor]
     const [cos, sin] = [angles.cos(), angles.sin()];
     const wide = x.cast(x.dtype === "float64" ? "float64" : "float32");
     const [a, b] = this.#pairs(wide);
-    const turned = [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))];
+    const rotated = [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))];
     const joined = this.#interleaved
-      ? Tensor.stack(turned, -1).reshape(x.shape)
-      : Tensor.concat(turned, -1);
+      ? Tensor.stack(rotated, -1).reshape(x.shape)
+      : Tensor.concat(rotated, -1);
     return joined.cast(x.dtype);
   }
 

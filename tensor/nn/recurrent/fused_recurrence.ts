@@ -69,7 +69,7 @@ export function fusedRecurrence(
   const op = { kind: "recurrence", gates: kind, isReverse: reverse } as const;
   const single = (x: Tensor): Tensor => x.cast("float32");
   const planes = withoutGrad(() => {
-    const read = [single(input), turned(inputs), single(Tensor.stack([...inputs.state]))];
+    const read = [single(input), transposed(inputs), single(Tensor.stack([...inputs.state]))];
     const shape = [states + (isLearned ? kept : 0), steps + 1, batch, features];
     return node({ ...op, pass: "forward" }, bias ? [...read, single(bias)] : read, shape);
   });
@@ -102,7 +102,7 @@ function padding(features: number): number {
 }
 
 /** The weights (H, gates * columns) that h is multiplied by. */
-function turned({ kind, weight }: RecurrenceInputs): Tensor {
+function transposed({ kind, weight }: RecurrenceInputs): Tensor {
   const features = weight.shape[1]!;
   if (padding(features) === 0) return weight.cast("float32").transpose();
   return weight.cast("float32").reshape([gateCounts[kind].gates, features, features])

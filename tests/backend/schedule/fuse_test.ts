@@ -65,8 +65,8 @@ Deno.test("growGroup changes nothing outside: what it decides is its result", ()
 
 Deno.test("growGroup asks for a split where one loop must be two, and is made with it", () => {
   const x = leaf([4, 6]);
-  const turned = apply({ kind: "permute", axes: [1, 0] }, x, [6, 4]);
-  const flat = map("neg", apply({ kind: "reshape" }, turned, [24]));
+  const transposed = apply({ kind: "permute", axes: [1, 0] }, x, [6, 4]);
+  const flat = map("neg", apply({ kind: "reshape" }, transposed, [24]));
   const root = infosOf(flat).at(-1)!;
   const split = growGroup(root, unlimited, defaultFusion);
   assert(isLoopSplit(split));

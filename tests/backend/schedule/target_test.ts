@@ -142,7 +142,7 @@ Deno.test("weights are cast as they lie, and their gradients computed so, on mat
     const cast = kernels.find(({ inputs }) => inputs.some((at) => order[at] === w))!;
     const members = cast.kernel.kind === "horizontal" ? cast.kernel.members : [cast.kernel];
     for (const member of members) {
-      assert(member.kind === "loop" && member.outer.length === 1, "the weight is turned");
+      assert(member.kind === "loop" && member.outer.length === 1, "the weight is transposed");
     }
     for (const { kernel } of kernels) {
       if (kernel.kind !== "loop" || kernel.contraction === null) continue;

@@ -62,7 +62,7 @@ class PackingWriter {
     const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#arg("panels")), 3);
     const places = this.#places(task, column);
     const gather = (): void => this.#copy(task, (offset) => this.#gathered(places, offset));
-    if (this.#contiguousAxis === "sums") return this.#copyTurned(task, places);
+    if (this.#contiguousAxis === "sums") return this.#copyTransposed(task, places);
     if (this.#contiguousAxis === "nothing") return gather();
     const last = f.iWith(i32.add, column, TILE_COLUMNS - 1);
     const isWhole = f.i(i32.ltS, last, this.#arg("n"));
@@ -87,7 +87,7 @@ class PackingWriter {
   }
 
   /** Four summed indices at a time, which lie side by side in each column. */
-  #copyTurned(task: Local, places: readonly Local[]): void {
+  #copyTransposed(task: Local, places: readonly Local[]): void {
     const f = this.#f;
     this.#walk(task, (walk) => {
       f.whileLess(walk.at, f.iWith(i32.sub, walk.end, 12), () => {

@@ -77,7 +77,7 @@ export class RowPanel {
       { length: count },
       (_, r) => f.loadNumber(i32.load, source.rows, 4 * r),
     );
-    if (this.#sumsAreInFours) return this.#fillTurned(source, offsets, to);
+    if (this.#sumsAreInFours) return this.#fillTransposed(source, offsets, to);
     if (count < TILE_ROWS) return this.#fillEach(source, offsets, to);
     f.branch(
       this.#areContiguous(offsets),
@@ -135,8 +135,8 @@ export class RowPanel {
     else f.storeTo(count === 2 ? v128.store64Lane : v128.store32Lane, place, vector, 0);
   }
 
-  /** Rows of which every four summed indices lie side by side: those are turned. */
-  #fillTurned({ base, sums, sumsEnd }: RowSource, offsets: readonly Local[], to: Local): void {
+  /** Rows of which every four summed indices lie side by side: those are transposed. */
+  #fillTransposed({ base, sums, sumsEnd }: RowSource, offsets: readonly Local[], to: Local): void {
     const f = this.#f, bases = offsets.map((offset) => f.i(i32.add, base, offset));
     const at = f.number();
     f.assign(at, sums);

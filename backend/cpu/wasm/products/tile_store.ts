@@ -128,7 +128,7 @@ export class TileStore {
     else this.#f.branch(this.#f.i(i32.ltS, this.#f.integer(k), left), body);
   }
 
-  /** The tile's columns, one after the other: its rows turned by shuffles. */
+  /** The tile's columns, one after the other: its rows transposed by shuffles. */
   #storeColumns(
     place: Local,
     table: Local,
@@ -142,7 +142,7 @@ export class TileStore {
       for (const h of [0, 1]) {
         const rows = sums.slice(r, r + count).map((row) => row[h]!);
         const offset = 4 * r;
-        this.#turned(rows).forEach(({ vector, lane }, k) => {
+        this.#transposed(rows).forEach(({ vector, lane }, k) => {
           columns[4 * h + k]!.push((at) => this.#put(count, at, offset, sum, vector, lane));
         });
       }
@@ -155,7 +155,7 @@ export class TileStore {
   }
 
   /** The four columns of one, two or four rows: where each begins in which vector. */
-  #turned(rows: readonly Local[]): { vector: Local; lane: number }[] {
+  #transposed(rows: readonly Local[]): { vector: Local; lane: number }[] {
     const f = this.#f;
     const [a, b, c, d] = rows as [Local, Local, Local, Local];
     if (rows.length === 4) return transpose(f, [a, b, c, d]).map((vector) => ({ vector, lane: 0 }));

@@ -38,7 +38,7 @@ export function addProducts(
   return laneProducts(tile, sum, transposed, block, `${columns}`, `${columns - 1}`, "count", start);
 }
 
-/** A matrix with its rows on the lanes, in local memory; floats are turned square by square. */
+/** A matrix with its rows on the lanes, in local memory; floats are transposed square by square. */
 export function packLanes(
   text: AttentionText,
   name: string,
@@ -50,9 +50,9 @@ export function packLanes(
   factor: string,
 ): void {
   const { width } = tile;
-  const square = `turn_16(a${at.input} + ${text.place(name, at, `(${first} + lane)`, "e")}, ${
-    text.index(at.row)
-  }, ${name} + e * ${width} + lane, ${width})`;
+  const square = `load_transposed_16(a${at.input} + ${
+    text.place(name, at, `(${first} + lane)`, "e")
+  }, ${text.index(at.row)}, ${name} + e * ${width} + lane, ${width})`;
   text.local(name, columns * width);
   text.add(
     `for (int lane = 0; lane < ${width}; ++lane) {`,
@@ -180,7 +180,7 @@ export function keptBlock(text: AttentionText, { width }: Tile, lanesAreKeys: bo
   ];
 }
 
-/** Stores a transposed sum: a row for each lane; floats are turned square by square. */
+/** Stores a transposed sum: a row for each lane; floats are transposed square by square. */
 export function storeLanes(
   text: AttentionText,
   output: number,
@@ -195,7 +195,7 @@ export function storeLanes(
   const stored = text.store(output, length, row, columns, element);
   if (stored === null) return;
   const to = `${buffer} + ((Index)head * ${length} + ${row}) * ${columns} + e`;
-  const square = `store_turned_16(${sum} + e * ${width} + lane, ${width}, ${to}, ${columns})`;
+  const square = `store_transposed_16(${sum} + e * ${width} + lane, ${width}, ${to}, ${columns})`;
   const isFloat = text.kernel.outputs[text.kernel.stored.indexOf(output)]!.dtype === "float32";
   text.add(
     ...scaled(tile, sum, columns, factor),

@@ -2,7 +2,7 @@
  * Direct (implicit-gemm) convolution on CPU devices of wide vectors, where channels are the lanes:
  * sums of a few positions of a line are registers, a weight is a vector of channels, and an element
  * of the image, from a packed window, a scalar that all of them share. No lane is lost whatever the
- * width of an image is; the results are turned before they are stored, so that what follows the sum
+ * width of an image is; the results are transposed before they are stored, so that what follows the sum
  * is done in vectors along a line.
  */
 import { coefficient } from "../../../kernel/affine.ts";
@@ -33,7 +33,12 @@ import { hasWideVectors } from "../parts/register_tile.ts";
 import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { divisors, FLOAT } from "../parts/tiling.ts";
-import { type TurnedLanes, turnedLanes, turnedTerm, turnLanes } from "../parts/turned_lanes.ts";
+import {
+  type TransposedLanes,
+  transposedLanes,
+  transposedTerm,
+  transposeLanes,
+} from "../parts/transposed_lanes.ts";
 import { sumProducts } from "../parts/vector_block.ts";
 
 /** Fewer channels than this waste too many lanes. */
@@ -45,10 +50,10 @@ const MAX_READ = 33;
 /** A tile has at most so many vectors of channels. */
 const MAX_VECTORS = 4;
 /**
- * Of local memory, which is the second level of caches: for the turned weights of several tiles (of
+ * Of local memory, which is the second level of caches: for the transposed weights of several tiles (of
  * one, twice as much), and for a window.
  */
-const TURNED_SHARE = 1 / 4, WINDOW_SHARE = 1 / 8;
+const TRANSPOSED_SHARE = 1 / 4, WINDOW_SHARE = 1 / 8;
 /** Cycles of a core: to turn a vector of weights, to pack an element, for a vector of products. */
 const TURN_CYCLES = 6, PACK_CYCLES = 0.25, PRODUCT_CYCLES = 0.5;
 /** Cycles to turn and store a tile's vectors of one channel's positions, of 16 channels. */
@@ -73,7 +78,7 @@ interface LaneLoops {
   readonly image: number | null;
   /** All others. */
   readonly others: readonly number[];
-  readonly turned: TurnedLanes;
+  readonly transposed: TransposedLanes;
 }
 
 /** Share of a work-item. */
@@ -114,8 +119,8 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
   const { sizes, outer } = kernel, { m, n, a } = kernel.contraction!;
   const lane = last(m), column = last(n);
   if (sizes[lane]! < MIN_CHANNELS) return null;
-  const turned = turnedLanes(kernel, a, lane);
-  if (turned === null) return null;
+  const transposed = transposedLanes(kernel, a, lane);
+  if (transposed === null) return null;
   const width = sizes[column]!, most = maxPositions(kernel, column);
   const positions = Math.ceil(width / Math.ceil(width / most));
   const channels = Math.ceil(sizes[lane]! / LANES);
@@ -125,7 +130,7 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
   const images = around.filter((s) => s !== line && coefficient(a.index, s) === 0);
   const image = images.toSorted((s, t) => sizes[t]! - sizes[s]!)[0] ?? null;
   const others = around.filter((s) => s !== line && s !== image);
-  return { lane, vectors, column, positions, line, image, others, turned };
+  return { lane, vectors, column, positions, line, image, others, transposed };
 }
 
 /**
@@ -161,19 +166,19 @@ function maxPositions({ sizes, inner, contraction }: LoopKernel, column: number)
 
 /** The share of a work-item that takes the least time; null where no window fits the caches. */
 function shareOf(kernel: LoopKernel, target: Target, loops: LaneLoops): Share | null {
-  const { lane, vectors, column, positions, line, image, others, turned } = loops;
+  const { lane, vectors, column, positions, line, image, others, transposed } = loops;
   const size = (s: number | null): number => s === null ? 1 : kernel.sizes[s]!;
   const groups = Math.ceil(size(lane) / LANES / vectors),
     across = Math.ceil(size(column) / positions);
   const around = extent(kernel, others);
-  const room = target.localMemory * TURNED_SHARE / FLOAT;
+  const room = target.localMemory * TRANSPOSED_SHARE / FLOAT;
   let best: Share | null = null, least = Infinity;
   for (const tiles of divisors(across)) {
     for (const lines of divisors(size(line))) {
       const window = windowAt(kernel, target, loops, tiles, lines);
       if (window === null) continue;
       for (const blocks of divisors(groups)) {
-        const weights = blocks * vectors * turned.terms;
+        const weights = blocks * vectors * transposed.terms;
         if (weights * LANES > (blocks > 1 ? room : 2 * room)) continue;
         for (const images of divisors(size(image))) {
           const items = groups / blocks * (across / tiles) * (size(line) / lines) *
@@ -217,21 +222,21 @@ function writeItem(
   loops: LaneLoops,
   share: Share,
 ): WorkSize {
-  const { vectors, column, positions, line, image, turned } = loops;
+  const { vectors, column, positions, line, image, transposed } = loops;
   const { blocks, lines, images, window } = share;
   // Positions behind the end of a line are computed, too, and not stored.
   const behind = positions * packedStep(window, column);
   emitter.line(`local float packed[${window.size + behind}];`);
-  emitter.line(`local float16 turned[${blocks * vectors * turned.terms}];`);
+  emitter.line(`local float16 transposed[${blocks * vectors * transposed.terms}];`);
   const { starts, firstImage, global } = declareShare(emitter, loops, share);
-  turnWeights(emitter, dialect, loops, blocks);
+  transposeWeights(emitter, dialect, loops, blocks);
   if (image !== null) openRange(emitter, `i${image}`, firstImage, images);
   packWindow(emitter, window, starts, "packed");
   emitter.open(`for (int block = 0; block < ${blocks}; ++block) {`);
   emitter.line(`const Index lane = lanes + block * ${vectors * LANES};`);
   if (line !== null) openRange(emitter, `i${line}`, starts.get(line) ?? "0", lines);
   openTiles(emitter, loops, share, starts);
-  const term = turnedTerm(emitter, turned);
+  const term = transposedTerm(emitter, transposed);
   const at = (s: number): string => {
     const name = s === column ? "at" : `i${s}`, start = starts.get(s);
     return start === undefined ? name : `(${name} - ${start})`;
@@ -241,9 +246,10 @@ function writeItem(
     pointer: "local const float*",
     scalars: `packed + ${packedIndex(window, at)}`,
     move: String(packedStep(window, column)),
-    vectors: `(local const float*)(turned + (block * ${turned.terms} + ${term}) * ${vectors})`,
+    vectors:
+      `(local const float*)(transposed + (block * ${transposed.terms} + ${term}) * ${vectors})`,
   }));
-  for (const start of starting) storeTurned(emitter, loops, start);
+  for (const start of starting) storeTransposed(emitter, loops, start);
   for (let open = (image === null ? 2 : 3) + (line === null ? 0 : 1); open > 0; open--) {
     emitter.close();
   }
@@ -280,10 +286,10 @@ function declareShare(
 }
 
 /** Turns the weights of all channels of a work-item. */
-function turnWeights(
+function transposeWeights(
   emitter: Emitter,
   dialect: Dialect,
-  { lane, vectors, turned }: LaneLoops,
+  { lane, vectors, transposed }: LaneLoops,
   blocks: number,
 ): void {
   const size = emitter.size(lane);
@@ -291,9 +297,9 @@ function turnWeights(
   if (Math.ceil(emitter.kernel.sizes[lane]! / LANES) % (blocks * vectors) !== 0) {
     emitter.line(`if (lanes + v * ${LANES} >= ${size}) break;`);
   }
-  const block = `v / ${vectors} * ${turned.terms}`, vector = `v % ${vectors}`;
-  const to = (term: string): string => `turned[(${block} + ${term}) * ${vectors} + ${vector}]`;
-  turnLanes(emitter, dialect, turned, `lanes + v * ${LANES}`, to);
+  const block = `v / ${vectors} * ${transposed.terms}`, vector = `v % ${vectors}`;
+  const to = (term: string): string => `transposed[(${block} + ${term}) * ${vectors} + ${vector}]`;
+  transposeLanes(emitter, dialect, transposed, `lanes + v * ${LANES}`, to);
   emitter.close();
 }
 
@@ -316,7 +322,7 @@ function openTiles(
 }
 
 /** Stores the sums of 16 channels from the tile's channel `start` on, as lines. */
-function storeTurned(
+function storeTransposed(
   emitter: Emitter,
   { lane, column, positions }: LaneLoops,
   start: number,

@@ -141,7 +141,7 @@ function writeTile(emitter: Emitter, dialect: Dialect, tiling: WeightTiling): Wo
   const { vectors, taps, around, block, line, lines, position, window } = tiling;
   const c = kernel.contraction!, [first, ...further] = around;
   const sums = block * extent(kernel, [...further, ...taps]) * vectors;
-  emitter.line(`local float16 turned[${lines * kernel.sizes[position]! * vectors}];`);
+  emitter.line(`local float16 transposed[${lines * kernel.sizes[position]! * vectors}];`);
   emitter.line(`local float16 sums[${sums}];`);
   emitter.line(`local float packed[${window.size}];`);
   decomposeInto(emitter, [...c.batch, ...c.m.slice(0, -1)], "(Index)get_global_id(2)", "i");
@@ -235,7 +235,7 @@ function transposeChannels(
   emitter.line("transpose_16(t);");
   const to = isFlat || lines === 1 ? "at" : `l * ${length} + at`;
   for (let r = 0; r < Math.min(run, LANES); r++) {
-    emitter.line(`turned[(${to} + ${r}) * ${vectors} + v] = t[${r}];`);
+    emitter.line(`transposed[(${to} + ${r}) * ${vectors} + v] = t[${r}];`);
   }
   emitter.close();
   emitter.close();
@@ -269,7 +269,7 @@ function emitProducts(
   const move = line === null ? 0 : packedStep(window, line);
   emitter.open(`for (int l = 0; l < ${lines}; ++l) {`);
   emitter.line(`local const float* seen = packed + ${index} + l * ${move};`);
-  emitter.line(`local const float16* of = turned + l * ${length * vectors};`);
+  emitter.line(`local const float16* of = transposed + l * ${length * vectors};`);
   emitter.open(`for (int p = 0; p < ${length}; ++p) {`);
   emitter.line("reload();");
   for (const v of each) emitter.line(`const float16 u${v} = of[p * ${vectors} + ${v}];`);

@@ -23,7 +23,7 @@ import {
 } from "../parts/contraction_shape.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
 import { FLOAT } from "../parts/tiling.ts";
-import { turnedLanes } from "../parts/turned_lanes.ts";
+import { transposedLanes } from "../parts/transposed_lanes.ts";
 import { writeShare } from "./winograd_text.ts";
 import {
   TAPS,
@@ -94,14 +94,14 @@ function winogradLoops(kernel: LoopKernel, found: ConvolutionLoops): WinogradLoo
   if (output === null || input === null || column.step !== 1) return null;
   if (sizes[output]! < MIN_CHANNELS || sizes[input]! < MIN_CHANNELS) return null;
   if (sizes[input]! > MAX_TERMS || coefficient(contraction!.b.index, output) !== 0) return null;
-  const turned = turnedLanes(kernel, contraction!.a, output);
-  return turned && { ...found, output, input, turned };
+  const transposed = transposedLanes(kernel, contraction!.a, output);
+  return transposed && { ...found, output, input, transposed };
 }
 
 /** The share of a work-item that takes the least time; null where plain sums take less. */
 function shareOf(kernel: LoopKernel, target: Target, loops: WinogradLoops): WinogradShare | null {
-  const { output, input, others, turned } = loops, { sizes, inner, outer } = kernel;
-  if (turned.terms * LANES * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
+  const { output, input, others, transposed } = loops, { sizes, inner, outer } = kernel;
+  if (transposed.terms * LANES * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
   const terms = sizes[input]!, vectors = Math.ceil(sizes[output]! / LANES);
   const weights = terms * vectors * extent(kernel, others) * CYCLES.weights;
   const direct = extent(kernel, [...outer, ...inner]) / LANES * DIRECT_PRODUCT;

@@ -5,7 +5,7 @@ import { extent } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../../codegen/generated.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
-import { type TurnedLanes, turnedTerm, turnLanes } from "../parts/turned_lanes.ts";
+import { type TransposedLanes, transposedTerm, transposeLanes } from "../parts/transposed_lanes.ts";
 
 /** Products of a tile of two by two results: four by four elements of the image. */
 export const TAPS = 16;
@@ -15,7 +15,7 @@ export const SIDE = 4;
 export interface WinogradLoops extends ConvolutionLoops {
   readonly output: number;
   readonly input: number;
-  readonly turned: TurnedLanes;
+  readonly transposed: TransposedLanes;
 }
 
 /** Share of a work-item: tiles of two by two results. */
@@ -50,15 +50,15 @@ export function weightBlock(
 export function writeWeights(
   emitter: Emitter,
   dialect: Dialect,
-  { line, column, output, input, others, turned }: WinogradLoops,
+  { line, column, output, input, others, transposed }: WinogradLoops,
   { tile }: WinogradShare,
 ): WorkSize {
   const { kernel } = emitter, terms = kernel.sizes[input]!;
   const vectors = Math.ceil(kernel.sizes[output]! / LANES);
-  emitter.line(`local float16 turned[${turned.terms}];`);
+  emitter.line(`local float16 transposed[${transposed.terms}];`);
   decomposeInto(emitter, others, "(Index)get_global_id(1)", "i");
   emitter.line(`const Index lane = (Index)get_global_id(0) * ${LANES};`);
-  turnLanes(emitter, dialect, turned, "lane", (term) => `turned[${term}]`);
+  transposeLanes(emitter, dialect, transposed, "lane", (term) => `transposed[${term}]`);
   const place = `(Index)(get_global_id(1) * ${vectors} + get_global_id(0))`;
   const scratch = `o${kernel.outputs.length}`;
   const floats = weightBlock(terms, tile) * TAPS * LANES / tile.channels;
@@ -68,7 +68,7 @@ export function writeWeights(
   for (let r = 0; r < 3; r++) {
     for (let s = 0; s < 3; s++) {
       const at = `const Index i${line.tap} = ${r}, i${column.tap} = ${s};`;
-      emitter.line(`{ ${at} g[${r}][${s}] = turned[${turnedTerm(emitter, turned)}]; }`);
+      emitter.line(`{ ${at} g[${r}][${s}] = transposed[${transposedTerm(emitter, transposed)}]; }`);
     }
   }
   for (let r = 0; r < 3; r++) {

@@ -53,7 +53,7 @@ export interface RegisterGemmTile extends RegisterTile {
  */
 const MIN_PACKED_STEP = 512, MIN_PACKED_ROWS = 64;
 /**
- * Columns that lie along the sum are turned as they are packed, for sums of at most so many terms a row:
+ * Columns that lie along the sum are transposed as they are packed, for sums of at most so many terms a row:
  * beyond that dot products cost less, unless what follows them takes long, which vectors compute here
  * (PoCL 3.1, AVX-512: 768x128x512 takes 0.46 of their time and with gelu 0.09, 64x784x256 1.06 and 0.31).
  */
@@ -66,17 +66,17 @@ export const registerTiles: TileRule<RegisterGemmTile> = {
     const [, ak, bk] = shape.steps.map(Math.abs) as [number, number, number];
     const isFar = bk >= MIN_PACKED_STEP && shape.m >= MIN_PACKED_ROWS &&
       !(ak >= MIN_PACKED_STEP && canPackRows(shape, tile, target));
-    const packs = isTurned(shape) || isFar && canPack(shape, tile.columns, target);
+    const packs = isTransposed(shape) || isFar && canPack(shape, tile.columns, target);
     return { ...tile, packed: packs };
   },
   counts: ["rows", "columns"],
   admits: ({ packed, ...tile }, shape, target) =>
-    fitsRegisters(tile, shape) && (!isTurned(shape) || packed && tile.columns >= LANES) &&
+    fitsRegisters(tile, shape) && (!isTransposed(shape) || packed && tile.columns >= LANES) &&
     (packed === false || packed === true && canPack(shape, tile.columns, target)),
 };
 
-/** True for columns that lie along the sum: they are read in vectors only after they were turned. */
-function isTurned({ steps: [, , bk, bn] }: ContractionSize): boolean {
+/** True for columns that lie along the sum: they are read in vectors only after they were transposed. */
+function isTransposed({ steps: [, , bk, bn] }: ContractionSize): boolean {
   return bk === 1 && bn !== 1;
 }
 
@@ -89,7 +89,7 @@ export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
   name: "register-tiled gemm",
   matches: (kernel, target) => {
     if (target.isGpu || !isTileable(kernel, target) || isMasked(kernel.contraction!)) return null;
-    const loops = turnedLoops(kernel, target) ?? operandOrder(kernel).loops;
+    const loops = transposedLoops(kernel, target) ?? operandOrder(kernel).loops;
     if (loops === null) return null;
     const shape = rowShape(kernel, registerTiles.kind, loops);
     return { kernel, target, shape, tile: tileOf(registerTiles, shape, target), loops };
@@ -109,7 +109,7 @@ export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
  * The loops of a tile whose columns lie along the sum, where results lie along them; null where turning
  * them does not pay.
  */
-function turnedLoops(kernel: LoopKernel, target: Target): RowLoops | null {
+function transposedLoops(kernel: LoopKernel, target: Target): RowLoops | null {
   const { loops: found, isLongInner } = operandOrder(kernel);
   const loops = columnsOfResults(kernel);
   if (loops === null || found?.column === loops.column || !found && !isLongInner) return null;
@@ -118,7 +118,7 @@ function turnedLoops(kernel: LoopKernel, target: Target): RowLoops | null {
   const isWorth = terms <= MAX_TURNED_TERMS * shape.m || isCostly(kernel.exprs);
   const isWide = shape.n >= LANES && terms >= LANES;
   const { columns } = registerTile(shape, target);
-  return isTurned(shape) && isWorth && isWide && canPack(shape, columns, target) ? loops : null;
+  return isTransposed(shape) && isWorth && isWide && canPack(shape, columns, target) ? loops : null;
 }
 
 /** Columns are packed for sums of one loop, in half of the local memory. */
@@ -214,7 +214,7 @@ function writeTile(
   if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
   decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
   declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, emitter.size(column));
-  if (packing && isTurned(shape)) turnColumns(emitter, dialect, vector, column, columns);
+  if (packing && isTransposed(shape)) transposeColumns(emitter, dialect, vector, column, columns);
   else if (packing) packColumns(emitter, dialect, vector, column, columns);
   const height = packing?.rows ?? tm;
   if (packing) {
@@ -294,7 +294,7 @@ function packColumns(
 }
 
 /** The same for columns that lie along the sum, square by square; the last ones end with the columns. */
-function turnColumns(
+function transposeColumns(
   emitter: Emitter,
   dialect: Dialect,
   vector: Load,
@@ -304,13 +304,15 @@ function turnColumns(
   const k = emitter.kernel.inner[0]!;
   const [start, end] = boundsOf(emitter, dialect, k);
   emitter.line(`const Index end = ${end};`);
-  emitter.open(dialect.loopHead("turned", start, "end", String(LANES)));
-  emitter.line(`const Index i${k} = min(turned, end - ${LANES});`);
+  emitter.open(dialect.loopHead("transposed", start, "end", String(LANES)));
+  emitter.line(`const Index i${k} = min(transposed, end - ${LANES});`);
   const apart = step(emitter, vector.index, column);
   const from = `a${vector.input} + ${without(emitter, vector.index, [column])}`;
   for (const start of starts) {
     const to = `packed + i${k} * ${count} + ${start}`;
-    emitter.line(`turn_16(${from} + (column + ${start}) * ${apart}, ${apart}, ${to}, ${count});`);
+    emitter.line(
+      `load_transposed_16(${from} + (column + ${start}) * ${apart}, ${apart}, ${to}, ${count});`,
+    );
   }
   emitter.close();
 }

@@ -38,7 +38,7 @@ export function contentOf({ sizes }: LoopKernel, { load, parts, source }: Writte
 /** The kernel that writes them: some groups for each. */
 export function writeOperands(emitter: Emitter, operands: readonly Written[]): WorkSize {
   if (operands.some(({ source }) => source.kind === "packed")) {
-    emitter.line(`local float turned[${SIDE * (SIDE + 1)}];`);
+    emitter.line(`local float transposed[${SIDE * (SIDE + 1)}];`);
   }
   emitter.line("const int lid = get_local_id(0);");
   let groups = 0;
@@ -156,7 +156,7 @@ function packTile(emitter: Emitter, operand: Written, packing: Packing): void {
     `from + c * ${emitter.index(channel.stride)} + j * ${emitter.index(line.stride)}`,
   );
   emitter.line(
-    `turned[q * ${pitch} + r] = c < ${channels} && j < ${size} ? ${element} : 0;`,
+    `transposed[q * ${pitch} + r] = c < ${channels} && j < ${size} ? ${element} : 0;`,
   );
   emitter.close();
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
@@ -167,7 +167,7 @@ function packTile(emitter: Emitter, operand: Written, packing: Packing): void {
   emitter.line(`const Index at = to + j * ${emitter.index(line.packed)} + c;`);
   emitter.line(`float v[${SHARE}];`);
   emitter.line("#pragma unroll");
-  emitter.line(`for (int u = 0; u < ${SHARE}; ++u) v[u] = turned[(q + u) * ${pitch} + r];`);
+  emitter.line(`for (int u = 0; u < ${SHARE}; ++u) v[u] = transposed[(q + u) * ${pitch} + r];`);
   storeParts(emitter, operand);
   emitter.close();
 }

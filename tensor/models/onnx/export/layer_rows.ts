@@ -147,9 +147,12 @@ const attention: Row = (w) => {
   const [q, k, v] = [0, 1, 2].map((at) => input(w, at)) as [Used, Used, Used];
   const { ndim, shape } = k.tensor, perm = Array.from({ length: ndim }, (_, axis) => axis);
   perm.push(...perm.splice(-2).reverse());
-  const turned = graph.emit("Transpose", [graph.operand(k, dtype)], { perm });
+  const transposed = graph.emit("Transpose", [graph.operand(k, dtype)], { perm });
   const factor = graph.scalar(scale ?? 1 / Math.sqrt(q.tensor.shape.at(-1)!), dtype);
-  let scores = graph.emit("Mul", [graph.emit("MatMul", [graph.operand(q, dtype), turned]), factor]);
+  let scores = graph.emit("Mul", [
+    graph.emit("MatMul", [graph.operand(q, dtype), transposed]),
+    factor,
+  ]);
   if (mask) {
     const added = mask.tensor.dtype === "bool"
       ? graph.emit("Where", [

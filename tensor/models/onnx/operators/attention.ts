@@ -84,10 +84,10 @@ function rotaryEmbedding(call: Call): Tensor {
     ? [pairs.slice(null, null, null, null, 0), pairs.slice(null, null, null, null, 1)]
     : [pairs.slice(null, null, null, [0, half]), pairs.slice(null, null, null, [half, width])];
   const real = a.mul(cos).sub(b.mul(sin)), imaginary = a.mul(sin).add(b.mul(cos));
-  const turned = isInterleaved
+  const rotated = isInterleaved
     ? Tensor.concat([real.unsqueeze(4), imaginary.unsqueeze(4)], 4).reshape(turning.shape)
     : Tensor.concat([real, imaginary], 3);
-  const out = width < features ? Tensor.concat([turned, rest], 3) : turned;
+  const out = width < features ? Tensor.concat([rotated, rest], 3) : rotated;
   return given.ndim === 4 ? out : out.transpose(1, 2).reshape(given.shape);
 }
 

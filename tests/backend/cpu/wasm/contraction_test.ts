@@ -47,7 +47,7 @@ Deno.test("products larger than a block are the sums of their blocks", () => {
   });
 });
 
-Deno.test("many rows by a large matrix: blocks of shared lines, panels of it, its rows turned", () => {
+Deno.test("many rows by a large matrix: blocks of shared lines, panels of it, its rows transposed", () => {
   withDevice("cpu", () => {
     for (const left of [false, true]) {
       assertProduct(331, 131, 301, left);

@@ -184,7 +184,7 @@ testOpenCL(
       await compare("an odd offset", () => x().flatten().slice([3, n - 1]).exp(), 2e-6);
       await compare("an even offset", () => x().flatten().slice([4, n]).exp(), 2e-6);
       await compare("a view of rows", () => x().slice([0, 300], [4, 904]).exp(), 2e-6);
-      await compare("turned", () => x().transpose(0, 1).add(x().reshape([1024, 300])), 2e-6);
+      await compare("transposed", () => x().transpose(0, 1).add(x().reshape([1024, 300])), 2e-6);
       await compare("positions", () => Tensor.arange(0, n, 1).mul(x().flatten()), 2e-6);
     }),
 );

@@ -56,7 +56,7 @@ function linear([m, k, n]: readonly [number, number, number], activate: boolean)
   return activate ? y.mul(0.125).gelu() : y;
 }
 
-Deno.test("columns along a sum are turned for many rows, or for what follows them", () => {
+Deno.test("columns along a sum are transposed for many rows, or for what follows them", () => {
   const chosen = (size: readonly [number, number, number], activate = false): string =>
     templateOf(() => linear(size, activate), processor);
   assertEquals(chosen([768, 128, 512]), "register-tiled gemm");
@@ -66,7 +66,7 @@ Deno.test("columns along a sum are turned for many rows, or for what follows the
   assertEquals(chosen([768, 12, 64]), "inner-product gemm");
 });
 
-testOpenCL("products of turned columns have the values of the built-in backend", async () => {
+testOpenCL("products of transposed columns have the values of the built-in backend", async () => {
   const cases = [
     { size: [64, 64, 64], activate: false },
     { size: [100, 70, 65], activate: true },
@@ -104,7 +104,7 @@ Deno.test("vectors that are read where they lie are asked for before their turn"
 });
 
 testOpenCL(
-  "products by images, with results across, and of long sums are turned, too",
+  "products by images, with results across, and of long sums are transposed, too",
   async () => {
     const make: Record<string, () => Tensor> = {
       "many images": () => whole([3, 40, 20], 3).matmul(whole([3, 35, 20], 7).transpose(1, 2)),

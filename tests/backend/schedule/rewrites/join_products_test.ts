@@ -96,8 +96,8 @@ testOnBackends("joinProducts: a loop over cells gives what the layer gives", asy
     const layer = new nn[kind](width, width, { numLayers: 2, batchFirst: isFirst });
     const x = noGrad(() => Tensor.rand(isFirst ? [batch, steps, width] : [steps, batch, width]));
     x.realize().requiresGrad = true;
-    const { output } = layer.forward(x), turned = isFirst ? output.transpose(0, 1) : output;
-    const expected = gradientsOf(x, turned, [...layer.parameters()]);
+    const { output } = layer.forward(x), transposed = isFirst ? output.transpose(0, 1) : output;
+    const expected = gradientsOf(x, transposed, [...layer.parameters()]);
     realizeAll(expected);
     const found = byCells(kind, layer, x, (t) => isFirst ? x.slice(null, t) : x.slice(t));
     realizeAll(found);

@@ -113,11 +113,11 @@ Deno.test("matrixGemm: the interpreter sees exchanged fragments, a swizzle that 
     (s) => s.s === "matrices" ? { ...s, to: [s.to[1]!, s.to[0]!, s.to[2]!, s.to[3]!] } : s,
   );
   assert(run(kernel, exchanged).error > 1e-2);
-  const turned = changed(
+  const transposed = changed(
     tile,
     (s) => s.s === "matrices" ? { ...s, transposed: !s.transposed } : s,
   );
-  assert(run(kernel, turned).error > 1e-2);
+  assert(run(kernel, transposed).error > 1e-2);
   const straight = changed(
     tile,
     (s) => mapStatement(s, (e) => withoutSwizzle(e), (body) => body),

@@ -1,4 +1,4 @@
-/** Maps that read operands across: squares are turned, whatever is left of them at the edges. */
+/** Maps that read operands across: squares are transposed, whatever is left of them at the edges. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type BackendName, noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL, testVectors } from "../../../opencl.ts";

@@ -22,14 +22,14 @@ import { without } from "../parts/tile_text.ts";
  */
 const MIN_ELEMENTS = 1 << 14, MIN_SIDE = 8;
 
-interface TurnedPlan extends Planned<LoopKernel> {
+interface TransposedPlan extends Planned<LoopKernel> {
   /** The loop along which operands lie that are read across; results lie along the last one. */
   readonly across: number;
 }
 
 /** Squares of 16 by 16. */
-export const turnedMaps: LoopTemplate<TurnedPlan> = {
-  name: "turned squares",
+export const transposedMaps: LoopTemplate<TransposedPlan> = {
+  name: "transposed squares",
   matches: (kernel, target) => {
     if (target.isGpu || !hasWideVectors(target) || !isMap(kernel)) return null;
     const across = kernel.outer.slice(0, -1).find((s) => turns(kernel, s));
@@ -74,12 +74,12 @@ function turns(kernel: LoopKernel, across: number): boolean {
 }
 
 /** A work-item takes 16 rows of the result, all along. */
-function itemsOf({ kernel, across }: TurnedPlan): number {
+function itemsOf({ kernel, across }: TransposedPlan): number {
   const others = kernel.outer.filter((s) => s !== across && s !== innermost(kernel));
   return extent(kernel, others) * Math.ceil(kernel.sizes[across]! / LANES);
 }
 
-function write(emitter: Emitter, dialect: Dialect, plan: TurnedPlan): WorkSize {
+function write(emitter: Emitter, dialect: Dialect, plan: TransposedPlan): WorkSize {
   const { kernel, across } = plan, along = innermost(kernel);
   const others = kernel.outer.filter((s) => s !== across && s !== along);
   const pieces = emitter.index(Math.ceil(kernel.sizes[across]! / LANES));
@@ -105,7 +105,7 @@ function write(emitter: Emitter, dialect: Dialect, plan: TurnedPlan): WorkSize {
 function turn(
   emitter: Emitter,
   dialect: Dialect,
-  { kernel, across }: TurnedPlan,
+  { kernel, across }: TransposedPlan,
   id: number,
 ): void {
   const e = kernel.exprs[id]!, along = innermost(kernel);
@@ -127,7 +127,7 @@ function turn(
 function writeRows(
   emitter: Emitter,
   dialect: Dialect,
-  { kernel, across }: TurnedPlan,
+  { kernel, across }: TransposedPlan,
   needed: readonly number[],
   left: string,
 ): void {

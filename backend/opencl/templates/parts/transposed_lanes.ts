@@ -1,6 +1,6 @@
 /**
  * An operand whose rows become the lanes of vectors: the weights of a convolution, whose channels
- * lie apart. They are turned, square by square, into local memory, where each term of the sum finds
+ * lie apart. They are transposed, square by square, into local memory, where each term of the sum finds
  * a vector.
  */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
@@ -10,8 +10,8 @@ import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { step, without } from "./tile_text.ts";
 
-/** Layout of a sum's terms among those turned. */
-export interface TurnedLanes {
+/** Layout of a sum's terms among those transposed. */
+export interface TransposedLanes {
   readonly load: Load;
   /** The loop whose elements are lanes. */
   readonly lane: number;
@@ -28,7 +28,11 @@ export interface TurnedLanes {
 }
 
 /** Transposition of an operand; null: its index does not grow along the lanes. */
-export function turnedLanes(kernel: LoopKernel, load: Load, lane: number): TurnedLanes | null {
+export function transposedLanes(
+  kernel: LoopKernel,
+  load: Load,
+  lane: number,
+): TransposedLanes | null {
   const { sizes, inner } = kernel;
   const apart = coefficient(load.index, lane);
   if (load.bounds.length > 0 || apart <= 0) return null;
@@ -55,8 +59,8 @@ function runOf({ sizes, inner }: LoopKernel, index: AffineExpr): number[] {
   return near;
 }
 
-/** Turned vector that belongs to a term, as text. */
-export function turnedTerm(emitter: Emitter, { outer, run, within }: TurnedLanes): string {
+/** Transposed vector that belongs to a term, as text. */
+export function transposedTerm(emitter: Emitter, { outer, run, within }: TransposedLanes): string {
   const [first, ...further] = outer, { sizes } = emitter.kernel;
   const inside = [
     ...within.terms.map(([s, c]) => `i${s} * ${c}`),
@@ -71,21 +75,21 @@ export function turnedTerm(emitter: Emitter, { outer, run, within }: TurnedLanes
  * Turns the lanes from `first` on into `to`, an expression of the vector that a term's first one
  * has: its further ones follow `apart` vectors on.
  */
-export function turnLanes(
+export function transposeLanes(
   emitter: Emitter,
   dialect: Dialect,
-  turned: TurnedLanes,
+  transposed: TransposedLanes,
   first: string,
   to: (term: string) => string,
 ): void {
-  const { load, lane, outer, run, within } = turned;
+  const { load, lane, outer, run, within } = transposed;
   emitter.line(`const int top = min(${LANES}, ${emitter.size(lane)} - (${first}));`);
   for (const s of outer) openLoop(emitter, dialect, s);
   const start: AffineExpr = { ...load.index, offset: load.index.offset - within.offset };
   const inside = [lane, ...within.terms.map(([s]) => s)];
   const apart = step(emitter, load.index, lane);
   const from = `a${load.input} + ${without(emitter, start, inside)} + (${first}) * ${apart}`;
-  const term = turnedTerm(emitter, { ...turned, within: { offset: 0, terms: [] } });
+  const term = transposedTerm(emitter, { ...transposed, within: { offset: 0, terms: [] } });
   if (apart === "1") emitter.line(`${to(term)} = load_part_float(${from}, top);`);
   else emitSquares(emitter, run, from, apart, (r) => to(`${term} + at + ${r}`));
   for (const _ of outer) emitter.close();
