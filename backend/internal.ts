@@ -35,7 +35,7 @@ export {
   toBfloat16Bits,
 } from "./graph/dtype.ts";
 export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
-export { gateCounts } from "./graph/op.ts";
+export { gateCounts, type ScatterMode } from "./graph/op.ts";
 export { Template } from "./graph/template.ts";
 export { GoneError } from "./graph/toposort.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";

@@ -62,6 +62,7 @@ const hostCapabilities: Capabilities = {
   joinsMoments: false,
   // It widens what it packs.
   maxRecurrentBytes: 0,
+  scattersExtremes: true,
   maxSelected: 128,
   gathersGradients: true,
   widensProducts: false,

@@ -45,6 +45,8 @@ export interface Capabilities {
    * operation: its cores keep them at hand. 0: never.
    */
   readonly maxRecurrentBytes: number;
+  /** True when scatters keep the largest or least of what comes to a place; else sources are sorted. */
+  readonly scattersExtremes: boolean;
   /** The most elements of a row whose first places are found without sorting it; 0: rows are sorted. */
   readonly maxSelected: number;
   /**

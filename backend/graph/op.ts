@@ -17,6 +17,9 @@ export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
 /** Join of a running result with each element. */
 export type ScanFn = "sum" | "prod" | "max" | "min";
 
+/** Join of a scattered element with the one at its place; "set" and "write" store it. */
+export type ScatterMode = "add" | "max" | "min" | "set" | "write";
+
 /** Mapping of a view's coordinates to those of its input. */
 export type ViewOp =
   | { readonly kind: "reshape" }
@@ -132,13 +135,13 @@ export type Op =
    */
   | { readonly kind: "decode"; readonly format: BlockFormatName }
   /**
-   * A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order; "write"
-   * stores in the memory of the input itself where nobody else needs its value.
+   * A copy of the input in which `source` is joined with what is there, or stored, at `indices` along `axis`,
+   * in order; "write" stores in the memory of the input itself where nobody else needs its value.
    */
   | {
     readonly kind: "scatter";
     readonly axis: number;
-    readonly mode: "add" | "set" | "write";
+    readonly mode: ScatterMode;
     readonly opName: string;
   }
   /** The same value, in memory: readers load it instead of computing it again. */

@@ -3,7 +3,7 @@
  * in `ReduceFn` and a row here; type checking names the accumulators of the WebAssembly writer.
  */
 import { type DType, dtypes } from "./dtype.ts";
-import type { ReduceFn } from "./op.ts";
+import type { ReduceFn, ScatterMode } from "./op.ts";
 import type { PrimitiveName } from "./primitives.ts";
 
 /** Facts of a reduction, whatever language it is written in. */
@@ -36,6 +36,20 @@ export function isArgReduction(fn: ReduceFn): fn is ArgReduceFn {
 /** The primitive that joins two partial results. */
 export function combinerOf(fn: JoinFn): PrimitiveName {
   return table[fn].combine;
+}
+
+const joins: Readonly<Record<ScatterMode, JoinFn | null>> = {
+  add: "sum",
+  max: "max",
+  min: "min",
+  set: null,
+  write: null,
+};
+
+/** The primitive that joins an element with the one at its place; null where it is stored. */
+export function scatterCombiner(mode: ScatterMode): PrimitiveName | null {
+  const fn = joins[mode];
+  return fn && combinerOf(fn);
 }
 
 /** True where an arg-reduction looks for the largest element. */

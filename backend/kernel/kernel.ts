@@ -11,7 +11,7 @@ import type { BlockFormatName } from "../formats/block_formats.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
-import type { Float32Precision, RecurrenceOp, ReduceFn, RowOp } from "../graph/op.ts";
+import type { Float32Precision, RecurrenceOp, ReduceFn, RowOp, ScatterMode } from "../graph/op.ts";
 import type { RandomStream } from "../graph/scalar.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= index < size`. */
@@ -183,7 +183,7 @@ export type SpecialOp =
   | {
     readonly op: "scatter";
     /** A kernel that writes finds the base in its output. */
-    readonly mode: "add" | "set" | "write";
+    readonly mode: ScatterMode;
     /** Shape of base and result, shape of the source, steps in the indices (0: broadcast). */
     readonly shape: readonly number[];
     readonly sourceShape: readonly number[];

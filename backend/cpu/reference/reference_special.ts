@@ -2,7 +2,7 @@
 import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 import type { SpecialKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
-import { combinerOf } from "../../graph/reductions.ts";
+import { combinerOf, scatterCombiner } from "../../graph/reductions.ts";
 import { readElement, writeElement } from "./elements.ts";
 import type { CheckIndex } from "../script/runner.ts";
 import { runRecurrence } from "./reference_recurrence.ts";
@@ -110,7 +110,7 @@ function scatter(
   output: TypedArray,
   check: CheckIndex,
 ): void {
-  const { shape, sourceShape, indexStrides, axis } = kernel;
+  const { shape, sourceShape, indexStrides, axis } = kernel, join = scatterCombiner(kernel.mode);
   const { dtype } = kernel.output;
   const nbytes = kernel.output.size * dtypes[dtype].bytes;
   if (kernel.mode !== "write") bytesOf(output, nbytes).set(bytesOf(base!, nbytes));
@@ -121,7 +121,8 @@ function scatter(
     const at = dot(place, stridesOf(shape));
     const value = readElement(source!, dtype, k);
     const former = readElement(output, dtype, at);
-    writeElement(output, dtype, at, kernel.mode === "add" ? plus(former, value, dtype) : value);
+    const joined = join === null ? value : applyPrimitive(join, [former, value], dtype, dtype);
+    writeElement(output, dtype, at, joined);
   }
 }
 

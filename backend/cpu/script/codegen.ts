@@ -11,7 +11,7 @@ import { openLoop } from "../../codegen/loops.ts";
 import { emitRow } from "../../codegen/rows.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";
-import { combinerOf } from "../../graph/reductions.ts";
+import { combinerOf, scatterCombiner } from "../../graph/reductions.ts";
 import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";
 import { renderScript } from "./primitives.ts";
 
@@ -116,7 +116,8 @@ function scatter(kernel: SpecialKernel & { op: "scatter" }): string {
   const index = indexStrides.map((stride, k) => `i${k} * ${stride}`).join(" + ");
   const code = opCode(kernel.opName);
   const source = loadText("a2", dtype, "s");
-  const value = kernel.mode === "add" ? `${loadText("o0", dtype, "at")} + ${source}` : source;
+  const join = scatterCombiner(kernel.mode), former = loadText("o0", dtype, "at");
+  const value = join === null ? source : renderScript(join, [former, source], dtype, dtype);
   // A compiled function may lend a block that is longer than the tensor in it.
   const copy = kernel.mode === "write" ? "" : `o0.set(a0.subarray(0, ${kernel.output.size}));`;
   return `${copy}

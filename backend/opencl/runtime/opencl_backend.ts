@@ -365,6 +365,7 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     joinsMoments: handle.deviceType === "gpu",
     // With more a core would read them from farther away than its own cache, for each few rows.
     maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,
+    scattersExtremes: handle.deviceType !== "gpu",
     // A work-item walks a row: GPUs have more of those than there are rows.
     maxSelected: handle.deviceType === "gpu" ? 0 : 128,
     gathersGradients: handle.deviceType !== "gpu",

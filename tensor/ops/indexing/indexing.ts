@@ -9,6 +9,7 @@ import {
   Node,
   type Op,
   sameShape,
+  type ScatterMode,
   type Shape,
 } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
@@ -114,7 +115,7 @@ export function checkedIndices(op: string, indices: Tensor, n: number): Tensor {
 /** The node of {@linkcode scatterNode}; "write" changes the base itself where nobody else needs it. */
 export function scatteredNode(
   op: string,
-  mode: "add" | "set" | "write",
+  mode: ScatterMode,
   base: Tensor,
   axis: number,
   indices: Tensor,

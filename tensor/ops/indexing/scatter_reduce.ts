@@ -1,13 +1,14 @@
 /** Elements that meet at an index, as a sum, a mean or an extreme. */
-import { isFloat } from "../../../backend/internal.ts";
+import { backendOf, isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import type { ScatterReduceOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
+import { promote } from "../../core/rules/promotion.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { scatter, scatterAdd } from "./indexing.ts";
+import { scatter, scatterAdd, scatteredNode } from "./indexing.ts";
 
 const rules: Rules<ScatterReduceOptions> = {
   reduce: takes.oneOf("sum", "mean", "amax", "amin"),
@@ -30,7 +31,7 @@ export function scatterReduce(
     const own = x.detach().fullLike(isSelf ? 1 : 0);
     return scatterAdd(own, at, indices, source.detach().onesLike());
   });
-  const isFree = withoutGrad(() => isSelf ? count.lt(0) : count.gt(0));
+  const isFree = withoutGrad(() => (isSelf ? count.fullLike(0) : count).gt(0));
   // Where something is stored, the former element does not count.
   const base = isFree.where(0, x);
   if (reduce === "sum") return scatterAdd(base, at, indices, source);
@@ -55,24 +56,42 @@ interface Scattered {
   readonly isFree: Tensor;
 }
 
-/** Stored in ascending or descending order, the last of equal indices wins; equal ones share the gradient. */
+/** The largest or least of what comes to each place; equal ones share the gradient. */
 function extreme(reduce: "amax" | "amin", how: Scattered): Tensor {
-  const { x, at, indices, source, isSelf, isFree } = how;
-  const value = withoutGrad(() => {
-    const order = source.detach().argsort(at, { descending: reduce === "amin" }).contiguous();
-    const found = scatter(
-      x.detach(),
-      at,
-      indices.gather(at, order),
-      source.detach().gather(at, order),
-    );
-    if (!isSelf) return found;
-    return reduce === "amax" ? found.maximum(x.detach()) : found.minimum(x.detach());
-  });
+  const { x, at, indices, source, isFree } = how;
+  const value = withoutGrad(() =>
+    x.ndim > 0 && backendOf(x.device).capabilities.scattersExtremes
+      ? joined(reduce, how)
+      : stored(reduce, how)
+  );
   return result("scatterReduce", [x, source, indices], value, (g, y) => {
     const isOwn = withoutGrad(() => isFree.logicalNot().logicalAnd(x.eq(y)).cast(g.dtype));
     const isHit = withoutGrad(() => source.eq(y.gather(at, indices)).cast(g.dtype));
     const share = g.div(scatterAdd(isOwn, at, indices, isHit).maximum(1));
     return [share.mul(isOwn), share.gather(at, indices).mul(isHit), null];
   });
+}
+
+function joined(reduce: "amax" | "amin", { x, at, indices, source, isSelf }: Scattered): Tensor {
+  const dtype = promote(x.dtype, source.dtype), own = x.detach().cast(dtype);
+  const part = source.detach().slice(...indices.shape.map((n): [number, number] => [0, n]))
+    .cast(dtype);
+  // Without the former elements each place begins with one of those that come to it.
+  const base = isSelf ? own : scatter(own, at, indices, part);
+  const mode = reduce === "amax" ? "max" : "min";
+  const node = scatteredNode("scatterReduce", mode, base, at, indices, part);
+  return result("scatterReduce", [base, part, indices], node, null);
+}
+
+/** Stored in ascending or descending order, the last of equal indices wins. */
+function stored(reduce: "amax" | "amin", { x, at, indices, source, isSelf }: Scattered): Tensor {
+  const order = source.detach().argsort(at, { descending: reduce === "amin" }).contiguous();
+  const found = scatter(
+    x.detach(),
+    at,
+    indices.gather(at, order),
+    source.detach().gather(at, order),
+  );
+  if (!isSelf) return found;
+  return reduce === "amax" ? found.maximum(x.detach()) : found.minimum(x.detach());
 }

@@ -10,13 +10,15 @@
  */
 import type { DType } from "../../../graph/dtype.ts";
 import { sizeOf } from "../../../graph/shape.ts";
+import { scatterCombiner } from "../../../graph/reductions.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { CheckIndex, Runner } from "../../script/runner.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { type ElementBytes, elementBytes, isWide, kindOf, LaneAccess } from "../lanes.ts";
+import { type ElementBytes, elementBytes, kindOf, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
-import { f32x4, f64x2, i32, i32x4, i64x2 } from "../opcodes.ts";
+import { writePrimitive } from "../loops/primitives.ts";
+import { i32 } from "../opcodes.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
@@ -241,7 +243,7 @@ class ScatterWriter {
     return { low, isValid };
   }
 
-  /** Adds a row of the source to one of the target, or puts it there. */
+  /** Joins a row of the source with one of the target, or puts it there. */
   #row(to: Local, source: Local): void {
     const f = this.#f, bytes = this.#bytes;
     if (this.#isColumn) return this.#store(1, to, this.#joined(1, to, source));
@@ -268,12 +270,16 @@ class ScatterWriter {
 
   #joined(lanes: 1 | 4, target: Local, from: Local): Local {
     const value = this.#load(lanes, from);
-    if (this.#mode === "set") return value;
-    const kind = kindOf(this.#dtype), before = this.#load(lanes, target);
-    if (isWide(kind)) {
-      return this.#math.wide(kind === "double" ? f64x2.add : i64x2.add, before, value);
-    }
-    return this.#f.v(kind === "float" ? f32x4.add : i32x4.add, before, value);
+    const join = scatterCombiner(this.#mode), dtype = this.#dtype;
+    if (join === null) return value;
+    return writePrimitive(
+      this.#f,
+      this.#math,
+      join,
+      [this.#load(lanes, target), value],
+      dtype,
+      dtype,
+    );
   }
 
   #store(lanes: 1 | 4, at: Local, value: Local): void {

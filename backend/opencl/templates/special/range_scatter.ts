@@ -20,6 +20,7 @@ import {
   single,
   type SpecialTemplate,
 } from "../parts/template.ts";
+import { joinedText } from "./scatter_text.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
 
@@ -84,7 +85,7 @@ function bodyOf(plan: Planned<Scatter>, p: Parameters): string {
   const [sources, step] = [p.index(sourceShape[axis]!), p.index(indexStrides[axis]!)];
   const row = p.index(inner), code = p.index(opCode(opName));
   const added = loadText("a2", dtype, "at + k");
-  const value = mode === "add" ? `${loadText("o0", dtype, "to + k")} + ${added}` : added;
+  const value = joinedText(mode, dtype, "to + k", added);
   return `  const Index item = get_global_id(0);
   if (item >= ${items}) return;
   const Index base = item / ${cuts} * ${count} * ${row};

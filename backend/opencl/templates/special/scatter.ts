@@ -5,6 +5,7 @@ import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 import type { Planned, SpecialTemplate } from "../parts/template.ts";
+import { joinedText } from "./scatter_text.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
 
@@ -44,12 +45,7 @@ function linesOf({ shape, axis }: Scatter): number {
 /** Join of a source with the element that it goes to. */
 function joined({ mode, output: { dtype } }: Scatter, target: string, from: string): string {
   const source = loadText("a2", dtype, from);
-  return storeText(
-    "o0",
-    dtype,
-    target,
-    mode === "add" ? `${loadText("o0", dtype, target)} + ${source}` : source,
-  );
+  return storeText("o0", dtype, target, joinedText(mode, dtype, target, source));
 }
 
 /** Declares where a line begins in the result, the sources and the indices; `skip` where it has none. */

@@ -1,8 +1,11 @@
-/** Common part of the scatters of GPUs: places of rows, and the copy of what is added to. */
+/** Common parts of scatters: joins, and on GPUs places of rows and the copy of what is added to. */
 import { stridesOf } from "../../../graph/shape.ts";
 import type { DType } from "../../../graph/dtype.ts";
+import type { ScatterMode } from "../../../graph/op.ts";
+import { scatterCombiner } from "../../../graph/reductions.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { Generated } from "../../codegen/generated.ts";
+import { renderScalar } from "../../codegen/scalar_primitives.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { MakeKernel } from "../sorting/group_sort.ts";
@@ -16,6 +19,17 @@ const COPY = 256, COPIED = 4;
 /** True where all lines are scattered by the same indices. */
 export function hasSharedIndices({ indexStrides, axis }: Scatter): boolean {
   return indexStrides.every((stride, k) => k === axis || stride === 0);
+}
+
+/** True where sources are added or stored: the scatters of GPUs know no other join. */
+export function addsOrSets({ mode }: Scatter): boolean {
+  return mode === "add" || mode === "set";
+}
+
+/** The value that a source leaves at its place. */
+export function joinedText(mode: ScatterMode, dtype: DType, at: string, source: string): string {
+  const join = scatterCombiner(mode), former = loadText("o0", dtype, at);
+  return join === null ? source : renderScalar(join, [former, source], dtype, dtype);
 }
 
 /** Elements of a source row. */

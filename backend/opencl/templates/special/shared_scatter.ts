@@ -15,7 +15,14 @@ import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { Planned, SpecialTemplate } from "../parts/template.ts";
-import { columnPlace, copyBase, hasSharedIndices, linesOf, type Scatter } from "./scatter_text.ts";
+import {
+  addsOrSets,
+  columnPlace,
+  copyBase,
+  hasSharedIndices,
+  linesOf,
+  type Scatter,
+} from "./scatter_text.ts";
 
 /** Work-items of a group; rows that it looks at in a turn; rows of one launch. */
 const GROUP = 128, TURN = 1024, PIECE = 16384;
@@ -24,7 +31,7 @@ const GROUP = 128, TURN = 1024, PIECE = 16384;
 export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "shared-index scatter",
   matches: (kernel, target) =>
-    target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" && kernel.shape.length > 1 &&
+    target.isGpu && kernel.op === "scatter" && addsOrSets(kernel) && kernel.shape.length > 1 &&
       hasSharedIndices(kernel)
       ? { kernel, target }
       : null,

@@ -18,6 +18,7 @@ import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template
 import { isOneBlock, type SortedRows, sortKernels } from "../sorting/group_sort.ts";
 import { clearState, radixSortKernels, stateSize } from "../sorting/radix_sort.ts";
 import {
+  addsOrSets,
   columnPlace,
   copyBase,
   hasSharedIndices,
@@ -52,7 +53,7 @@ interface SortedScatter extends Planned<Scatter> {
 export const sortedScatter: SpecialTemplate<SortedScatter> = {
   name: "sorted scatter",
   matches: (kernel, target) =>
-    target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" &&
+    target.isGpu && kernel.op === "scatter" && addsOrSets(kernel) &&
       !needsWideIndices(kernel, target.narrowEnd) &&
       isWorthSorting(kernel)
       ? planOf(kernel, target)
