@@ -55,7 +55,7 @@ export interface E {
 type Rest = Partial<Pick<E, "value" | "factors" | "name" | "range" | "width" | "place">>;
 
 const ALL: Range = [-Infinity, Infinity], ONES: readonly number[] = [];
-let known = new Map<string, E>(), nextId = 0;
+let known = new Map<string, E>(), constants = new Map<number, E>(), nextId = 0;
 
 /** The expression of an operation; the same one for the same operands. Its range follows from these. */
 export function make(op: string, kind: Kind, args: readonly E[], rest: Rest = {}): E {
@@ -81,12 +81,12 @@ export function make(op: string, kind: Kind, args: readonly E[], rest: Rest = {}
 
 /** Runs `fn` with a table of expressions of its own, which goes with it: those of others are not in it. */
 export function withExpressions<T>(fn: () => T): T {
-  const outer = known;
-  known = new Map();
+  const outer = [known, constants] as const;
+  [known, constants] = [new Map(), new Map()];
   try {
     return fn();
   } finally {
-    known = outer;
+    [known, constants] = outer;
   }
 }
 
@@ -95,7 +95,11 @@ export function withExpressions<T>(fn: () => T): T {
 /** An expression of whole numbers, or a constant. */
 export type Whole = E | number;
 
-export const int = (value: number): E => make("const", "int", [], { value, range: [value, value] });
+export const int = (value: number): E =>
+  constants.getOrInsertComputed(
+    value,
+    () => make("const", "int", [], { value, range: [value, value] }),
+  );
 
 /** A variable of a range. */
 export const variable = (name: string, range: Range): E => make("var", "int", [], { name, range });
@@ -122,13 +126,18 @@ function sumOf(e: E): Sum {
 }
 
 function joined(a: Sum, b: Sum, times: number): Sum {
-  const terms = new Map(a.terms);
+  const terms = new Map(a.terms), offset = a.offset + addTo(terms, b, times);
+  return { offset, terms };
+}
+
+/** Adds the terms of a sum; the result is what its constant adds. */
+function addTo(terms: Map<E, number>, b: Sum, times: number): number {
   for (const [e, c] of b.terms) {
     const all = (terms.get(e) ?? 0) + c * times;
     if (all === 0) terms.delete(e);
     else terms.set(e, all);
   }
-  return { offset: a.offset + b.offset * times, terms };
+  return b.offset * times;
 }
 
 /** The expression of a sum, its terms in the order in which they were made, and its constant apart. */
@@ -149,8 +158,16 @@ function build(sum: Sum): E {
   return e;
 }
 
-export const add = (...xs: readonly Whole[]): E =>
-  build(xs.reduce<Sum>((all, x) => joined(all, sumOf(whole(x)), 1), { offset: 0, terms: none }));
+export function add(...xs: readonly Whole[]): E {
+  const terms = new Map<E, number>();
+  let offset = 0;
+  for (const x of xs) {
+    if (typeof x === "number") offset += x;
+    else offset += addTo(terms, sumOf(x), 1);
+  }
+  return build({ offset, terms });
+}
+
 export const sub = (a: Whole, b: Whole): E => build(joined(sumOf(whole(a)), sumOf(whole(b)), -1));
 
 /** The atoms of a term. */
@@ -166,19 +183,15 @@ function product(a: E, b: E): E {
 }
 
 export function mul(a: Whole, b: Whole): E {
-  const x = sumOf(whole(a)), y = sumOf(whole(b));
-  let all: Sum = joined(
-    { offset: x.offset * y.offset, terms: none },
-    { ...x, offset: 0 },
-    y.offset,
-  );
-  all = joined(all, { ...y, offset: 0 }, x.offset);
+  const x = sumOf(whole(a)), y = sumOf(whole(b)), terms = new Map<E, number>();
+  if (y.offset !== 0) addTo(terms, { ...x, offset: 0 }, y.offset);
+  if (x.offset !== 0) addTo(terms, { ...y, offset: 0 }, x.offset);
   for (const [p, c] of x.terms) {
     for (const [q, d] of y.terms) {
-      all = joined(all, { offset: 0, terms: new Map([[product(p, q), c * d]]) }, 1);
+      addTo(terms, { offset: 0, terms: new Map([[product(p, q), c * d]]) }, 1);
     }
   }
-  return build(all);
+  return build({ offset: x.offset * y.offset, terms });
 }
 
 const gcd = (a: number, b: number): number => b === 0 ? Math.abs(a) : gcd(b, a % b);
