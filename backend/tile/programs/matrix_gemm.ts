@@ -7,7 +7,7 @@
  * that neighbours store neighbours.
  */
 import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
-import { type Contraction, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { type Contraction, extent, type LoopKernel } from "../../kernel/kernel.ts";
 import { element, held, primitive, value } from "../language/elements.ts";
 import {
   add,
@@ -300,7 +300,7 @@ class MatrixGemmWriter {
    * infinity: such results are computed again, by themselves.
    */
   #sumOf(sum: E, rows: Indices, columns: Indices): E {
-    const p = this.#p, { a, b, k } = this.#c;
+    const p = this.#p, { k } = this.#c;
     if (this.#few === null) return p.let(sum);
     const values = this.#values, result = p.register(sum), zero = value(0, "float32");
     const difference = primitive("sub", [result, result], "float32");
@@ -309,13 +309,13 @@ class MatrixGemmWriter {
       p.loop(p.size(extent(values.kernel, k)), (term) => {
         const terms = this.#tile.decomposed(k, term);
         const at = new Map([...this.#tile.indices(rows, columns), ...terms]);
-        const operand = (load: Load): E => {
-          const inside = values.inside(load.bounds, at, `input ${load.input} alone`);
+        const operand = (name: "a" | "b"): E => {
+          const load = this.#c[name], inside = values.inside(load.bounds, at, `${name} alone`);
           const index = choose(inside, values.affine(load.index, at), 0);
           const found = element(values.input(load.input), index, load.dtype);
           return inside.op === "const" ? found : select(inside, found, zero);
         };
-        p.set(result, fma(operand(a), operand(b), result));
+        p.set(result, fma(operand("a"), operand("b"), result));
       }, 1);
     });
     return result;

@@ -12,6 +12,8 @@ import type { Indices, KernelValues } from "./kernel_values.ts";
 
 /** An operand, and the tile of it that a group has. */
 export interface OperandTile {
+  /** Both operands may be views of one input. */
+  readonly name: "a" | "b";
   readonly load: Load;
   /** The loops of its rows or columns. */
   readonly symbols: readonly number[];
@@ -125,13 +127,13 @@ export class OperandParts {
 
   /** True where an element is there. */
   isThere(at: E, term: E, part: TermPart): E {
-    const { exists, bounds } = this.row(at), { load } = this.tile;
+    const { exists, bounds } = this.row(at), { name, load } = this.tile;
     return all([
       exists,
       this.isWhole.terms ? truth(true) : lt(term, this.terms.end),
       ...bounds.map((bound, n) => {
         const moved = part.bounds[n];
-        const size = this.values.boundSize(load.bounds[n]!.size, `${n} of input ${load.input}`);
+        const size = this.values.boundSize(load.bounds[n]!.size, `${n} of ${name}`);
         return within(moved ? add(bound, moved) : bound, size);
       }),
     ]);

@@ -71,9 +71,11 @@ export class ProductTile {
 
   /** The addresses of both operands. */
   operands(): readonly [a: OperandParts, b: OperandParts] {
-    const parts = (axis: Axis, load: Contraction["a"]): OperandParts =>
-      new OperandParts(this.#values, this.#c, { ...axis, load }, this.#terms, this.#batch);
-    return [parts(this.rows, this.#c.a), parts(this.columns, this.#c.b)];
+    const parts = (axis: Axis, name: "a" | "b"): OperandParts => {
+      const tile = { ...axis, name, load: this.#c[name] };
+      return new OperandParts(this.#values, this.#c, tile, this.#terms, this.#batch);
+    };
+    return [parts(this.rows, "a"), parts(this.columns, "b")];
   }
 
   /** The indices of several loops from one number. */
@@ -93,8 +95,9 @@ export class ProductTile {
   store(sum: () => E, rows: Indices, columns: Indices): void {
     const { kernel, p } = this.#values, { exprs, outputs } = kernel;
     const scope = new Scope(this.#values, new Map([...this.#batch, ...rows, ...columns]));
-    const contracted = exprs.findIndex(({ op }) => op === "contracted");
-    if (contracted >= 0) scope.know(contracted, sum());
+    const ids = exprs.flatMap(({ op }, id) => op === "contracted" ? [id] : []);
+    const value = ids.length > 0 ? sum() : null;
+    for (const id of ids) scope.know(id, value!);
     scope.declare(neededBy(kernel, outputs.map(({ expr }) => expr)));
     outputs.forEach((_, output) => storeNeighbours(p, kernel, output, [scope]));
   }

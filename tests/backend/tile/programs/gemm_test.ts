@@ -36,6 +36,10 @@ const cases: Readonly<Record<string, () => Tensor>> = {
   "a convolution in steps": () => convolved([2, 3, 7, 9], [5, 3, 3, 3], { stride: 2, padding: 1 }),
   "a dilated convolution in groups": () =>
     convolved([2, 4, 7, 6], [6, 2, 3, 3], { groups: 2, dilation: 2, padding: 2 }),
+  "two padded parts of one tensor": () => {
+    const x = of([9, 10]), part = (rows: number) => x.slice([0, rows]).pad([[1, 2], [1, 1]]);
+    return part(5).matmul(part(7).transpose());
+  },
   "doubles": () => of([9, 10], "float64").matmul(of([10, 11], "float64")),
   "long integers": () => of([9, 10], "int64").matmul(of([10, 11], "int64")),
   "integers": () => of([9, 10], "int32").matmul(of([10, 11], "int32")),

@@ -56,6 +56,10 @@ const cases: Readonly<Record<string, Make>> = {
     const q = of([1, 20, 2, 24], t).transpose(1, 2);
     return q.matmul(q.transpose(-1, -2));
   },
+  "two padded parts of one tensor": (t) => {
+    const x = of([30, 22], t), part = (rows: number) => x.slice([0, rows]).pad([[1, 2], [1, 1]]);
+    return part(21).matmul(part(27).transpose());
+  },
   "a convolution in steps": (t) =>
     convolved([2, 5, 9, 11], [20, 5, 3, 3], { stride: 2, padding: 1 }, t),
 };
