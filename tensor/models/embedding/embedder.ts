@@ -9,9 +9,11 @@ import {
 } from "../../core/rules/options.ts";
 import { Tensor } from "../../class/tensor.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
+import { shown } from "../../io/core/file_format_error.ts";
+import { ConfigReader } from "../language/decoder/config.ts";
 import { openWeights, readJson, requiredJson } from "../language/model_files.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import { SafetensorsWeights, type WeightForm } from "../weights/weight_reader.ts";
+import { SafetensorsWeights, weightForm } from "../weights/weight_reader.ts";
 import { buildEncoder, type Encoder } from "./encoder.ts";
 
 /** Reduction of a text's token vectors to one. */
@@ -36,6 +38,13 @@ const rules: Rules<LoadEmbedderOptions> = {
   normalize: takes.bool,
 };
 
+/** What makes one vector of a text, and of how many tokens at most. */
+interface Settings {
+  readonly pooling: Pooling;
+  readonly isNormalized: boolean;
+  readonly most: number;
+}
+
 /** Rows that are computed at once: more would pad short texts to the length of long ones. */
 const BATCH = 32;
 
@@ -58,21 +67,18 @@ export class Embedder implements Disposable {
   readonly tokenizer: Tokenizer;
   readonly #encoder: Encoder;
   readonly #device: DeviceHandle;
-  readonly #pooling: Pooling;
-  readonly #isNormalized: boolean;
+  readonly #settings: Settings;
 
   private constructor(
     encoder: Encoder,
     tokenizer: Tokenizer,
     device: DeviceHandle,
-    pooling: Pooling,
-    isNormalized: boolean,
+    settings: Settings,
   ) {
+    this.#settings = settings;
     this.model = this.#encoder = encoder;
     this.tokenizer = tokenizer;
     this.#device = device;
-    this.#pooling = pooling;
-    this.#isNormalized = isNormalized;
   }
 
   /**
@@ -90,10 +96,14 @@ export class Embedder implements Disposable {
     const config = await requiredJson(folder, "config.json");
     const tokenizer = await requiredJson(folder, "tokenizer.json");
     const settings = await readJson(`${folder}/tokenizer_config.json`) ?? {};
-    const said = await poolingOf(folder);
+    const said = await settingsOf(folder), { pooling = said.pooling() } = options;
     const device = manager.resolve(options.device ?? manager.active);
     using file = await openWeights(folder);
-    const reader = new SafetensorsWeights(file, device, (options.dtype ?? "float32") as WeightForm);
+    const reader = new SafetensorsWeights(
+      file,
+      device,
+      weightForm(options.dtype ?? "float32", device, 0),
+    );
     const encoder = await buildEncoder(config, reader);
     encoder.eval();
     // What cuts and pads texts stands in the file for others; here batches are made by length.
@@ -101,12 +111,14 @@ export class Embedder implements Disposable {
       tokenizer: { ...tokenizer, truncation: null, padding: null },
       config: settings,
     });
-    const { pooling = said.pooling, normalize = said.isNormalized } = options;
-    return new Embedder(encoder, own, device, pooling, normalize);
+    const { normalize = said.isNormalized } = options;
+    const most = Math.min(said.most, encoder.contextLength);
+    return new Embedder(encoder, own, device, { pooling, isNormalized: normalize, most });
   }
 
   /**
-   * The vectors of texts; what is longer than the model's context is cut off.
+   * The vectors of texts; what is longer than the model's context, or than its makers
+   * cut texts, is cut off.
    *
    * @param texts One or many.
    * @returns float32 of (texts, features).
@@ -145,13 +157,13 @@ export class Embedder implements Disposable {
     using given = Tensor.fromHost(padded, { shape, device });
     using marks = Tensor.fromHost(isText, { shape, device, dtype: "bool" });
     const vectors = this.#encoder.forward(given, marks).cast("float32");
-    const pooled = pooledBy[this.#pooling](vectors, marks);
-    if (!this.#isNormalized) return pooled;
+    const pooled = pooledBy[this.#settings.pooling](vectors, marks);
+    if (!this.#settings.isNormalized) return pooled;
     return pooled.div(pooled.norm(-1, { keepDims: true }).maximum(1e-12));
   }
 
   #idsOf(text: string): number[] {
-    const ids = this.tokenizer.encode(text), most = this.#encoder.contextLength;
+    const ids = this.tokenizer.encode(text), { most } = this.#settings;
     // The last token ends the text: it stays.
     return ids.length <= most ? ids : [...ids.slice(0, most - 1), ids.at(-1)!];
   }
@@ -177,15 +189,48 @@ const pooledBy: Readonly<Record<Pooling, (vectors: Tensor, isText: Tensor) => Te
   max: (vectors, isText) => vectors.maskedFill(isText.logicalNot().unsqueeze(-1), -Infinity).max(1),
 };
 
+/** Sentence-transformers' names of what makes one vector. */
+const poolingModes: Readonly<Record<string, Pooling>> = {
+  pooling_mode_cls_token: "first",
+  pooling_mode_mean_tokens: "mean",
+  pooling_mode_max_tokens: "max",
+};
+
+/** Parts of sentence-transformers' models that are read, by the end of their types. */
+const readParts = ["Transformer", "Pooling", "Normalize"];
+
 /** Settings from sentence-transformers' own files of a model. */
-async function poolingOf(folder: string): Promise<{ pooling: Pooling; isNormalized: boolean }> {
-  const config = await readJson(`${folder}/1_Pooling/config.json`);
+async function settingsOf(folder: string): Promise<{
+  /** Throws where the model makes one vector in a way that is not read. */
+  readonly pooling: () => Pooling;
+  readonly isNormalized: boolean;
+  readonly most: number;
+}> {
+  const config = await readJson(`${folder}/1_Pooling/config.json`) ?? {};
+  const own = await readJson(`${folder}/sentence_bert_config.json`) ?? {};
   const modules = await readJson(`${folder}/modules.json`);
-  const list = Array.isArray(modules) ? modules as { type?: string }[] : [];
-  const pooling = config?.pooling_mode_cls_token
-    ? "first"
-    : config?.pooling_mode_max_tokens
-    ? "max"
-    : "mean";
-  return { pooling, isNormalized: list.some(({ type }) => type?.endsWith(".Normalize")) };
+  const list = Array.isArray(modules) ? modules as { type?: unknown }[] : [];
+  const parts = list.map(({ type }) => String(type).split(".").at(-1)!);
+  const odd = parts.find((part) => !readParts.includes(part));
+  if (odd !== undefined) {
+    throw new TypeError(
+      `Cannot load the embedder in "${folder}": its modules.json has a part ${shown(odd)}; netcl ` +
+        `reads ${readParts.join(", ")}`,
+    );
+  }
+  const modes = Object.entries(config).flatMap(([name, is]) =>
+    name.startsWith("pooling_mode_") && is === true ? [name] : []
+  );
+  return {
+    pooling: () => {
+      const [mode = "pooling_mode_mean_tokens"] = modes;
+      if (modes.length <= 1 && Object.hasOwn(poolingModes, mode)) return poolingModes[mode]!;
+      throw new TypeError(
+        `Cannot load the embedder in "${folder}": it makes one vector by ${modes.join(" and ")}; ` +
+          `netcl reads ${Object.keys(poolingModes).join(", ")}: pass pooling to choose one`,
+      );
+    },
+    isNormalized: parts.includes("Normalize"),
+    most: new ConfigReader(own).optionalSize("max_seq_length") ?? Infinity,
+  };
 }

@@ -8,7 +8,7 @@ import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product
 import { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
 import { activationOf } from "../language/decoder/activations.ts";
-import { ConfigReader, type RawConfig } from "../language/decoder/config.ts";
+import { ConfigReader, type RawConfig, requireRead } from "../language/decoder/config.ts";
 import { Projection, TokenEmbedding } from "../weights/projection.ts";
 import type { WeightReader } from "../weights/weight_reader.ts";
 
@@ -187,6 +187,7 @@ export async function buildEncoder(config: RawConfig, reader: WeightReader): Pro
       }: netcl reads ${known}`,
     );
   }
+  requireRead(config);
   const sizes = new ConfigReader(config), first = "embeddings.word_embeddings.weight";
   const prefix = reader.has(row.prefix + first) ? row.prefix : "";
   const named = (name: string, kind: string) => `${prefix}${name}.${kind}`;

@@ -15,7 +15,6 @@ import type { AnyModule } from "../../nn/module/module.ts";
 import type { ChatTemplate, Message } from "../text/chat_template.ts";
 import { piecesOf } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import type { WeightForm } from "../weights/weight_reader.ts";
 import { architectureOf, completeConfig, decoderConfig } from "./decoder/architectures.ts";
 import { type Batch, ModelBatch } from "./batch.ts";
 import { buildDecoder } from "./decoder/build_decoder.ts";
@@ -29,8 +28,8 @@ import { TextBatch } from "./text_batch.ts";
 /** Options for loading a model. */
 export interface LoadModelOptions {
   /**
-   * The type that weights are held in, or "packed" for blocks of GGUF files as they are. By default as the
-   * file has them; on processors float32, in which they compute fastest, while that fits.
+   * The type that weights are held in, or "packed" for all as the file has it. By default blocks of GGUF files
+   * stay as they are, and numbers, too; on processors these become float32, while that fits in 2 GiB.
    */
   dtype?: string;
   /** Its device; default the active device. */
@@ -105,7 +104,7 @@ export class LanguageModel implements Disposable {
     // The header of a GGUF file leaves nothing out.
     const raw = isGguf ? files.config : completeConfig(row, files.config);
     const device = manager.resolve(options.device ?? manager.active);
-    const reader = files.weights(device, (options.dtype ?? null) as WeightForm);
+    const reader = files.weights(device, options.dtype);
     const isTied = raw.tie_word_embeddings === true;
     const config = decoderConfig(row, raw);
     const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied });

@@ -8,10 +8,9 @@ import { ChatTemplate } from "../text/chat_template.ts";
 import { ggufTokenizer } from "../text/gguf_vocabulary.ts";
 import type { TokenizerFiles } from "../text/tokenizer.ts";
 import {
-  chosenForm,
   GgufWeights,
   SafetensorsWeights,
-  type WeightForm,
+  weightForm,
   type WeightReader,
 } from "../weights/weight_reader.ts";
 import type { RawConfig } from "./decoder/config.ts";
@@ -24,8 +23,8 @@ export interface ModelFiles extends Disposable {
   readonly config: RawConfig;
   readonly tokenizer: TokenizerFiles;
   readonly template: ChatTemplate | null;
-  /** Reads weights for a device. */
-  weights(device: DeviceHandle, form: WeightForm): WeightReader;
+  /** Reads weights for a device, in the form of an element type or "packed". */
+  weights(device: DeviceHandle, dtype?: string): WeightReader;
 }
 
 /** Opens a GGUF file, or a folder with config.json, safetensors and tokenizer.json. */
@@ -45,8 +44,8 @@ async function openGguf(path: string): Promise<ModelFiles> {
       template: typeof source === "string"
         ? new ChatTemplate(source, specialTokens(metadata))
         : null,
-      weights: (device, form) =>
-        new GgufWeights(file, device, form ?? chosenForm(device, elementsOf(tensors))),
+      weights: (device, dtype) =>
+        new GgufWeights(file, device, weightForm(dtype, device, elementsOf(tensors))),
       [Symbol.dispose]: () => file[Symbol.dispose](),
     };
   } catch (error) {
@@ -131,8 +130,8 @@ async function openFolder(folder: string): Promise<ModelFiles> {
     config: { ...config, eos_token_id: ends.filter((id) => id !== undefined && id !== null) },
     tokenizer: { tokenizer, config: settings },
     template,
-    weights: (device, form) =>
-      new SafetensorsWeights(file, device, form ?? chosenForm(device, elementsOf(file.tensors))),
+    weights: (device, dtype) =>
+      new SafetensorsWeights(file, device, weightForm(dtype, device, elementsOf(file.tensors))),
     [Symbol.dispose]: () => file[Symbol.dispose](),
   };
 }

@@ -3,6 +3,7 @@
  * packages, two that have no dependencies of their own.
  */
 import { Tokenizer as Implementation } from "npm:@huggingface/tokenizers@0.2.0";
+import { FileFormatError, shown } from "../../io/core/file_format_error.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Files of a tokenizer: the contents of tokenizer.json, and of tokenizer_config.json. */
@@ -21,15 +22,44 @@ export interface SpecialTokenOptions {
 
 const rules: Rules<SpecialTokenOptions> = { special: takes.bool };
 
+/** Throws where words have no ids, which would be found with the first text only. */
+function requireVocabulary({ model, added_tokens: added }: TokenizerFiles["tokenizer"]): void {
+  const { vocab } = (model ?? {}) as { readonly vocab?: unknown };
+  // A list of pieces with their scores has the ids by its order.
+  const ids = Array.isArray(vocab) ? [] : Object.entries(vocab ?? {});
+  const tokens = (Array.isArray(added) ? added : []) as { content?: unknown; id?: unknown }[];
+  const all = [...ids, ...tokens.map((token) => [token?.content, token?.id] as const)];
+  const odd = all.find(([word, id]) => typeof word !== "string" || !isId(id));
+  if (typeof vocab === "object" && vocab && !odd) return;
+  throw new FileFormatError(
+    odd
+      ? `Cannot read the tokenizer: its word ${shown(odd[0])} has the id ${shown(odd[1])}`
+      : "Cannot read the tokenizer: it has no vocabulary",
+  );
+}
+
+const isId = (id: unknown): boolean => Number.isSafeInteger(id) && (id as number) >= 0;
+
 /**
  * Cuts text into the tokens of a model.
  */
 export class Tokenizer {
   readonly #implementation: Implementation;
 
-  /** Makes a tokenizer of the contents of its files. */
+  /**
+   * Makes a tokenizer of the contents of its files.
+   *
+   * @throws {FileFormatError} When they are not those of a tokenizer.
+   */
   constructor({ tokenizer, config }: TokenizerFiles) {
-    this.#implementation = new Implementation(tokenizer, { ...config });
+    requireVocabulary(tokenizer);
+    try {
+      this.#implementation = new Implementation(tokenizer, { ...config });
+    } catch (error) {
+      throw new FileFormatError(`Cannot read the tokenizer: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
   }
 
   /**
@@ -42,7 +72,9 @@ export class Tokenizer {
     requireValue("encode", "text", text, takes.text);
     checkOptions("encode", options, rules);
     const { special = true } = options;
-    return [...this.#implementation.encode(text, { add_special_tokens: special }).ids];
+    const { ids } = this.#implementation.encode(text, { add_special_tokens: special });
+    // A letter that no token has, in a vocabulary without one for the unknown, is left out.
+    return (ids as readonly (number | undefined)[]).filter((id) => id !== undefined);
   }
 
   /**

@@ -3,7 +3,13 @@
  * from Llama. To add one, see CONTRIBUTING.md.
  */
 import { type ActivationName, activationOf } from "./activations.ts";
-import { ConfigReader, type DecoderConfig, type LayerConfig, type RawConfig } from "./config.ts";
+import {
+  ConfigReader,
+  type DecoderConfig,
+  type LayerConfig,
+  type RawConfig,
+  requireRead,
+} from "./config.ts";
 import { rotaryOf } from "./rotary_config.ts";
 
 /** A part of a layer. */
@@ -291,25 +297,6 @@ export function architectureOf(type: unknown): Architecture {
   );
 }
 
-/** Settings that change what a model computes, and are not read: they must have these values. */
-const unread: Readonly<Record<string, unknown>> = {
-  add_cross_attention: false,
-  quantization_config: null,
-  text_config: null,
-  use_bidirectional_attention: false,
-};
-
-function requireRead(raw: RawConfig): void {
-  for (const [name, plain] of Object.entries(unread)) {
-    const value = raw[name] ?? plain;
-    if (value === plain) continue;
-    throw new TypeError(
-      `Cannot load the model: its configuration has ${name} = ${JSON.stringify(value)}, which ` +
-        `netcl does not read`,
-    );
-  }
-}
-
 /** Parts of layers that must have a bias. */
 function biasesOf(row: Architecture, raw: RawConfig): ReadonlySet<LayerPart> {
   const attention = ["query", "key", "value", "queryKeyValue", "output"] as const;
@@ -356,6 +343,7 @@ export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig 
     heads,
     keyHeads,
     headFeatures,
+    innerWidth: reader.optionalSize("intermediate_size", "n_inner"),
     contextLength,
     norm: "rms",
     eps: reader.optional("rms_norm_eps", "layer_norm_epsilon") ?? 1e-6,

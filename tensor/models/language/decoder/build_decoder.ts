@@ -1,5 +1,5 @@
 /** Puts a decoder together from the weights of a file: nothing is drawn first, and each is read once. */
-import { FileFormatError } from "../../../io/core/file_format_error.ts";
+import { FileFormatError, shown } from "../../../io/core/file_format_error.ts";
 import { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
 import { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import { Projection, TokenEmbedding, type Weight } from "../../weights/projection.ts";
@@ -103,28 +103,71 @@ class Builder {
     return { pairedHeads: part === "query" ? heads : keyHeads };
   }
 
-  #matrix(part: OuterPart | LayerPart, layer?: number): Promise<Weight> {
-    return this.#reader.matrix(`${this.#name(part, layer)}.weight`, this.#change(part));
+  /** The shape of a part's matrix, or of a norm; null for a length that nothing says. */
+  #shape(part: OuterPart | LayerPart): (number | null)[] {
+    const { width, heads, keyHeads, headFeatures, innerWidth, vocabulary, contextLength } =
+      this.#config;
+    const [all, keys] = [heads, keyHeads].map((count) => count * headFeatures) as [number, number];
+    const shapes: Partial<Record<OuterPart | LayerPart, (number | null)[]>> = {
+      embedding: [vocabulary, width],
+      head: [vocabulary, width],
+      positions: [contextLength, width],
+      query: [all, width],
+      key: [keys, width],
+      value: [keys, width],
+      queryKeyValue: [all + 2 * keys, width],
+      output: [width, all],
+      gate: [innerWidth, width],
+      up: [innerWidth, width],
+      gateUp: [innerWidth && 2 * innerWidth, width],
+      down: [width, innerWidth],
+      queryNorm: [headFeatures],
+      keyNorm: [headFeatures],
+    };
+    return shapes[part] ?? [width];
+  }
+
+  /** Throws where a tensor is not of the shape that the configuration says. */
+  #requireShape(name: string, { shape }: Weight, due: readonly (number | null)[]): void {
+    if (shape.length === due.length && due.every((n, k) => n === null || n === shape[k])) return;
+    throw new FileFormatError(
+      `The file's tensor ${shown(name)} is of shape ${shown(shape)}: by its configuration the ` +
+        `model has ${shown(due.map((n) => n ?? "any"))}`,
+    );
+  }
+
+  async #matrix(part: OuterPart | LayerPart, layer?: number): Promise<Weight> {
+    const name = `${this.#name(part, layer)}.weight`;
+    const matrix = await this.#reader.matrix(name, this.#change(part));
+    this.#requireShape(name, matrix, this.#shape(part));
+    return matrix;
+  }
+
+  async #numbers(name: string, due: readonly (number | null)[], change?: WeightChange) {
+    const numbers = await this.#reader.numbers(name, change);
+    this.#requireShape(name, numbers, due);
+    return numbers;
   }
 
   async #projection(part: OuterPart | LayerPart, layer?: number): Promise<Projection> {
     const bias = `${this.#name(part, layer)}.bias`;
     const isThere = this.#config.biases.has(part) || this.#reader.has(bias);
+    const weight = await this.#matrix(part, layer), change = this.#change(part);
     return new Projection(
-      await this.#matrix(part, layer),
-      isThere ? await this.#reader.numbers(bias, this.#change(part)) : null,
+      weight,
+      isThere ? await this.#numbers(bias, weight.shape.slice(0, 1), change) : null,
     );
   }
 
   async #norm(part: OuterPart | LayerPart, layer?: number): Promise<Norm> {
     const name = this.#name(part, layer), { norm: kind, eps } = this.#config;
-    const offset = this.#isGguf ? 0 : this.#row.normOffset ?? 0;
-    const weight = await this.#reader.numbers(`${name}.weight`, { offset });
+    const offset = this.#isGguf ? 0 : this.#row.normOffset ?? 0, due = this.#shape(part);
+    const weight = await this.#numbers(`${name}.weight`, due, { offset });
     const norm = kind === "rms"
       ? new RMSNorm(weight.shape, { eps, affine: false })
       : new LayerNorm(weight.shape, { eps, affine: false });
     norm.weight = weight;
-    if (norm instanceof LayerNorm) norm.bias = await this.#reader.numbers(`${name}.bias`);
+    if (norm instanceof LayerNorm) norm.bias = await this.#numbers(`${name}.bias`, due);
     return norm;
   }
 }

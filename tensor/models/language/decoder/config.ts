@@ -36,6 +36,8 @@ export interface DecoderConfig {
   readonly keyHeads: number;
   /** Features of a head. */
   readonly headFeatures: number;
+  /** Features between the matrices of a feed-forward layer; null where nothing is said. */
+  readonly innerWidth: number | null;
   /** Number of positions it was made for. */
   readonly contextLength: number;
   readonly norm: "rms" | "layer";
@@ -57,6 +59,9 @@ export interface DecoderConfig {
 /** A configuration as files hold it: config.json, or the header of a GGUF file under the same names. */
 export type RawConfig = Readonly<Record<string, unknown>>;
 
+/** The largest length that is taken: more than any model has of words, features or positions. */
+const MAX_SIZE = 2 ** 26;
+
 /** Reads numbers out of a configuration; a wrong one is an error that names it. */
 export class ConfigReader {
   readonly raw: RawConfig;
@@ -71,7 +76,12 @@ export class ConfigReader {
       const value = this.raw[name];
       if (value === undefined || value === null) continue;
       if (typeof value === "number" && Number.isFinite(value)) return value;
-      throw new TypeError(`Cannot read the model: its configuration has ${name} = ${value}`);
+      throw new TypeError(
+        `Cannot read the model: its configuration has ${name} = ${
+          JSON.stringify(value)
+        }, which is ` +
+          `no number`,
+      );
     }
     return null;
   }
@@ -82,8 +92,8 @@ export class ConfigReader {
   }
 
   /** A length, or null. */
-  optionalSize(name: string): number | null {
-    return this.optional(name) === null ? null : this.size(name);
+  optionalSize(...names: readonly string[]): number | null {
+    return this.optional(...names) === null ? null : this.size(...names);
   }
 
   /** A number that must be there. */
@@ -93,10 +103,34 @@ export class ConfigReader {
     throw new TypeError(`Cannot read the model: its configuration has no ${names[0]}`);
   }
 
-  /** A length: a whole number of at least 1. */
+  /** A length: a whole number of at least 1, and not one that only a damaged file has. */
   size(...names: readonly string[]): number {
     const value = this.number(...names);
-    if (Number.isSafeInteger(value) && value >= 1) return value;
-    throw new TypeError(`Cannot read the model: its configuration has ${names[0]} = ${value}`);
+    if (Number.isInteger(value) && value >= 1 && value <= MAX_SIZE) return value;
+    throw new TypeError(
+      `Cannot read the model: its configuration has ${names[0]} = ${value}, which is no whole ` +
+        `number from 1 to ${MAX_SIZE}`,
+    );
+  }
+}
+
+/** Settings that change what a model computes, and are not read: they must have these values. */
+const unread: Readonly<Record<string, unknown>> = {
+  add_cross_attention: false,
+  is_decoder: false,
+  quantization_config: null,
+  text_config: null,
+  use_bidirectional_attention: false,
+};
+
+/** @throws {TypeError} When a configuration has a setting that is not read. */
+export function requireRead(raw: RawConfig): void {
+  for (const [name, plain] of Object.entries(unread)) {
+    const value = raw[name] ?? plain;
+    if (value === plain) continue;
+    throw new TypeError(
+      `Cannot load the model: its configuration has ${name} = ${JSON.stringify(value)}, which ` +
+        `netcl does not read`,
+    );
   }
 }

@@ -58,3 +58,35 @@ Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for"
     })
   );
 });
+
+Deno.test("Embedder names what sentence-transformers says and it does not read, and cuts where it says", () =>
+  inFolder((folder) =>
+    withDevice("cpu", async () => {
+      await writeModel(folder, fixtures.bert!);
+      await Deno.mkdir(`${folder}/1_Pooling`);
+      const write = (name: string, value: unknown) =>
+        Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(value));
+      await write("sentence_bert_config.json", { max_seq_length: 4 });
+      using short = await Embedder.load(folder);
+      using a = await short.embed("abcd"), b = await short.embed("abcfhd");
+      assertEquals(await a.toArray(), await b.toArray());
+      await write("1_Pooling/config.json", { pooling_mode_lasttoken: true });
+      await assertRejects(() => Embedder.load(folder), TypeError, "pooling_mode_lasttoken");
+      using _chosen = await Embedder.load(folder, { pooling: "mean" });
+      const both = { pooling_mode_cls_token: true, pooling_mode_mean_tokens: true };
+      await write("1_Pooling/config.json", both);
+      await assertRejects(
+        () => Embedder.load(folder),
+        TypeError,
+        "cls_token and pooling_mode_mean",
+      );
+      await write("1_Pooling/config.json", { pooling_mode_mean_tokens: true });
+      await write("modules.json", [{ type: "sentence_transformers.models.Dense" }]);
+      await assertRejects(() => Embedder.load(folder), TypeError, '"Dense"');
+      await write("modules.json", []);
+      await write("config.json", { ...fixtures.bert!.config, is_decoder: true });
+      await assertRejects(() => Embedder.load(folder), TypeError, "is_decoder");
+      await write("config.json", { ...fixtures.bert!.config, hidden_act: "mish" });
+      await assertRejects(() => Embedder.load(folder), TypeError, '"mish"');
+    })
+  ));

@@ -110,6 +110,8 @@ Deno.test("LanguageModel.load names settings that it does not read, and weights 
     await refused("llama", { num_key_value_heads: 3 }, "3 heads of keys");
     await refused("llama", { rope_parameters: { rope_type: "other" } }, '"other"');
     await refused("llama", {}, '"lm_head.weight"', "lm_head.weight");
+    await refused("llama", { vocab_size: 49 }, "[49,16]");
+    await refused("llama", { num_hidden_layers: 2 ** 40 }, "num_hidden_layers");
     const bias = "model.layers.1.self_attn.q_proj.bias";
     await refused("llama", {}, bias, bias);
     await refused("qwen2", {}, bias, bias);
