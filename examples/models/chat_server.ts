@@ -11,28 +11,55 @@ import { optionsWith } from "../flags.ts";
 import { modelFlag, modelPath } from "./model_path.ts";
 import { runExample } from "../run_example.ts";
 
-/** The request of a client. */
+/** Content of a turn: a text, or its parts. */
+type Content = string | readonly { readonly type: string; readonly text?: string }[];
+
+/** The request of a client; clients send null for what is not asked for, too. */
 interface Question {
-  readonly messages: readonly Message[];
-  readonly stream?: boolean;
-  readonly max_tokens?: number;
-  readonly temperature?: number;
-  readonly top_p?: number;
-  readonly seed?: number;
-  readonly stop?: string | string[];
+  readonly messages: readonly { readonly role: string; readonly content: Content }[];
+  readonly stream?: boolean | null;
+  readonly max_tokens?: number | null;
+  readonly max_completion_tokens?: number | null;
+  readonly temperature?: number | null;
+  readonly top_p?: number | null;
+  readonly seed?: number | null;
+  readonly stop?: string | string[] | null;
 }
 
 /** The options of an answer, without those that were not asked for. */
 function optionsOf(question: Question, signal: AbortSignal): Sampling {
-  const { max_tokens, temperature, top_p, seed, stop } = question;
+  const { max_tokens, max_completion_tokens, temperature, top_p, seed, stop } = question;
+  const asked = {
+    topP: top_p,
+    seed,
+    stop: stop === null || stop === undefined ? null : [stop].flat(),
+  };
+  const given = Object.entries(asked).filter(([, value]) => value !== null && value !== undefined);
   return {
     signal,
-    maxTokens: max_tokens ?? 256,
+    maxTokens: max_completion_tokens ?? max_tokens ?? 256,
     temperature: temperature ?? 0.7,
-    ...top_p !== undefined && { topP: top_p },
-    ...seed !== undefined && { seed },
-    ...stop !== undefined && { stop: [stop].flat() },
+    ...Object.fromEntries(given),
   };
+}
+
+/** The messages of a request, as texts. */
+function messagesOf({ messages }: Question): Message[] {
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw new TypeError("messages must be an array of { role, content }, one at least");
+  }
+  return messages.map(({ role, content }) => {
+    const parts: Exclude<Content, string> = Array.isArray(content)
+      ? content
+      : [{ type: "text", text: content as string }];
+    const odd = parts.find(({ type, text }) => type !== "text" || typeof text !== "string");
+    if (odd || typeof role !== "string") {
+      throw new TypeError(
+        `a message must have a role and a text: got ${JSON.stringify(odd ?? role)}`,
+      );
+    }
+    return { role, content: parts.map(({ text }) => text).join("") };
+  });
 }
 
 function failed(status: number, message: string): Response {
@@ -75,7 +102,7 @@ class ChatServer {
     let pieces: AsyncGenerator<string>, question: Question;
     try {
       question = await request.json();
-      pieces = this.#batch.generate(question.messages, optionsOf(question, signal));
+      pieces = this.#batch.generate(messagesOf(question), optionsOf(question, signal));
     } catch (error) {
       return failed(400, (error as Error).message);
     }
@@ -103,6 +130,7 @@ class ChatServer {
       const chunk = { ...head, object: "chat.completion.chunk", choices };
       return `data: ${JSON.stringify(chunk)}\n\n`;
     };
+    yield event({ role: "assistant", content: "" }, null);
     for await (const content of pieces) yield event({ content }, null);
     yield event({}, "stop");
     yield "data: [DONE]\n\n";

@@ -101,6 +101,12 @@ export const wholeNumbers: Rule = {
   accepts: (value) => Array.isArray(value) && value.every(whole.accepts),
 };
 
+/** Texts. */
+export const texts: Rule = {
+  takes: "an array of strings",
+  accepts: (value) => Array.isArray(value) && value.every(text.accepts),
+};
+
 /** Anything: its reader checks it, with the shapes at hand. */
 export const anything: Rule = { takes: "a value", accepts: () => true };
 

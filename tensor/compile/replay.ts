@@ -64,13 +64,13 @@ export function replay(
   const { offsets, launches, assigned, slots } = program;
   for (const offset of offsets) offset.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
-  const blocks: Block[] = [], places = new Map<number, Block>();
+  const blocks: Block[] = [], places = new Map<number, Block>(), nodes: Node[] = [];
   try {
     const marks = marksFor(program, effects, blocks);
-    // Where memory is short, no value may go that has its place already.
-    busyWith([], () => {
-      realizeAll(slots, program);
-      for (const slot of program.changed) makeOwn(slots[slot]!, program);
+    // Where memory is short or grows, no value may go that the call reads, nor one that has its place already.
+    busyWith(nodes, () => {
+      nodes.push(...realizeAll(slots, program));
+      for (const slot of program.changed) nodes.push(makeOwn(slots[slot]!, program));
       marks?.allocate(places);
       for (let k = 0; k < slots.length; k++) {
         blocks.push(places.get(k) ?? blockOf(slots[k]!, program));
@@ -100,24 +100,24 @@ function marksFor(
   return receiver && new GradientMarks(receiver, program, effects.left(), blocks);
 }
 
-/** Computes what the call uses and nobody has computed yet, in as few kernels as may be. */
-function realizeAll(slots: readonly BlockSlot[], { device }: RecordedProgram): void {
-  const pending: Node[] = [];
-  for (const slot of slots) {
-    const node = slot.kind === "role"
-      ? nodeOf(slot.refs[0]!.tensor!)
+/** Computes what the call uses and nobody has computed yet, in as few kernels as may be; gives back all that it uses. */
+function realizeAll(slots: readonly BlockSlot[], { device }: RecordedProgram): Node[] {
+  const nodes = slots.flatMap((slot) =>
+    slot.kind === "role"
+      ? [nodeOf(slot.refs[0]!.tensor!)]
       : slot.kind === "state"
-      ? slot.token.node!
-      : null;
-    if (node === null) continue;
-    if (node.storage) node.noteUse();
-    else pending.push(node);
-  }
-  if (pending.length > 0) realize(backendOf(device), pending);
+      ? [slot.token.node!]
+      : []
+  );
+  const pending = nodes.filter(({ storage }) => storage === null);
+  // What memory grows by on the way takes values that were not used of late.
+  if (pending.length > 0) busyWith(nodes, () => realize(backendOf(device), pending));
+  for (const node of nodes) node.noteUse();
+  return nodes;
 }
 
 /** A value that is changed where it is must be its tensor's alone. */
-function makeOwn(slot: BlockSlot, { device }: RecordedProgram): void {
+function makeOwn(slot: BlockSlot, { device }: RecordedProgram): Node {
   if (slot.kind !== "role") throw new Error("A recorded call changes a value that is no tensor's");
   const [{ tensor }] = slot.refs as [Ref], node = nodeOf(tensor!);
   if (!node.isLent) {
@@ -125,7 +125,9 @@ function makeOwn(slot: BlockSlot, { device }: RecordedProgram): void {
     stateOf(tensor!).replace(copy);
     realize(backendOf(device), [copy]);
   }
-  nodeOf(tensor!).storage!.markWritten();
+  const own = nodeOf(tensor!);
+  own.storage!.markWritten();
+  return own;
 }
 
 function blockOf(slot: BlockSlot, program: RecordedProgram): Block {

@@ -54,6 +54,26 @@ for (const dtype of ["float32", "packed"]) {
 }
 
 Deno.test({
+  // Packed weights come back from the host, where they go when memory grows by the caches of texts.
+  name: "SmolLM2 writes texts side by side as each alone",
+  ignore: language === null,
+  fn: () =>
+    withDevice("cpu", async () => {
+      using lm = await LanguageModel.load(language!), batch = lm.batch({ texts: 4 });
+      const options = { maxTokens: 8, temperature: 0 };
+      const chats = ["Say hello.", "Count to ten.", "Say hello."].map((content) => [
+        { role: "user", content },
+      ]);
+      const found = await Promise.all(
+        chats.map(async (chat) => (await Array.fromAsync(batch.generate(chat, options))).join("")),
+      );
+      for (const [k, chat] of chats.entries()) {
+        assertEquals(found[k], await lm.generateText(chat, options));
+      }
+    }),
+});
+
+Deno.test({
   name: "MiniLM's vectors are those of transformers",
   ignore: embedding === null,
   fn: () =>

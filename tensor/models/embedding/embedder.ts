@@ -38,7 +38,7 @@ const rules: Rules<LoadEmbedderOptions> = {
   normalize: takes.bool,
 };
 
-/** What makes one vector of a text, and of how many tokens at most. */
+/** Choices that make one vector of a text, and of how many tokens at most. */
 interface Settings {
   readonly pooling: Pooling;
   readonly isNormalized: boolean;

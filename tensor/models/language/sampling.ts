@@ -44,7 +44,7 @@ export const samplingRules: Rules<Sampling> = {
   minP: takes.share,
   repetitionPenalty: takes.positive,
   seed: takes.integer,
-  stop: takes.list,
+  stop: takes.texts,
   signal: takes.object("an AbortSignal"),
   ignoreEnd: takes.bool,
   logits: takes.callback,

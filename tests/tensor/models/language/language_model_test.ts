@@ -125,6 +125,7 @@ Deno.test("LanguageModel: writing stops at texts, at the end, at maxTokens and w
       64 - prompt.length,
       "the context",
     );
+    assertThrows(() => lm.generate("a", { stop: [5] as never }), RangeError, "stop [5]");
     assertThrows(() => lm.generateIds([]), RangeError, "one at least");
     assertThrows(() => lm.generateIds([99]), RangeError, "99");
     assertThrows(() => lm.generateIds(Array(64).fill(3)), RangeError, "64");
