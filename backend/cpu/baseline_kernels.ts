@@ -88,7 +88,7 @@ export class HostBaseline implements BaselineKernels {
     outputs: readonly Block[],
     access: BlockAccess,
   ): void {
-    access.settle([...inputs, ...outputs]);
+    access.waitFor([...inputs, ...outputs]);
     // A result that is stored in pieces is one block, which stands for each of them.
     const staged = new Map<Block, BufferHandle<HostBuffer>>();
     const hosted = (block: Block): HostBlock => {

@@ -9,10 +9,10 @@ import type { Launchable } from "../kernel/kernel.ts";
 /** Access of the baseline tier to the blocks of the backend it serves. */
 export interface BlockAccess {
   /** Waits for everything enqueued so far, and for uploads to these blocks. */
-  settle(blocks: readonly Block[]): void;
+  waitFor(blocks: readonly Block[]): void;
   /** The lent memory that a block's buffer lies in; undefined where it lies elsewhere. */
   arrayOf(block: Block): Uint8Array<ArrayBuffer> | undefined;
-  /** Copies settled blocks to the host. */
+  /** Copies blocks that were waited for to the host. */
   read(copies: readonly HostCopy[]): void;
   /** Copies from the host, which may change its bytes when this returns. */
   write(copies: readonly HostCopy[]): void;

@@ -137,9 +137,9 @@ function finish(
   }
   // Everybody who could have asked for the rest is gone.
   for (const at of kept) blocks[at]?.release();
-  Node.settle(order);
+  Node.markComputed(order);
   for (const storage of lent?.values() ?? []) storage.release();
-  if (views !== null) Node.settle(views);
+  if (views !== null) Node.markComputed(views);
 }
 
 /** The results that are views, and the views that they are of: they are not in the order. */

@@ -253,7 +253,7 @@ export class Node {
    *
    * @param nodes Inputs come before their users.
    */
-  static settle(nodes: readonly Node[]): void {
+  static markComputed(nodes: readonly Node[]): void {
     for (const node of nodes) {
       if (node.inputs.length === 0) continue;
       node.#isComputed = true;

@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { formatShape, manager, NEED, type Node, withDevice } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
-import { settled } from "../core/calls.ts";
+import { resolved } from "../core/calls.ts";
 import { type HookList, nextOrder } from "../core/tensor_state.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { enableGrad, isGradEnabled } from "../core/modes/grad_mode.ts";
@@ -58,7 +58,7 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
     noteLeaves(() => fn(...args))
   );
   try {
-    return recordedAgain(settled(given), { fn, args, keys, leaves, start });
+    return recordedAgain(resolved(given), { fn, args, keys, leaves, start });
   } finally {
     // The record holds their values.
     for (const leaf of leaves) leaf.dispose();

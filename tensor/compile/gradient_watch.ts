@@ -49,7 +49,7 @@ export class GradientWatch {
   }
 
   /** Gradients that the function cleared, made and used up in a step are no result of it. */
-  settle(assigned: ReadonlySet<Tensor>): void {
+  dropUsed(assigned: ReadonlySet<Tensor>): void {
     for (const leaf of this.#touched.keys()) {
       if (!assigned.has(leaf) || !this.#cleared.has(leaf)) continue;
       const state = stateOf(leaf), { grad } = state;

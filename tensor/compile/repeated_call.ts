@@ -8,7 +8,7 @@ import { standInFor } from "./stand_in.ts";
 import { isInMode, type Step } from "./steps.ts";
 
 /** A call that computed and assigned has no other effects. */
-const noEffects: CallEffects = { left: () => [], restore: () => {}, settle: () => {} };
+const noEffects: CallEffects = { left: () => [], restore: () => {}, applyDeferred: () => {} };
 
 /** A call of a compiled function that can be done again with other arguments, without the function. */
 export class RepeatedCall {

@@ -52,7 +52,7 @@ export interface CallEffects {
   /** Takes back what was done to gradients so far. */
   restore(): void;
   /** Does what had to wait for the replay. */
-  settle(): void;
+  applyDeferred(): void;
 }
 
 /** Replays a program for a call; `results` get their values. */
@@ -86,7 +86,7 @@ export function replay(
     throw error;
   }
   releasingTogether(() => deliver(program, blocks, effects, results));
-  effects.settle();
+  effects.applyDeferred();
   relieve(backendOf(program.device), 0);
 }
 

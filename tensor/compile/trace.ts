@@ -137,7 +137,7 @@ export class Trace implements CallObserver, CallEffects {
       if (step) return this.#pretend(step, self, args, leaf as Tensor | null);
       this.#materialize();
     }
-    self = this.settled(self), args = this.settled(args);
+    self = this.resolved(self), args = this.resolved(args);
     if (kind === "realize" || kind === "dispose" || this.#reason !== null) {
       return observeCalls(null, () => callOperation(kind, fn, self, [...args]));
     }
@@ -175,7 +175,7 @@ export class Trace implements CallObserver, CallEffects {
     this.#reason ??= reason;
   }
 
-  settled<T>(value: T): T {
+  resolved<T>(value: T): T {
     if (this.isFollowing) return value;
     const tensors = tensorsIn(value);
     if (!tensors.some(isStandIn)) return value;
@@ -372,16 +372,16 @@ export class Trace implements CallObserver, CallEffects {
   // ---- the end
 
   #finish<R>(value: R, isReplayable: (program: RecordedProgram) => boolean): Outcome<R> {
-    this.gradients.settle(this.#assigned);
+    this.gradients.dropUsed(this.#assigned);
     if (this.isFollowing) {
       const isGood = ({ program }: Step) => program !== null && isReplayable(program);
       const end = this.#find(null, value, [this.gradients.left()], null, isGood);
       if (end) return { kind: "followed", value, program: end.program! };
       this.#materialize();
     }
-    value = this.settled(value);
+    value = this.resolved(value);
     this.gradients.makeReal();
-    this.gradients.settle(this.#assigned);
+    this.gradients.dropUsed(this.#assigned);
     if (this.#reason !== null) return { kind: "plain", value, reason: this.#reason };
     const recorded = this.#recorded(value);
     // What it returns may be what cannot be replayed.
@@ -457,7 +457,7 @@ export class Trace implements CallObserver, CallEffects {
   }
 
   /** After a replay: what had to wait for it. */
-  settle(): void {
+  applyDeferred(): void {
     for (const change of this.#writes) change();
     for (const tensor of this.#disposals) tensor.dispose();
   }

@@ -38,7 +38,7 @@ export interface CallObserver {
   /** Tells that the rest of the call cannot be replayed. */
   giveUp(reason: string): void;
   /** The value with real tensors for stand-ins, once there are any. */
-  settled<T>(value: T): T;
+  resolved<T>(value: T): T;
 }
 
 /** Observer of the calls now; null for nobody. */
@@ -86,9 +86,9 @@ export function giveUpReplay(reason: string): void {
   observer?.giveUp(reason);
 }
 
-/** See {@linkcode CallObserver.settled}. */
-export function settled<T>(value: T): T {
-  return observer === null ? value : observer.settled(value);
+/** See {@linkcode CallObserver.resolved}. */
+export function resolved<T>(value: T): T {
+  return observer === null ? value : observer.resolved(value);
 }
 
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;

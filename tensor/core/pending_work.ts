@@ -4,7 +4,7 @@
  */
 import type { Companion, DeviceHandle, Node } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
-import { isFollowing, settled } from "./calls.ts";
+import { isFollowing, resolved } from "./calls.ts";
 import type { TensorState } from "./tensor_state.ts";
 
 /** So many are held in one turn of the event loop at most. */
@@ -228,6 +228,6 @@ export function devicesWithAssignments(): DeviceHandle[] {
 /** Has a tensor computed by the next schedule of its device. */
 export function computeWithNext(tensor: Tensor): void {
   if (isFollowing()) return;
-  const real = settled(tensor);
+  const real = resolved(tensor);
   pendingOn(real.device).addAssignment(real);
 }

@@ -1,7 +1,7 @@
 /** Batch normalization by the batches of all ranks together. */
 import { type Communicator, completedSync, unrecorded } from "../../backend/internal.ts";
 import { customGradient } from "../ops/custom/custom_gradient.ts";
-import { giveUpReplay, settled, unobserved } from "../core/calls.ts";
+import { giveUpReplay, resolved, unobserved } from "../core/calls.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue } from "../core/rules/options.ts";
 import {
@@ -143,7 +143,7 @@ export class SyncBatchNorm extends BatchNorm {
 
 /** Also within a function that `compile` runs as it is. */
 function numbers(tensor: Tensor): number[] {
-  const real = settled(tensor);
+  const real = resolved(tensor);
   const read = (): ArrayLike<number> => real.cast("float32").toHostSync("float32");
   return Array.from(unobserved(() => unrecorded(read)));
 }

@@ -16,7 +16,7 @@ import {
   realize,
   type Saved,
 } from "../../backend/internal.ts";
-import { isFollowing, settled } from "../core/calls.ts";
+import { isFollowing, resolved } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
 import { gradientNodes } from "../autograd/saved_for_backward.ts";
 import { endingTemporaries } from "../core/modes/temporaries.ts";
@@ -44,7 +44,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   for (const tensor of tensors) requireTensor("realize", tensor);
   if (isFollowing()) return;
   const open: Tensor[] = [];
-  for (const tensor of settled(tensors)) {
+  for (const tensor of resolved(tensors)) {
     const node = nodeOf(tensor);
     pendingOn(tensor.device).deleteAssignment(tensor);
     if (node.saved) node.keep();

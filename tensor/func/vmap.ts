@@ -2,7 +2,7 @@
 import { formatShape, isEager, nextNodeId, Node } from "../../backend/internal.ts";
 import { ReverseWalk } from "../autograd/reverse_walk.ts";
 import { newGradFn } from "../core/apply.ts";
-import { giveUpReplay, observeAssignments, settled, unobserved } from "../core/calls.ts";
+import { giveUpReplay, observeAssignments, resolved, unobserved } from "../core/calls.ts";
 import { neededInputs } from "../core/grad_fn.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
@@ -89,7 +89,7 @@ export function vmap<A extends unknown[], R>(
   const loops = { areSaid: false };
   return (...args) => {
     giveUpReplay("it calls vmap");
-    const batch = batchOf(settled(args), options);
+    const batch = batchOf(resolved(args), options);
     return unobserved(() =>
       mapped(f, batch, options.outAxis === undefined ? 0 : options.outAxis, loops)
     ) as R;

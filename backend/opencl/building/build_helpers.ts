@@ -41,7 +41,7 @@ function mostHelpers(): number {
 }
 
 /** Processes at work on a folder. */
-interface Team {
+interface HelperGroup {
   readonly folder: JobFolder;
   readonly helpers: readonly ChildProcess[];
 }
@@ -51,7 +51,7 @@ export class BuildHelpers {
   readonly #parent: string;
   readonly #device: Device;
   /** Helpers that were started before there was anything to build. */
-  #waiting: Team | null = null;
+  #waiting: HelperGroup | null = null;
 
   /**
    * @param parent A folder that only this user writes to.
@@ -86,19 +86,19 @@ export class BuildHelpers {
   }
 
   /** Those that wait, with the jobs; null where there are none, or they have given up waiting. */
-  #takeWaiting(jobs: readonly ProgramSource[]): Team | null {
+  #takeWaiting(jobs: readonly ProgramSource[]): HelperGroup | null {
     const team = this.#noLongerWaiting();
     return team?.folder.add(jobs) ? team : null;
   }
 
-  #noLongerWaiting(): Team | null {
+  #noLongerWaiting(): HelperGroup | null {
     const team = this.#waiting;
     this.#waiting = null;
     host.removeEndingListener("unload", this.#sendHome);
     return team;
   }
 
-  #start(jobs: readonly ProgramSource[], count: number): Team {
+  #start(jobs: readonly ProgramSource[], count: number): HelperGroup {
     const folder = JobFolder.create(this.#parent, jobs);
     const helpers = Array.from({ length: count }, () => startHelper(folder, this.#device));
     return { folder, helpers };
@@ -119,7 +119,7 @@ export class BuildHelpers {
  * Ends helpers that nobody needs any more. One that is still starting would make a context for
  * nothing; drivers make those of a device one after another, and the end of this process waits then.
  */
-function end({ folder, helpers }: Team): void {
+function end({ folder, helpers }: HelperGroup): void {
   folder.remove();
   for (const helper of helpers) {
     if (!running.has(helper)) continue;
@@ -132,7 +132,7 @@ function end({ folder, helpers }: Team): void {
   }
 }
 
-function buildWith({ folder, helpers }: Team, count: number, owner: JobOwner): void {
+function buildWith({ folder, helpers }: HelperGroup, count: number, owner: JobOwner): void {
   const pids = new Set(helpers.map(({ pid }) => pid));
   const missing = new Set(Array.from({ length: count }, (_, job) => job));
   const settle = (): void => {

@@ -270,9 +270,9 @@ export class OpenCLBackend implements Backend {
     const transfers = this.#transfers, { uploads } = this.memory;
     const compiler = new BackgroundCompiler(this.#context, this.#clDevice, libraryPath!);
     const tiers = new Tiers(baseline, this.#programs, compiler, {
-      settle: (blocks) => {
+      waitFor: (blocks) => {
         if (!uploads.isEmpty) { for (const block of blocks) uploads.await(block); }
-        transfers.settle();
+        transfers.finishComputeSync();
       },
       arrayOf: ({ base }) => source.arrayOf(base),
       read: (copies) => {

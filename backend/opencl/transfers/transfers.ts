@@ -306,7 +306,7 @@ export class Transfers {
    *
    * @throws {InterruptedError} After Ctrl+C.
    */
-  settle(): void {
+  finishComputeSync(): void {
     throwIfInterrupted();
     obeySignals();
     advanceAtTimes();

@@ -19,8 +19,8 @@ class Blocks implements BlockAccess {
     return block;
   }
 
-  settle(blocks: readonly Block[]): void {
-    this.done.push(`settle ${blocks.length}`);
+  waitFor(blocks: readonly Block[]): void {
+    this.done.push(`waitFor ${blocks.length}`);
   }
 
   arrayOf(block: Block): Uint8Array<ArrayBuffer> | undefined {
@@ -51,9 +51,9 @@ Deno.test("HostBaseline computes where lent memory lies, and copies what lies el
     const [x, y] = [blocks.of(array, 256, 8), blocks.of(array, 1024, 8)];
     floats.set([7, 8], 64);
     run([x], [y], blocks);
-    assertEquals([[...floats.subarray(256, 258)], blocks.done], [[21, 24], ["settle 2"]]);
+    assertEquals([[...floats.subarray(256, 258)], blocks.done], [[21, 24], ["waitFor 2"]]);
     const elsewhere = [{ nbytes: 8 }, { nbytes: 8 }] as Block[];
     run([elsewhere[0]!], [elsewhere[1]!], blocks);
-    assertEquals(blocks.done.slice(1), ["settle 2", "read 1", "write 15 18"]);
+    assertEquals(blocks.done.slice(1), ["waitFor 2", "read 1", "write 15 18"]);
     baseline.takeBack(array);
   }));

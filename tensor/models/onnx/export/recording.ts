@@ -84,7 +84,7 @@ export function recorded(
     look: () => {},
     write: (_holder, _tensors, change) => change(),
     giveUp: () => {},
-    settled: (value) => value,
+    resolved: (value) => value,
   };
   const result = captured(noGrad(() => observeCalls(observer, fn)));
   return { calls, result, makers };

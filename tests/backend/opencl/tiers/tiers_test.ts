@@ -71,7 +71,7 @@ class Bench {
     { kernel: () => null, takeError: () => null, lend: () => null, takeBack: () => {} },
     this.store,
     this.compiler,
-    { settle: () => {}, arrayOf: () => undefined, read: () => {}, write: () => {} },
+    { waitFor: () => {}, arrayOf: () => undefined, read: () => {}, write: () => {} },
   );
 
   /** Leaves kernels of one plan to the compiler, each as a program. */
