@@ -27,8 +27,15 @@ async function install(): Promise<string | null> {
 /** Cases that are not met, by why: a kind of node, a type, a wrong value. */
 type NotMet = Record<string, string[]>;
 
-function reasonOf(outcome: Outcome): string {
+/**
+ * Cases that say something else than their operator's text, onnxruntime and PyTorch: corners of an image
+ * whose length was rounded down stay at those of the length before.
+ */
+const otherwise = /resize_downsample_scales_(linear|cubic)_align_corners$/;
+
+function reasonOf(outcome: Outcome, name: string): string {
   if (outcome.kind === "met") return "";
+  if (otherwise.test(name)) return "corners of the length before rounding, unlike onnxruntime";
   const { why } = outcome;
   const kinds = /kinds of nodes that are not run: (.*)$/.exec(why)?.[1];
   if (kinds !== undefined) {
@@ -44,7 +51,7 @@ function main(folder: string, backend: string, only: string): NotMet {
     cases: Case[] = casesIn(folder).filter(({ name }) => name.includes(only));
   let met = 0;
   for (const each of cases) {
-    const outcome = runCase(backend, each), reason = reasonOf(outcome);
+    const outcome = runCase(backend, each), reason = reasonOf(outcome, each.name);
     if (outcome.kind === "met") met++;
     else (notMet[reason] ??= []).push(each.name);
     if (outcome.kind === "failed") console.log(`${each.name}: ${outcome.why.slice(0, 300)}`);

@@ -9,6 +9,7 @@ import { type OnnxData, Value } from "./core/value.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./format/schema.ts";
 import { type GraphRunner, isOwn } from "./graph_runner.ts";
 import { MAX_HOST_SIZE } from "./operators/host.ts";
+import { random } from "./operators/random.ts";
 
 /** A graph of which only that is left which depends on inputs. */
 export interface FoldedGraph {
@@ -53,10 +54,15 @@ function isSpread({ op_type }: NodeProto): boolean {
   return op_type === "Expand" || op_type === "ConstantOfShape";
 }
 
+/** True for nodes that give other values each time. */
+function isRandom({ op_type = "" }: NodeProto): boolean {
+  return Object.hasOwn(random, op_type);
+}
+
 /** True for nodes that no input reaches; they are asked in order. */
 function isFixedWith(names: Set<string>): (node: NodeProto) => boolean {
   return (node) => {
-    const isFixed = node.attribute.every(({ g }) => !g) &&
+    const isFixed = !isRandom(node) && node.attribute.every(({ g }) => !g) &&
       node.input.every((name) => name === "" || names.has(name));
     if (isFixed) node.output.forEach((name) => names.add(name));
     return isFixed;

@@ -1,16 +1,19 @@
 import type { Operator } from "../core/call.ts";
 import { attentionOperators } from "./attention.ts";
 import { control } from "./control.ts";
-import { products } from "./convolutions.ts";
+import { products } from "./images/convolutions.ts";
 import { elementwise } from "./elementwise.ts";
 import { indexing } from "./indexing.ts";
 import { normalizations } from "./normalization.ts";
 import { quantizedOperators } from "./quantized.ts";
+import { random } from "./random.ts";
 import { recurrent } from "./recurrent.ts";
 import { reductions } from "./reductions.ts";
-import { resizing } from "./resizing.ts";
+import { resizing } from "./images/resizing.ts";
+import { sampling } from "./images/sampling.ts";
 import { shapes } from "./shapes.ts";
-import { pools } from "./windows.ts";
+import { sound } from "./sound.ts";
+import { pools } from "./images/windows.ts";
 
 /** Every kind of node that is run. */
 export const operators: ReadonlyMap<string, Operator> = new Map(
@@ -22,6 +25,9 @@ export const operators: ReadonlyMap<string, Operator> = new Map(
     products,
     pools,
     resizing,
+    sampling,
+    sound,
+    random,
     normalizations,
     recurrent,
     quantizedOperators,

@@ -9,7 +9,7 @@ import { sizeOf } from "../../../../backend/internal.ts";
 import { type Call, int64s } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import { Value } from "../core/value.ts";
-import { typeByNumber, typeNamed } from "../format/types.ts";
+import { type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
 
 /** More elements than these are computed on the device. */
 export const MAX_HOST_SIZE = 2048;
@@ -43,6 +43,12 @@ export function broadcast(...shapes: readonly (readonly number[])[]): number[] |
   return out;
 }
 
+/** Rounding to the numbers of a type, so that a length is what the device would have made it. */
+function roundingOf({ dtype }: OnnxType): (n: number) => number {
+  if (dtype === "float32") return Math.fround;
+  return dtype === "float16" ? Math.f16round : (n) => n;
+}
+
 function elementwise(fn: (...numbers: number[]) => number, isBool = false) {
   return ({ inputs }: Call): Value | null => {
     const values = inputs as Value[], shape = broadcast(...values.map((value) => value.shape));
@@ -50,9 +56,10 @@ function elementwise(fn: (...numbers: number[]) => number, isBool = false) {
     const of = values.map((v) => ({ numbers: v.numbers(), at: places(v.shape, shape) }));
     const size = sizeOf(shape);
     const type = isBool ? typeNamed("bool") : values.at(-1)!.type;
+    const round = roundingOf(type);
     const numbers = Array.from(
       { length: size },
-      (_, k) => Number(fn(...of.map(({ numbers, at }) => numbers[at[k]!]!))),
+      (_, k) => round(Number(fn(...of.map(({ numbers, at }) => numbers[at[k]!]!)))),
     );
     return numbers.every((n) => fits(n, type.name)) ? Value.ofNumbers(type, shape, numbers) : null;
   };
@@ -78,24 +85,60 @@ function picked(value: Value, shape: readonly number[], at: readonly number[]): 
   return Value.ofNumbers(value.type, shape, at.map((k) => numbers[k]!));
 }
 
+/** Elements from one to the next along each axis. */
+function stepsOf(shape: readonly number[]): number[] {
+  return shape.map((_, axis) => sizeOf(shape.slice(axis + 1)));
+}
+
+/** The places of an array of this shape, along each axis the listed ones, in row-major order. */
+function crossed(shape: readonly number[], along: readonly (readonly number[])[]): number[] {
+  const steps = stepsOf(shape);
+  return along.reduce<number[]>(
+    (all, list, axis) => all.flatMap((at) => list.map((k) => at + k * steps[axis]!)),
+    [0],
+  );
+}
+
+function counted(n: number): number[] {
+  return Array.from({ length: n }, (_, k) => k);
+}
+
 function gather(call: Call): Value | null {
-  const data = call.value(0), indices = call.value(1);
-  if (data.shape.length !== 1) return null;
-  const at = indices.numbers().map((k) => fromFront(k, data.size));
-  return at.every((k) => k >= 0 && k < data.size) ? picked(data, indices.shape, at) : null;
+  const data = call.value(0), indices = call.value(1), { shape } = data;
+  const axis = fromFront(call.int("axis", 0), shape.length), n = shape[axis]!;
+  const at = indices.numbers().map((k) => fromFront(k, n));
+  const rest = sizeOf(shape) / n * at.length;
+  if (!at.every((k) => k >= 0 && k < n) || !(rest <= MAX_HOST_SIZE)) return null;
+  const along = shape.map((length, k) => k === axis ? at : counted(length));
+  const out = [...shape.slice(0, axis), ...indices.shape, ...shape.slice(axis + 1)];
+  return picked(data, out, crossed(shape, along));
 }
 
 function slice(call: Call): Value | null {
-  const data = call.value(0);
-  const starts = call.intsOf("starts", 1), ends = call.intsOf("ends", 2);
-  const [step = 1] = call.numbers(4) ?? [];
-  if (data.shape.length !== 1 || starts?.length !== 1 || ends?.length !== 1 || step <= 0) {
-    return null;
-  }
-  const n = data.size, place = (k: number) => Math.max(0, Math.min(n, fromFront(k, n)));
-  const at: number[] = [];
-  for (let k = place(starts[0]!); k < place(ends[0]!); k += step) at.push(k);
-  return picked(data, [at.length], at);
+  const data = call.value(0), { shape } = data, ndim = shape.length;
+  const starts = call.intsOf("starts", 1)!, ends = call.intsOf("ends", 2)!;
+  const axes = call.intsOf("axes", 3) ?? counted(starts.length), steps = call.numbers(4);
+  const along = shape.map(counted);
+  axes.forEach((given, k) => {
+    const axis = fromFront(given, ndim), n = shape[axis]!, step = steps?.[k] ?? 1;
+    // Backwards from the last element to the one before the first.
+    const [low, high] = step < 0 ? [-1, n - 1] : [0, n];
+    const bound = (place: number) => Math.max(low, Math.min(high, fromFront(place, n)));
+    const from = bound(starts[k]!), to = bound(ends[k]!);
+    const count = Math.max(0, Math.ceil((to - from) / step));
+    along[axis] = Array.from({ length: count }, (_, j) => from + j * step);
+  });
+  return picked(data, along.map((list) => list.length), crossed(shape, along));
+}
+
+function transpose(call: Call): Value {
+  const data = call.value(0), { shape } = data;
+  const order = call.ints("perm") ?? counted(shape.length).reverse(), steps = stepsOf(shape);
+  const at = order.reduce<number[]>(
+    (all, axis) => all.flatMap((k) => counted(shape[axis]!).map((j) => k + j * steps[axis]!)),
+    [0],
+  );
+  return picked(data, order.map((axis) => shape[axis]!), at);
 }
 
 function concat(call: Call): Value | null {
@@ -111,7 +154,10 @@ function reduce(fn: Binary, start?: number) {
     const axes = call.intsOf("axes", 1);
     const isWhole = data.shape.length === 1 && (axes === undefined || axes.length === 1);
     if (!isWhole || numbers.length === 0 && start === undefined) return null;
-    const value = start === undefined ? numbers.reduce(fn) : numbers.reduce(fn, start);
+    // A reducer gets the place and the list besides, which Math.min would take for numbers.
+    const [first, rest] = start === undefined ? [numbers[0]!, numbers.slice(1)] : [start, numbers];
+    const value = roundingOf(data.type)(rest.reduce((a, b) => fn(a, b), first));
+    if (!fits(value, data.type.name)) return null;
     return Value.ofNumbers(data.type, call.int("keepdims", 1) === 1 ? [1] : [], [value]);
   };
 }
@@ -146,6 +192,9 @@ export const hostOperators: Readonly<Record<string, (call: Call) => Value | null
   Max: elementwise(Math.max),
   Neg: elementwise((a) => -a),
   Abs: elementwise(Math.abs),
+  Sign: elementwise(Math.sign),
+  Sqrt: elementwise(Math.sqrt),
+  Reciprocal: elementwise((a) => 1 / a),
   Floor: elementwise(Math.floor),
   Ceil: elementwise(Math.ceil),
   Equal: elementwise((a, b) => Number(a === b), true),
@@ -159,6 +208,7 @@ export const hostOperators: Readonly<Record<string, (call: Call) => Value | null
   Where: elementwise((c, a, b) => c ? a : b),
   Gather: gather,
   Slice: slice,
+  Transpose: transpose,
   Concat: concat,
   Cast: cast,
   Expand: expand,

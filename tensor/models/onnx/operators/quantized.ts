@@ -7,8 +7,8 @@ import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import type { Value } from "../core/value.ts";
 import { type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
-import { convolve } from "./convolutions.ts";
-import { windowsOf } from "./windows.ts";
+import { convolve } from "./images/convolutions.ts";
+import { windowsOf } from "./images/windows.ts";
 
 /** Brings a scale to the shape that broadcasts to x: one number, one an axis, or one a block. */
 function spread(scale: Tensor, x: Tensor, call: Call): Tensor {

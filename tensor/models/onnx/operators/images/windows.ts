@@ -1,8 +1,8 @@
 /** Windows over images: where they lie, and pooling. */
-import { isFloat, sizeOf } from "../../../../backend/internal.ts";
-import { Tensor } from "../../../class/tensor.ts";
-import { type Call, type Operator, type Operators, typed } from "../core/call.ts";
-import type { Value } from "../core/value.ts";
+import { isFloat, sizeOf } from "../../../../../backend/internal.ts";
+import { Tensor } from "../../../../class/tensor.ts";
+import { type Call, type Operator, type Operators, typed } from "../../core/call.ts";
+import type { Value } from "../../core/value.ts";
 
 /** Geometry of a window over the axes behind the channels. */
 export interface Windows {

@@ -1,9 +1,9 @@
-/** Images in another size, and at other places. */
-import { isFloat, sizeOf } from "../../../../backend/internal.ts";
-import { Tensor } from "../../../class/tensor.ts";
-import { type Call, type Operators, typed } from "../core/call.ts";
-import { fromFront } from "../core/places.ts";
-import type { Value } from "../core/value.ts";
+/** Images in another size. */
+import { isFloat } from "../../../../../backend/internal.ts";
+import { Tensor } from "../../../../class/tensor.ts";
+import { type Call, type Operators, typed } from "../../core/call.ts";
+import { fromFront } from "../../core/places.ts";
+import type { Value } from "../../core/value.ts";
 
 /** Lengths and scale of a resized axis. */
 interface AxisPlan {
@@ -17,8 +17,7 @@ interface AxisPlan {
 function sourceOf(mode: string, k: number, { from, to, scale, roi }: AxisPlan): number {
   switch (mode) {
     case "align_corners":
-      // The length before it was rounded down.
-      return from * scale === 1 ? 0 : k * (from - 1) / (from * scale - 1);
+      return to === 1 ? 0 : k * (from - 1) / (to - 1);
     case "asymmetric":
       return k / scale;
     case "pytorch_half_pixel":
@@ -181,132 +180,8 @@ function nearest(
   return x.indexSelect(axis, Tensor.fromHost(Int32Array.from(at)));
 }
 
-/** Elements at places between them, for each image: (N, C, spatial...) and (N, spatial..., axes). */
-function gridSample(call: Call): Tensor {
-  const x = call.tensor(0), grid = call.tensor(1), lengths = x.shape.slice(2);
-  const mode = call.text("mode", "linear").replace(/^bi/, "");
-  const edges = call.text("padding_mode", "zeros"), isAligned = call.int("align_corners", 0) === 1;
-  const axes = lengths.length, front = grid.shape.slice(0, -1).map(() => null);
-  // The grid names the last axis first.
-  const sources = lengths.map((n, k) => {
-    const place = grid.slice(...front, axes - 1 - k).add(1).div(2);
-    return isAligned ? place.mul(n - 1) : place.mul(n).sub(0.5);
-  });
-  const options = { x, lengths, edges, isAligned };
-  if (mode === "nearest") return picked(options, sources.map((s) => s.round()));
-  const isCubic = mode === "cubic", offsets = isCubic ? [-1, 0, 1, 2] : [0, 1];
-  const floors = sources.map((s) => s.floor());
-  const shares = sources.map((s, k) =>
-    offsets.map((o) => shareAt(s.sub(floors[k]!).sub(o), isCubic))
-  );
-  let sum: Tensor | null = null;
-  for (let k = 0; k < offsets.length ** axes; k++) {
-    const digits = lengths.map((_, axis) =>
-      Math.floor(k / offsets.length ** axis) % offsets.length
-    );
-    const values = picked(options, floors.map((f, axis) => f.add(offsets[digits[axis]!]!)));
-    const share = digits.map((d, axis) => shares[axis]![d]!).reduce((a, b) => a.mul(b));
-    const part = values.mul(share.unsqueeze(1));
-    sum = sum ? sum.add(part) : part;
-  }
-  return sum!;
-}
-
-function shareAt(distance: Tensor, isCubic: boolean): Tensor {
-  const d = distance.abs(), a = -0.75;
-  if (!isCubic) return d.neg().add(1);
-  const near = d.mul(a + 2).sub(a + 3).mul(d).mul(d).add(1);
-  const far = d.mul(a).sub(5 * a).mul(d).add(8 * a).mul(d).sub(4 * a);
-  return d.le(1).where(near, far);
-}
-
-interface Sampled {
-  readonly x: Tensor;
-  readonly lengths: readonly number[];
-  readonly edges: string;
-  readonly isAligned: boolean;
-}
-
-/** The elements at whole places, with what stands for those outside. */
-function picked({ x, lengths, edges, isAligned }: Sampled, places: readonly Tensor[]): Tensor {
-  const [n, c] = x.shape as [number, number], shape = places[0]!.shape;
-  let flat: Tensor | null = null, inside: Tensor | null = null;
-  places.forEach((place, k) => {
-    const length = lengths[k]!;
-    const own = edges === "reflection" ? reflected(place, length, isAligned) : place;
-    const hit = own.ge(0).logicalAnd(own.lt(length));
-    inside = inside ? (inside as Tensor).logicalAnd(hit) : hit;
-    const at = own.clamp(0, length - 1).cast("int32");
-    flat = flat ? (flat as Tensor).mul(length).add(at) : at;
-  });
-  const all = x.reshape([n, c, -1]), count = sizeOf(shape.slice(1));
-  const at = flat!.reshape([n, 1, count]).expand([n, c, count]);
-  const values = all.gather(2, at).reshape([n, c, ...shape.slice(1)]);
-  return edges === "zeros" ? inside!.unsqueeze(1).where(values, 0) : values;
-}
-
-function reflected(place: Tensor, length: number, isAligned: boolean): Tensor {
-  if (isAligned && length === 1) return place.mul(0);
-  const low = isAligned ? 0 : -0.5, span = isAligned ? length - 1 : length;
-  const turned = place.sub(low).abs().remainder(2 * span);
-  return turned.gt(span).where(turned.neg().add(2 * span), turned).add(low);
-}
-
-/** The places that matrices give to the pixels of an image. */
-function affineGrid(call: Call): Tensor {
-  const theta = call.tensor(0), size = call.numbers(1)!.slice(2);
-  const isAligned = call.int("align_corners", 0) === 1, dims = size.length;
-  const lines = size.map((n, axis) => {
-    const places = Float32Array.from(
-      { length: n },
-      (_, k) => isAligned ? n === 1 ? 0 : -1 + 2 * k / (n - 1) : (2 * k + 1) / n - 1,
-    );
-    const shape = size.map((_, k) => k === axis ? n : 1);
-    return Tensor.fromHost(places, { shape }).cast(theta.dtype).expand(size);
-  });
-  const points = Tensor.stack([...lines.reverse(), lines[0]!.onesLike()], dims).reshape([
-    -1,
-    dims + 1,
-  ]);
-  const out = points.matmul(theta.transpose());
-  return out.reshape([theta.shape[0]!, ...size, dims]);
-}
-
-/** The sums of windows that overlap. */
-function col2im(call: Call): Tensor {
-  const x = call.tensor(0), size = call.numbers(1)!, block = call.numbers(2)!, axes = size.length;
-  const strides = call.ints("strides") ?? block.map(() => 1);
-  const dilations = call.ints("dilations") ?? block.map(() => 1);
-  const pads = call.ints("pads") ?? [...block, ...block].map(() => 0);
-  const whole = size.map((n, k) => n + pads[k]! + pads[k + axes]!);
-  const counts = whole.map((n, k) =>
-    Math.floor((n - (block[k]! - 1) * dilations[k]! - 1) / strides[k]!) + 1
-  );
-  const taps = sizeOf(block), positions = sizeOf(counts);
-  const places = Int32Array.from({ length: taps * positions }, (_, k) => {
-    let tap = Math.floor(k / positions), position = k % positions, place = 0, step = 1;
-    for (let axis = axes - 1; axis >= 0; axis--) {
-      const at = (tap % block[axis]!) * dilations[axis]! +
-        (position % counts[axis]!) * strides[axis]!;
-      place += at * step;
-      step *= whole[axis]!;
-      tap = Math.floor(tap / block[axis]!);
-      position = Math.floor(position / counts[axis]!);
-    }
-    return place;
-  });
-  const n = x.shape[0]!, c = x.shape[1]! / taps, all = sizeOf(whole);
-  const at = Tensor.fromHost(places).reshape([1, 1, -1]).expand([n, c, taps * positions]);
-  const sums = x.zerosLike([n, c, all]).scatterAdd(2, at, x.reshape([n, c, -1]));
-  const bounds = size.map((length, k) => [pads[k]!, pads[k]! + length] as const);
-  return sums.reshape([n, c, ...whole]).slice(null, null, ...bounds);
-}
-
 /** Images in another size, by their kinds. */
 export const resizing: Operators = {
   Resize: resize,
   Upsample: resize,
-  GridSample: gridSample,
-  AffineGrid: affineGrid,
-  Col2Im: col2im,
 };
