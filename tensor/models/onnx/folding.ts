@@ -70,7 +70,7 @@ function isFixedWith(names: Set<string>): (node: NodeProto) => boolean {
 }
 
 /** Names that a node uses, those of graphs within it among them. */
-function namesOf({ input, attribute }: NodeProto): string[] {
+export function namesOf({ input, attribute }: NodeProto): string[] {
   const inner = attribute.flatMap(({ g }) =>
     g ? [...g.node.flatMap(namesOf), ...g.output.map(({ name }) => name ?? "")] : []
   );

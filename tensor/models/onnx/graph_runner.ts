@@ -1,6 +1,6 @@
 import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { asValue, Call, type Operator } from "./core/call.ts";
-import { type OnnxData, Value } from "./core/value.ts";
+import { type OnnxData, reads, Value } from "./core/value.ts";
 import type {
   AttributeProto,
   FunctionProto,
@@ -32,6 +32,14 @@ class Scope {
     if (this.#outer) return this.#outer.get(name);
     throw new TypeError(`its input "${name}" is no value of the graph`);
   }
+}
+
+/** A graph that ran. */
+export interface Followed {
+  /** The value of a name. */
+  readonly valueOf: (name: string) => OnnxData;
+  /** Nodes that read values of a device on the way. */
+  readonly reading: ReadonlySet<NodeProto>;
 }
 
 /** The most that graphs and functions call each other. */
@@ -77,10 +85,24 @@ export class GraphRunner {
       .map((name): [string, OnnxData] => [name, scope.get(name)]);
   }
 
-  #after(nodes: readonly NodeProto[], known: Iterable<readonly [string, OnnxData]>): Scope {
+  /** The values of all nodes, by name, and the nodes that read values of a device on the way. */
+  follow(nodes: readonly NodeProto[], known: Iterable<readonly [string, OnnxData]>): Followed {
+    const reading = new Set<NodeProto>(), scope = this.#after(nodes, known, reading);
+    return { valueOf: (name) => scope.get(name), reading };
+  }
+
+  #after(
+    nodes: readonly NodeProto[],
+    known: Iterable<readonly [string, OnnxData]>,
+    reading?: Set<NodeProto>,
+  ): Scope {
     const scope = new Scope(null);
     for (const [name, value] of known) scope.set(name, value);
-    for (const node of nodes) this.#runNode(node, scope, this.#opset);
+    for (const node of nodes) {
+      const before = reads.count;
+      this.#runNode(node, scope, this.#opset);
+      if (reads.count > before) reading?.add(node);
+    }
     return scope;
   }
 

@@ -20,7 +20,7 @@ import { FileFormatError, readingFile, shown } from "../../io/core/file_format_e
 import { type LoadOptions, loadRules } from "../../io/core/load_options.ts";
 import { Module } from "../../nn/module/module.ts";
 import { buffer, parameter } from "../../nn/module/parameter.ts";
-import { type OnnxData, reads, Value } from "./core/value.ts";
+import { type OnnxData, Value } from "./core/value.ts";
 import {
   decodeModel,
   type GraphProto,
@@ -32,6 +32,7 @@ import { decodeTensor, type ExternalData } from "./format/tensor_proto.ts";
 import { type OnnxType, typeByNumber, typeName } from "./format/types.ts";
 import { type FoldedGraph, foldGraph } from "./folding.ts";
 import { checkOperators, GraphRunner } from "./graph_runner.ts";
+import { crossed, type SplitGraph, splitGraph } from "./splitting.ts";
 
 /** An input or output of a graph. */
 export interface OnnxValue {
@@ -51,8 +52,8 @@ const settingKinds =
  * A graph of ONNX: named tensors in, named tensors out. Its weights are parameters, under their names
  * in the file; it is differentiable where its operators are.
  *
- * Without gradients (`noGrad`), calls with shapes that were met before replay their launches, unless
- * what is computed depends on values: then the graph is followed anew.
+ * Without gradients (`noGrad`), calls with shapes that were met before replay their launches, up to what
+ * depends on values that are read on the way, such as a count of boxes: that is followed anew.
  */
 export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, Tensor>> {
   /** The arguments of `run`, in the order of the file. */
@@ -64,8 +65,10 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
   readonly #runner: GraphRunner;
   readonly #types: ReadonlyMap<string, OnnxType>;
   readonly #constants: ReadonlyMap<string, Value>;
-  /** By the inputs' shapes: true where a call reads no values on the way. */
-  readonly #isSteady = new Map<string, boolean>();
+  /** The part that is replayed and the rest, by the inputs' shapes. */
+  readonly #splits = new Map<string, SplitGraph>();
+  /** That of the call that goes on. */
+  #split: SplitGraph | null = null;
   readonly #graph: GraphProto;
   /** The graph without what follows from weights alone, and the device and weights that it was made of. */
   #folded: FoldedGraph | null = null;
@@ -85,9 +88,9 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
     this.#constants = constants;
     this.#graph = graph;
     // One operation, for compile(): of what it is made follows from the shapes of the inputs.
-    const whole = (inputs: Record<string, Tensor>, _operands: readonly Tensor[]) =>
-      this.#evaluate(inputs, this.#folded);
-    this.#replay = compile((inputs) => compute(whole, inputs, this.#folded!.operands));
+    const steady = (inputs: Record<string, Tensor>, _operands: readonly Tensor[]) =>
+      this.#crossing(inputs);
+    this.#replay = compile((inputs) => compute(steady, inputs, this.#folded!.operands));
   }
 
   /** Weights have the names of the file. */
@@ -116,14 +119,46 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
       // Within another compiled function the graph is part of that; and a file may give values that
       // stand for inputs which are left out.
       const isWhole = Object.keys(inputs).length > this.inputs.length;
-      if (isGradEnabled() || isObserved() || isWhole) return this.#evaluate(inputs, null);
+      if (isGradEnabled() || isObserved() || isWhole) {
+        return this.#named(this.#runner.run([...this.#initial(), ...this.#given(inputs)]));
+      }
       const folded = this.#foldedNow();
       const key = Object.values(inputs).map(({ shape }) => shape.join()).join(";");
-      if (this.#isSteady.get(key)) return this.#replay(inputs);
-      const before = reads.count, outputs = this.#evaluate(inputs, folded);
-      this.#isSteady.set(key, reads.count === before);
-      return outputs;
+      const split = this.#splits.get(key);
+      return split ? this.#inParts(inputs, folded, split) : this.#first(inputs, folded, key);
     });
+  }
+
+  /** The first call with such shapes, which tells what reads values. */
+  #first(
+    inputs: Record<string, Tensor>,
+    { known, nodes }: FoldedGraph,
+    key: string,
+  ): Record<string, Tensor> {
+    const { valueOf, reading } = this.#runner.follow(nodes, [...known, ...this.#given(inputs)]);
+    const names = this.outputs.map(({ name }) => name);
+    this.#splits.set(key, splitGraph(nodes, reading, names, valueOf));
+    return this.#named(names.map(valueOf));
+  }
+
+  /** Replays what it can, and follows the rest. */
+  #inParts(
+    inputs: Record<string, Tensor>,
+    { known }: FoldedGraph,
+    split: SplitGraph,
+  ): Record<string, Tensor> {
+    this.#split = split;
+    const tensors = split.crossing.size > 0 ? this.#replay(inputs) : {};
+    const values = [...known, ...this.#given(inputs), ...crossed(split, tensors)];
+    return this.#named(this.#runner.run(values, split.rest));
+  }
+
+  #crossing(inputs: Record<string, Tensor>): Record<string, Tensor> {
+    const { steady, crossing } = this.#split!, { known } = this.#folded!;
+    const { valueOf } = this.#runner.follow(steady, [...known, ...this.#given(inputs)]);
+    return Object.fromEntries(
+      [...crossing.keys()].map((name) => [name, (valueOf(name) as Value).tensor]),
+    );
   }
 
   /** Ends the weights, and what was computed of them. */
@@ -144,6 +179,7 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
     const from = [active, ...weights.map(nodeOf)];
     if (this.#folded && from.every((each, k) => each === this.#foldedFrom[k])) return this.#folded;
     this.#forgetFolded();
+    this.#splits.clear();
     this.#foldedFrom = from;
     return this.#folded = foldGraph(this.#graph, this.#runner, new Map(this.#initial()));
   }
@@ -155,24 +191,26 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
     return [...this.#constants, ...weights];
   }
 
-  #evaluate(inputs: Record<string, Tensor>, folded: FoldedGraph | null): Record<string, Tensor> {
-    const given = Object.entries(inputs)
-      .map((
-        [name, tensor],
-      ): [string, OnnxData] => [name, Value.of(tensor, this.#types.get(name)!)]);
-    const known = [...folded?.known ?? this.#initial(), ...given];
-    const outputs = this.#runner.run(known, folded?.nodes);
-    // An output that follows from weights alone is kept for later calls, whatever becomes of this one.
-    const own = (tensor: Tensor) => folded?.made.includes(tensor) ? tensor.detach() : tensor;
-    return Object.fromEntries(
-      this.outputs.map(({ name }, k) => [name, own(tensorOf(name, outputs[k]!))]),
-    );
+  #given(inputs: Record<string, Tensor>): [string, OnnxData][] {
+    return Object.entries(inputs).map(([name, tensor]) => [
+      name,
+      Value.of(tensor, this.#types.get(name)!),
+    ]);
   }
-}
 
-function tensorOf(name: string, value: OnnxData): Tensor {
-  if (value instanceof Value) return value.tensor;
-  throw new TypeError(`Cannot give output "${name}": it is a sequence or missing, and no tensor`);
+  /** Outputs by name. Those that are kept for later calls stay, whatever becomes of what a caller gets. */
+  #named(outputs: readonly OnnxData[]): Record<string, Tensor> {
+    const own = (name: string, value: OnnxData): Tensor => {
+      if (!(value instanceof Value)) {
+        throw new TypeError(
+          `Cannot give output "${name}": it is a sequence or missing, and no tensor`,
+        );
+      }
+      const { tensor } = value, isKept = value.isOnHost || this.#folded?.made.includes(tensor);
+      return isKept ? tensor.detach() : tensor;
+    };
+    return Object.fromEntries(this.outputs.map(({ name }, k) => [name, own(name, outputs[k]!)]));
+  }
 }
 
 function tensorTypeOf({ type }: ValueInfoProto): OnnxType {

@@ -127,7 +127,7 @@ function col2im(call: Call): Tensor {
 
 /** Boxes along an axis of the image. */
 interface Edges {
-  /** Where they begin, [boxes, 1]. */
+  /** Their beginnings, [boxes, 1]. */
   readonly start: Tensor;
   /** Their length. */
   readonly size: Tensor;

@@ -1,4 +1,9 @@
-/** Windows over images: where they lie, and pooling. */
+/**
+ * Windows over images: where they lie, and pooling.
+ *
+ * This folder (`images/`) has the operators on images. It imports `core/` and `format/` of graphs, and
+ * operations of tensors.
+ */
 import { isFloat, sizeOf } from "../../../../../backend/internal.ts";
 import { Tensor } from "../../../../class/tensor.ts";
 import { type Call, type Operator, type Operators, typed } from "../../core/call.ts";
