@@ -14,6 +14,7 @@ import {
   decodeWav,
   FileFormatError,
 } from "../../mod.ts";
+import { decodeGguf } from "../../tensor/io/gguf/gguf.ts";
 import { parseOnnx } from "../../tensor/models/onnx/onnx_model.ts";
 import { decodeTensor } from "../../tensor/models/onnx/format/tensor_proto.ts";
 import { damaged } from "../tensor/io/arbitraries.ts";
@@ -36,6 +37,7 @@ export const formats: Readonly<Record<string, Format>> = {
   torch: { read: decodeTorch, folder: "io/torch/fixtures", ending: /\.pt$/ },
   pictures: { read: decodeImage, folder: "io/pictures/fixtures", ending: /\.(png|jpg|webp)$/ },
   wav: { read: decodeWav, folder: "io/sound/fixtures", ending: /\.wav$/ },
+  gguf: { read: decodeGguf, folder: "io/gguf/fixtures", ending: /\.gguf$/ },
   onnx: { read: readOnnx, folder: "models/onnx/fixtures", ending: /\.onnx$/ },
 };
 

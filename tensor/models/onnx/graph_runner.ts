@@ -1,4 +1,3 @@
-import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { asValue, Call, type Operator } from "./core/call.ts";
 import { type OnnxData, reads, Value } from "./core/value.ts";
 import type {
@@ -205,7 +204,7 @@ function runOnHost(node: NodeProto, call: Call): Value | null {
 }
 
 /** The version of ONNX's own operators; files without one are of the first. */
-function versionOf(imports: readonly { domain?: string; version?: number }[]): number {
+export function versionOf(imports: readonly { domain?: string; version?: number }[]): number {
   return imports.find(({ domain }) => isOwn(domain))?.version ?? 1;
 }
 
@@ -214,53 +213,6 @@ export function isOwn(domain: string | undefined): boolean {
   return domain === undefined || domain === "" || domain === "ai.onnx";
 }
 
-function kindOf({ domain, op_type }: NodeProto): string {
+export function kindOf({ domain, op_type }: NodeProto): string {
   return `${domain ?? ""}::${op_type}`;
-}
-
-/** The versions of ONNX's operators that are read. */
-const OLDEST = 1, NEWEST = 28;
-
-/**
- * Checks that each node can be run.
- *
- * @throws FileFormatError that names all kinds that cannot, with their nodes.
- */
-export function checkOperators(model: ModelProto): void {
-  const functions = new Set(model.functions.map((f) => `${f.domain ?? ""}::${f.name}`));
-  const missing = new Map<string, string[]>();
-  const visit = (nodes: readonly NodeProto[]): void => {
-    for (const node of nodes) {
-      const isKnown = functions.has(kindOf(node)) ||
-        isOwn(node.domain) && operators.has(node.op_type ?? "");
-      if (!isKnown) {
-        const kind = isOwn(node.domain) ? `${node.op_type}` : `${node.domain}.${node.op_type}`;
-        const name = node.name || node.output[0] || "";
-        missing.get(kind)?.push(name) ?? missing.set(kind, [name]);
-      }
-      for (const { g } of node.attribute) if (g) visit(g.node);
-    }
-  };
-  visit(model.graph!.node);
-  for (const { node } of model.functions) visit(node);
-  if (missing.size > 0) throw missingError(missing);
-  const version = versionOf(model.opset_import);
-  if (version >= OLDEST && version <= NEWEST) return;
-  throw new FileFormatError(
-    `The graph's operators are of version ${version}: ${OLDEST} to ${NEWEST} are run`,
-  );
-}
-
-/** The most names of nodes that an error lists for a kind. */
-const MAX_NAMES = 5;
-
-function missingError(missing: ReadonlyMap<string, readonly string[]>): FileFormatError {
-  const list = [...missing].map(([kind, names]) => {
-    const shown = names.slice(0, MAX_NAMES).map((name) => `"${name}"`).join(", ");
-    const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
-    return `${kind} (${shown}${more})`;
-  });
-  return new FileFormatError(
-    `The graph has ${missing.size} kinds of nodes that are not run: ${list.join("; ")}`,
-  );
 }

@@ -31,7 +31,8 @@ import {
 import { decodeTensor, type ExternalData } from "./format/tensor_proto.ts";
 import { type OnnxType, typeByNumber, typeName } from "./format/types.ts";
 import { type FoldedGraph, foldGraph } from "./folding.ts";
-import { checkOperators, GraphRunner } from "./graph_runner.ts";
+import { checkNames, checkOperators } from "./checks.ts";
+import { GraphRunner } from "./graph_runner.ts";
 import { crossed, type SplitGraph, splitGraph } from "./splitting.ts";
 
 /** An input or output of a graph. */
@@ -334,6 +335,7 @@ export function parseOnnx(bytes: Uint8Array<ArrayBuffer>): ModelProto {
     throw new FileFormatError("The graph has sparse weights, which are not read");
   }
   checkOperators(model);
+  checkNames(model);
   hoistConstants(model.graph);
   return model;
 }

@@ -121,6 +121,13 @@ export class Call {
     return this.#attributes.get(name)?.ints;
   }
 
+  /** An attribute that is a list of whole numbers and must be there. */
+  neededInts(name: string): number[] {
+    const ints = this.ints(name);
+    if (ints) return ints;
+    throw new TypeError(`its attribute "${name}" is missing`);
+  }
+
   /** An attribute that is a list of numbers. */
   floats(name: string): number[] | undefined {
     return this.#attributes.get(name)?.floats;

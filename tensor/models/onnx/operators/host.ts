@@ -174,7 +174,7 @@ function cast(call: Call): Value | null {
 }
 
 function expand(call: Call): Value | null {
-  const data = call.value(0), shape = broadcast(data.shape, call.numbers(1)!);
+  const data = call.value(0), shape = broadcast(data.shape, call.value(1).numbers());
   if (!shape || sizeOf(shape) > MAX_HOST_SIZE) return null;
   return picked(data, shape, places(data.shape, shape));
 }

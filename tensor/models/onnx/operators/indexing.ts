@@ -112,7 +112,8 @@ function oneHot(call: Call): Value {
 }
 
 function compress(call: Call): Value {
-  const { type } = call.value(0), hits = call.numbers(1)!.flatMap((hit, k) => hit ? [k] : []);
+  const { type } = call.value(0),
+    hits = call.value(1).numbers().flatMap((hit, k) => hit ? [k] : []);
   const at = Tensor.fromHost(Int32Array.from(hits)), isFlat = !call.says("axis");
   const x = isFlat ? call.tensor(0).flatten() : call.tensor(0);
   return typed(x.indexSelect(isFlat ? 0 : axisOf(call, 0, x.ndim), at), type);
@@ -151,7 +152,7 @@ function cornersOf(box: readonly number[], isCentered: boolean): Box["corners"] 
 
 /** Boxes by falling score, without those that overlap a better one: how many there are is known after. */
 function nonMaxSuppression(call: Call): Value {
-  const boxes = call.numbers(0)!, scores = call.numbers(1)!;
+  const boxes = call.value(0).numbers(), scores = call.value(1).numbers();
   const [batches, classes, count] = call.value(1).shape as [number, number, number];
   const most = call.number(2, 0), threshold = call.number(3, 0);
   const least = call.numbers(4)?.[0] ?? -Infinity;

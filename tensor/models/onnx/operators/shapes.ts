@@ -94,7 +94,7 @@ function split(call: Call): OnnxData[] {
     const ranges = shape.map((_, k) => k === axis ? [at, at + size] as const : null);
     at += size;
     const isFew = call.value(0).isOnHost && shape.length === 1;
-    if (isFew) return Value.ofNumbers(type, [size], call.numbers(0)!.slice(at - size, at));
+    if (isFew) return Value.ofNumbers(type, [size], call.value(0).numbers().slice(at - size, at));
     return typed(call.tensor(0).slice(...ranges), type);
   });
 }
@@ -105,7 +105,7 @@ function evenly(length: number, count: number): number[] {
 }
 
 function expand(call: Call): Value {
-  const { type } = call.value(0), x = call.tensor(0), wanted = call.numbers(1)!;
+  const { type } = call.value(0), x = call.tensor(0), wanted = call.value(1).numbers();
   const shape = broadcast(x.shape, wanted);
   if (!shape) throw new RangeError(`[${x.shape}] does not broadcast to [${wanted}]`);
   return typed(x.expand(shape), type);
@@ -162,7 +162,7 @@ function edgePlaces(n: number, before: number, after: number, mode: string): num
 }
 
 function constantOfShape(call: Call): Value {
-  const shape = call.numbers(0)!, given = call.array("value");
+  const shape = call.value(0).numbers(), given = call.array("value");
   const type = given?.type ?? typeNamed("float32"), value = Number(given?.data[0] ?? 0);
   const size = sizeOf(shape);
   if (size <= 64) return Value.ofNumbers(type, shape, new Array(size).fill(value));
@@ -223,7 +223,7 @@ const spaceToDepth: Operator = (call) => {
 };
 
 function centerCropPad(call: Call): Tensor {
-  const x = call.tensor(0), wanted = call.numbers(1)!;
+  const x = call.tensor(0), wanted = call.value(1).numbers();
   const axes = normalized(call.ints("axes") ?? x.shape.map((_, k) => k), x.ndim);
   const widths = x.shape.map((n, k): [number, number] => {
     const at = axes.indexOf(k), more = at < 0 ? 0 : wanted[at]! - n;
@@ -248,7 +248,7 @@ export const shapes: Operators = {
     const { type } = call.value(0), parts = call.tensors();
     return typed(Tensor.concat(parts, call.int("axis", 0)), type);
   },
-  Tile: (call) => typed(call.tensor(0).repeat(call.numbers(1)!), call.value(0).type),
+  Tile: (call) => typed(call.tensor(0).repeat(call.value(1).numbers()), call.value(0).type),
   Shape: shapeOf,
   Size: (call) => int64s([call.value(0).size], []),
   Constant: constant,

@@ -9,6 +9,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../../mod.ts";
+import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { loadOnnx, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends } from "../../../opencl.ts";
@@ -110,6 +111,37 @@ Deno.test("loadOnnx names all kinds of nodes that are not run, in one error", as
     message,
   );
   assert(message.includes("2 kinds") && message.includes("refused.onnx"), message);
+});
+
+Deno.test("parseOnnx names a value that is used before it is made, also within graphs", () => {
+  const inner = (input: string) => ({ node: [node("Neg", input, "b")], output: [{ name: "b" }] });
+  const choice = (input: string) => ({
+    ...node("If", "x", "z"),
+    attribute: [{ name: "then_branch", type: 5, g: inner(input) }],
+  });
+  const parse = (nodes: unknown[], output = "y", functions: unknown[] = []) =>
+    parseOnnx(encodeModel({
+      opset_import: [{ version: 17 }],
+      graph: { node: nodes, input: [{ name: "x" }], output: [{ name: output }] },
+      functions,
+    }));
+  parse([node("Neg", "x", "y"), choice("y")], "z");
+  const refused: [unknown[], string, string][] = [
+    [[node("Neg", "y", "y")], "y", 'Node "y" (Neg) uses "y"'],
+    [[choice("lost"), node("Neg", "x", "y")], "y", '(Neg) uses "lost"'],
+    [[node("Neg", "x", "y")], "z", 'The output "z" of the graph'],
+  ];
+  for (const [nodes, output, says] of refused) {
+    assertThrows(() => parse(nodes, output), FileFormatError, says);
+  }
+  const fn = { name: "F", domain: "own", input: ["a"], output: ["b"], node: [] };
+  assertThrows(() => parse([node("Neg", "x", "y")], "y", [fn]), FileFormatError, 'function "F"');
+});
+
+const node = (op_type: string, input: string, output: string) => ({
+  op_type,
+  input: [input],
+  output: [output],
 });
 
 Deno.test("loadOnnx reads no weights from elsewhere than beside the file", async () => {

@@ -106,6 +106,7 @@ function plansOf(call: Call, x: Value): (AxisPlan | null)[] {
     ? call.floats("scales")
     : nonEmpty(call.numbers(isNew ? 2 : 1));
   const sizes = isNew ? nonEmpty(call.numbers(3)) : undefined;
+  if (!given && !sizes) throw new TypeError("it has neither scales nor sizes");
   const roi = isNew ? nonEmpty(call.numbers(1)) : undefined;
   const policy = call.text("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((n, k) => n / x.shape[axes[k]!]!);
@@ -117,7 +118,10 @@ function plansOf(call: Call, x: Value): (AxisPlan | null)[] {
   return x.shape.map((from, axis) => {
     const k = axes.indexOf(axis);
     if (k < 0) return null;
-    const scale = common ?? given?.[k] ?? ratios![k]!;
+    const scale = common ?? given?.[k] ?? ratios?.[k] ?? 0;
+    if (!(scale > 0 && scale < Infinity)) {
+      throw new RangeError(`its axis ${axis} of length ${from} is scaled by ${scale}`);
+    }
     const to = common !== null && ratios
       ? Math.floor(common * from + 0.5)
       : sizes?.[k] ?? Math.floor(from * scale + 1e-9);

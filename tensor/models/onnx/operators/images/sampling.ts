@@ -77,7 +77,7 @@ function reflected(place: Tensor, length: number, isAligned: boolean): Tensor {
 
 /** The places that matrices give to the pixels of an image. */
 function affineGrid(call: Call): Tensor {
-  const theta = call.tensor(0), size = call.numbers(1)!.slice(2);
+  const theta = call.tensor(0), size = call.value(1).numbers().slice(2);
   const isAligned = call.int("align_corners", 0) === 1, dims = size.length;
   const lines = size.map((n, axis) => {
     const places = Float32Array.from(
@@ -97,7 +97,10 @@ function affineGrid(call: Call): Tensor {
 
 /** The sums of windows that overlap. */
 function col2im(call: Call): Tensor {
-  const x = call.tensor(0), size = call.numbers(1)!, block = call.numbers(2)!, axes = size.length;
+  const x = call.tensor(0),
+    size = call.value(1).numbers(),
+    block = call.value(2).numbers(),
+    axes = size.length;
   const strides = call.ints("strides") ?? block.map(() => 1);
   const dilations = call.ints("dilations") ?? block.map(() => 1);
   const pads = call.ints("pads") ?? [...block, ...block].map(() => 0);

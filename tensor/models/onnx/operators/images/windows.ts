@@ -106,7 +106,7 @@ function lowest(x: Tensor): number {
 
 const maxPool: Operator = (call) => {
   const x = call.tensor(0), { type } = call.value(0), lengths = x.shape.slice(2);
-  const windows = grown(call, windowsOf(call, call.ints("kernel_shape")!, lengths), lengths);
+  const windows = grown(call, windowsOf(call, call.neededInts("kernel_shape"), lengths), lengths);
   const image = padded(x, windows, lowest(x));
   const join = (parts: Tensor[]) => parts.reduce((a, b) => a.maximum(b));
   const values = typed(pool(image, windows, "maxPool2d", join), type);
@@ -139,7 +139,7 @@ function maxIndices(x: Tensor, image: Tensor, windows: Windows, call: Call): Val
 }
 
 const averagePool: Operator = (call) => {
-  const x = call.tensor(0), lengths = x.shape.slice(2), kernel = call.ints("kernel_shape")!;
+  const x = call.tensor(0), lengths = x.shape.slice(2), kernel = call.neededInts("kernel_shape");
   const plain = windowsOf(call, kernel, lengths), windows = grown(call, plain, lengths);
   const mean = (image: Tensor) =>
     pool(image, windows, "avgPool2d", (parts) => sumOf(parts).div(parts.length));
@@ -157,7 +157,7 @@ const averagePool: Operator = (call) => {
 
 const lpPool: Operator = (call) => {
   const x = call.tensor(0), lengths = x.shape.slice(2), p = call.int("p", 2);
-  const windows = grown(call, windowsOf(call, call.ints("kernel_shape")!, lengths), lengths);
+  const windows = grown(call, windowsOf(call, call.neededInts("kernel_shape"), lengths), lengths);
   return sumOf(taps(padded(x.abs().pow(p), windows, 0), windows)).pow(1 / p);
 };
 
@@ -170,7 +170,7 @@ function globalPool(fn: (x: Tensor, axes: number[]) => Tensor): Operator {
 
 /** Puts what a pooling took back to its place. */
 const maxUnpool: Operator = (call) => {
-  const x = call.tensor(0), kernel = call.ints("kernel_shape")!, lengths = x.shape.slice(2);
+  const x = call.tensor(0), kernel = call.neededInts("kernel_shape"), lengths = x.shape.slice(2);
   const { strides, pads } = windowsOf(call, kernel, lengths);
   const inner = lengths.map((n, k) =>
     (n - 1) * strides[k]! + kernel[k]! - pads[k]![0] - pads[k]![1]
