@@ -66,14 +66,21 @@ function armedFor(signal: ExitSignal, handler: Action): Armed {
 }
 
 /**
- * Puts Deno's handlers back in front of the driver's. LLVM's delete the temporary files of a program
+ * Puts the runtime's handlers back in front of the driver's. LLVM's delete the temporary files of a program
  * that PoCL is building, also when the program goes on, as it does under `nohup` (where the loader
  * of `ffi/` keeps a listener for what was ignored).
  */
 export function restoreHandlers(): void {
   plain ??= readHandler();
   if (plain === null) return;
-  for (const number of Object.values(numbers)) libc()?.sigaction(number, plain, null);
+  for (const signal of Object.keys(numbers) as GuardedSignal[]) act(signal, plain);
+}
+
+const byDefault: Action = new Uint8Array(SIGACTION_BYTES);
+
+/** Has a signal go to the runtime's handler; to nobody, where the runtime has taken it away. */
+function act(signal: GuardedSignal, handler: Action): void {
+  libc()?.sigaction(numbers[signal], host.keepsHandler(signal) ? handler : byDefault, null);
 }
 
 /**
@@ -100,11 +107,11 @@ export function stopDeadline(signal: ExitSignal): void {
   armed.get(signal)?.deadline?.stop();
 }
 
-/** Puts Deno's handler back as it was. */
+/** Puts the runtime's action back as it was, for a signal that netcl does not listen to any more. */
 export function disarm(signal: ExitSignal): void {
   if (plain === null) return;
   stopDeadline(signal);
-  libc()?.sigaction(numbers[signal], plain, null);
+  act(signal, plain);
 }
 
 /** True when an armed `signal` has come since. */

@@ -46,7 +46,7 @@ let shared: Int32Array | null = null;
  * JavaScript is blocked in a foreign call, and a second Ctrl+C ends it at once.
  *
  * @returns Ends the watchdog.
- * @throws {Error} Without --allow-ffi, on Windows, where signals are not netcl's (see
+ * @throws {Error} Without --allow-ffi, on Windows, on Node and Bun, where signals are not netcl's (see
  *   `configureSignals`), or when a watchdog runs already.
  *
  * @example
@@ -60,6 +60,12 @@ export async function startWatchdog(): Promise<Disposable> {
   if (shared !== null) throw new Error("Cannot start a second watchdog: one runs already");
   if (!handlesSignals()) {
     throw new Error("Cannot start a watchdog: signals are not handled by netcl (NETCL_SIGNALS)");
+  }
+  if (!host.hasSignalsInThreads) {
+    throw new Error(
+      `Cannot start a watchdog on ${host.runtime}, whose threads hear no signals: use Deno, or ` +
+        "await between calls that take long",
+    );
   }
   const libc = libcName();
   if (libc === null) {

@@ -221,13 +221,15 @@ export function mayUseDirectly(bytes: Uint8Array, blocking: boolean, noCopy: boo
   return noCopy && (!needsShelter(bytes) || blocksInDriver(blocking, null));
 }
 
-/** Memory for the driver to copy to or from, which stays until it is done. */
+/**
+ * Memory for the driver to copy to or from, which stays until it is done, and where it is: a small array
+ * without a buffer of its own is moved by JavaScriptCore when its `buffer` is first asked for.
+ */
 export function driverMemory(nbytes: number): Uint8Array<ArrayBuffer> {
-  return (isTerminable ? allocateNative(nbytes) : null) ?? new Uint8Array(nbytes);
+  return (isTerminable ? allocateNative(nbytes) : null) ?? new Uint8Array(new ArrayBuffer(nbytes));
 }
 
 function copyOf(bytes: Uint8Array): Uint8Array {
-  if (!isTerminable) return bytes.slice();
   const copy = driverMemory(bytes.byteLength);
   copy.set(bytes);
   return copy;

@@ -34,12 +34,19 @@ export function saveError(path: string | URL, error: unknown): unknown {
   const Class = error.constructor as ErrorConstructor;
   const told = new Class(`Cannot save "${path}": ${reasonOf(error)}; ${remedy}`, { cause: error });
   told.cause ??= error;
+  // Where classes are told apart by it.
+  if ("code" in error && !("code" in told)) Object.assign(told, { code: error.code });
   return told;
 }
 
 function reasonOf(error: Error): string {
   if (error instanceof host.errors.NotCapable) return "the program may not write there";
-  return error.message.replace(/ \(os error \d+\).*$/s, "");
+  // Deno: "No such file or directory (os error 2): ..."; else "ENOENT: no such file or directory, open '...'".
+  const reason = error.message.replace(/ \(os error \d+\).*$/s, "");
+  return reason.replace(
+    /^E[A-Z]+: (.)(.*), \w+ '.*$/s,
+    (_, first, rest) => first.toUpperCase() + rest,
+  );
 }
 
 function remedyFor(path: string | URL, error: Error): string | undefined {

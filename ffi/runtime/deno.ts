@@ -6,6 +6,7 @@
  * @module
  */
 import type { ForeignTable, Host, Library, ThreadHost } from "./types.ts";
+import { v8Collector } from "./v8.ts";
 
 /** Deno's own types of a table, which its compiler infers from literals alone. */
 type DenoTable = Deno.ForeignLibraryInterface;
@@ -77,7 +78,7 @@ export const host: Host = {
 
   addSignalListener: (signal, listener) => Deno.addSignalListener(signal, listener),
   removeSignalListener: (signal, listener) => Deno.removeSignalListener(signal, listener),
-  keepsHandler: true,
+  keepsHandler: () => true,
   kill: (pid, signal) => Deno.kill(pid, signal),
   exit: (status) => Deno.exit(status),
   get exitCode() {
@@ -104,11 +105,30 @@ export const host: Host = {
     const stdio = { stdin: "null", stdout: "null", stderr: "null" } as const;
     return new Deno.Command(command, { args: [...args], ...stdio }).spawn();
   },
+  startWorker: (module, onMessage, onError) => {
+    const worker = new Worker(module, { type: "module" });
+    worker.onmessage = ({ data }) => onMessage(data as never);
+    worker.onerror = (event) => {
+      event.preventDefault(); // else it ends the program
+      onError(event.error ?? new Error(event.message));
+    };
+    return { post: (message) => worker.postMessage(message), end: () => worker.terminate() };
+  },
+  workerPort: () => {
+    // The types of the main thread have no name for a worker's own side.
+    const port = globalThis as unknown as Worker;
+    return {
+      listen: (listener) => void (port.onmessage = ({ data }) => listener(data as never)),
+      post: (message, transfer = []) => port.postMessage(message, transfer),
+    };
+  },
+  hasSignalsInThreads: true,
   threadHost: `(${threadHost})()`,
   stdin: () => Deno.stdin.readable,
   writeStdout: (bytes) => Deno.stdout.write(bytes),
   isTerminal: (stream) => Deno[stream].isTerminal(),
   externalBytes: () => Deno.memoryUsage().external,
+  collector: v8Collector,
   inspect: (value) => Deno.inspect(value),
 };
 

@@ -3,7 +3,8 @@
  * Deno, Node and Bun each have an implementation, of which a program loads the one of its runtime.
  *
  * This folder (`runtime/`) is the one place that names a runtime's own functions. It imports nothing
- * of netcl; every other module takes `host` of `host.ts`.
+ * of netcl; every other module takes `host` of `host.ts`. This file is long because it is all that a
+ * runtime is asked for, in one interface.
  *
  * @module
  */
@@ -189,6 +190,22 @@ export interface PipedProcess {
   kill(signal: "SIGKILL"): void;
 }
 
+/** A thread that runs a module. */
+export interface HostWorker {
+  /** Sends it a message. */
+  post(message: unknown): void;
+  /** Ends it at once. */
+  end(): void;
+}
+
+/** Side of a thread that runs a module, towards the one that started it. */
+export interface WorkerPort {
+  /** Takes messages. */
+  listen(listener: (message: never) => void): void;
+  /** Sends a message; what is transferred leaves this thread. */
+  post(message: unknown, transfer?: Transferable[]): void;
+}
+
 /** The part of {@linkcode Host} for threads that are sent their program as text. */
 export interface ThreadHost {
   /** See {@linkcode Host.dlopen}. */
@@ -346,10 +363,10 @@ export interface Host {
   /** Ends that. */
   removeSignalListener(signal: SignalName, listener: () => void): void;
   /**
-   * True where a signal without listeners has its default action by the runtime's handler, which stays;
-   * false where the runtime takes its handler away with the last listener.
+   * True while the runtime's handler of a signal is in place: as long as there is a listener, and in Deno
+   * afterwards, too, where it does what the signal does by default.
    */
-  readonly keepsHandler: boolean;
+  keepsHandler(signal: SignalName): boolean;
   /** Sends a signal to a process. */
   kill(pid: number, signal: SignalName | "SIGKILL"): void;
   /** Ends the program. */
@@ -373,6 +390,16 @@ export interface Host {
   runArguments(module: string): string[];
   /** Starts a process that reads nothing, and writes nothing that is read. */
   spawn(command: string, args: readonly string[]): ChildProcess;
+  /** Starts a thread, which keeps the program alive until it is ended. */
+  startWorker(
+    module: URL,
+    onMessage: (message: never) => void,
+    onError: (error: Error) => void,
+  ): HostWorker;
+  /** In such a thread: its side. */
+  workerPort(): WorkerPort;
+  /** True where a thread hears of signals. */
+  readonly hasSignalsInThreads: boolean;
   /** An expression for a {@linkcode ThreadHost}, in the program of a thread. */
   readonly threadHost: string;
   /** Standard input. */
@@ -383,6 +410,8 @@ export interface Host {
   isTerminal(stream: "stdin" | "stdout" | "stderr"): boolean;
   /** Bytes of this program outside of the JavaScript heap. */
   externalBytes(): number;
+  /** A function that runs the garbage collector. */
+  collector(): () => void;
   /** A value as the console shows it. */
   inspect(value: unknown): string;
 }

@@ -1,3 +1,5 @@
+import { fileURLToPath } from "node:url";
+
 /** One call on the way to an allocation. */
 export interface Frame {
   /** The function, "<anonymous>" where it has no name. */
@@ -8,9 +10,13 @@ export interface Frame {
   readonly line: number;
 }
 
-const packageRoot = new URL("../../", import.meta.url).href;
-const layers = ["memory/", "backend/", "tensor/", "ffi/", "mod.ts"].map((path) =>
-  packageRoot + path
+const packageRoot = new URL("../../", import.meta.url);
+/** Bun writes paths. */
+const roots = packageRoot.protocol === "file:"
+  ? [packageRoot.href, fileURLToPath(packageRoot)]
+  : [packageRoot.href];
+const layers = ["memory/", "backend/", "tensor/", "ffi/", "mod."].flatMap((path) =>
+  roots.map((root) => root + path)
 );
 /** A value that is read is many calls above its allocation: graph, scheduler, backend, pool. */
 const MAX_FRAMES = 100;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { TypedArray } from "../../backend/internal.ts";
+import { host } from "../core/rules/host.ts";
 import type { Dataset, Field } from "./dataset.ts";
 
 /** Request of the loader: the module of the dataset first of all, then samples. */
@@ -24,19 +25,15 @@ export interface Answer {
   readonly error?: unknown;
 }
 
-/** The worker's own side, for which the types of the main thread have no name. */
-const host = globalThis as unknown as {
-  onmessage: (event: MessageEvent<Request>) => void;
-  postMessage(answer: Answer, transfer?: Transferable[]): void;
-};
+const port = host.workerPort();
 
 let dataset: Promise<Dataset>;
 
-host.onmessage = ({ data }) => {
-  if (!("module" in data)) return void answer(data.id, data.indices);
-  dataset = load(data.module);
+port.listen((request: Request) => {
+  if (!("module" in request)) return void answer(request.id, request.indices);
+  dataset = load(request.module);
   dataset.catch(() => {}); // told to whoever asks for samples
-};
+});
 
 async function load(module: string): Promise<Dataset> {
   const { default: exported } = await import(module);
@@ -53,9 +50,9 @@ async function answer(id: number, indices: readonly number[]): Promise<void> {
       what = `sample ${index}`;
       samples.push((await source.get(index)).map(own));
     }
-    host.postMessage({ id, samples }, samples.flat().map(({ data }) => data.buffer));
+    port.post({ id, samples }, samples.flat().map(({ data }) => data.buffer));
   } catch (error) {
-    host.postMessage({ id, what, error: cloneable(error) });
+    port.post({ id, what, error: cloneable(error) });
   }
 }
 

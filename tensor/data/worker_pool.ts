@@ -1,9 +1,10 @@
+import { host, type HostWorker } from "../core/rules/host.ts";
 import type { Field } from "./dataset.ts";
 import type { Answer, Request } from "./sample_worker.ts";
 
 /** One worker, and what it has not answered yet. */
 interface Reader {
-  readonly worker: Worker;
+  readonly worker: HostWorker;
   readonly open: Map<number, PromiseWithResolvers<Field[][]>>;
 }
 
@@ -27,13 +28,12 @@ export class WorkerPool implements Disposable {
   }
 
   #start(): Reader {
-    const worker = new Worker(new URL("./sample_worker.ts", import.meta.url), { type: "module" });
+    const worker = host.startWorker(
+      new URL("./sample_worker.ts", import.meta.url),
+      (answer: Answer) => this.#take(reader, answer),
+      (error) => this.#fail(this.#wrap("samples", error)),
+    );
     const reader: Reader = { worker, open: new Map() };
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => this.#take(reader, data);
-    worker.onerror = (event) => {
-      event.preventDefault(); // else it ends the program
-      this.#fail(this.#wrap("samples", event.error ?? new Error(event.message)));
-    };
     post(worker, { module: this.#module.href });
     return reader;
   }
@@ -79,10 +79,10 @@ export class WorkerPool implements Disposable {
   /** Ends the workers; what they have not answered is not answered any more. */
   [Symbol.dispose](): void {
     this.#fail(new Error(`The workers that read ${this.#module} were ended`));
-    for (const { worker } of this.#readers) worker.terminate();
+    for (const { worker } of this.#readers) worker.end();
   }
 }
 
-function post(worker: Worker, request: Request): void {
-  worker.postMessage(request);
+function post(worker: HostWorker, request: Request): void {
+  worker.post(request);
 }

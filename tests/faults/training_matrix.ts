@@ -2,15 +2,11 @@
  * Makes every function of OpenCL that a training step calls fail in turn, in this process; prints a
  * line of JSON before and after each. `training_test.ts` runs it and watches that it goes on.
  */
+import { runCollector as gc } from "../../memory/core/garbage.ts";
 import { manager, manualSeed, memory, nn, optim, Tensor, withDevice } from "../../mod.ts";
 import { liveObjects } from "@netcl/netcl/ffi";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { countingCalls } from "../ffi/counting_calls.ts";
 import { type Fault, withFaults } from "../../ffi/mod.ts";
-
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
 const device = manager.default("cl");
 const images = Float32Array.from({ length: 8 * 64 }, (_, i) => Math.sin(i));
 const classes = Int32Array.from({ length: 8 }, (_, i) => i % 10);

@@ -1,3 +1,3 @@
 /** The runtime of JavaScript, for files and streams. */
 export { host } from "../../../ffi/runtime/host.ts";
-export type { HostFile } from "../../../ffi/runtime/types.ts";
+export type { HostFile, HostWorker } from "../../../ffi/runtime/types.ts";

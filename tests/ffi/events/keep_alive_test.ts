@@ -1,8 +1,7 @@
 /** Holds of what the driver still uses until it is done, whatever the program released meanwhile. */
 import { countingFrees } from "../counting_frees.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import {
   Buffer,
   CommandQueue,
@@ -25,9 +24,6 @@ import {
   queue,
   testOpenCL,
 } from "../fixture.ts";
-
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
 
 /** Gives the collector and its finalizers a few turns. */
 async function collect(): Promise<void> {

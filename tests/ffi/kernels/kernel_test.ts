@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import {
   Buffer,
   DisposedError,
@@ -138,8 +137,6 @@ testOpenCL("Kernel: a launch with memory that was released since it was set is r
 });
 
 testOpenCL("Kernel keeps what its arguments refer to from the collector", async () => {
-  setFlagsFromString("--expose-gc");
-  const gc = runInNewContext("gc") as () => void;
   using kernel = program.kernel("put");
   const before = leakedObjects().Buffer;
   (() => kernel.setArgs([new Buffer(context, 4), 5]))();

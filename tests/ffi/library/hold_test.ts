@@ -1,13 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import { Program, UserEvent } from "../../../ffi/mod.ts";
 import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
 import type { OpenCLSymbols } from "../../../ffi/mod.ts";
 import { context, testOpenCL } from "../fixture.ts";
-
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 2));
 

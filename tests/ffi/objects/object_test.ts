@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import {
   Buffer,
   CommandQueue,
@@ -51,8 +50,6 @@ testOpenCL(
 );
 
 testOpenCL("an object that is forgotten is released by the collector, and counted", async () => {
-  setFlagsFromString("--expose-gc");
-  const gc = runInNewContext("gc") as () => void;
   const before = leakedObjects().Buffer, live = liveObjects().Buffer;
   (() => {
     for (let i = 0; i < 10; i++) new Buffer(context, 64);
@@ -88,7 +85,6 @@ testOpenCL(
 );
 
 testOpenCL("a view of mapped memory keeps the mapping alive", async () => {
-  const gc = runInNewContext("gc") as () => void;
   const view = (() => {
     const buffer = new Buffer(context, 1 << 16, { data: new Uint8Array(1 << 16).fill(7) });
     return queue.map(buffer).bytes;

@@ -1,6 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import { Buffer, CommandQueue, liveObjects, OpenCLError } from "../../../ffi/mod.ts";
 import { context, device, program, queue, testOpenCL } from "../fixture.ts";
 
@@ -54,8 +53,6 @@ testOpenCL("HeldLaunches: a launch that is refused leaves no launch held back", 
 testOpenCL(
   "HeldLaunches: a queue that is forgotten runs the launches that it holds back",
   async () => {
-    setFlagsFromString("--expose-gc");
-    const gc = runInNewContext("gc") as () => void;
     using buffer = new Buffer(context, 4, { data: new Int32Array([0]) });
     using kernel = program.kernel("put");
     kernel.setArgs([buffer, new Int32Array([9])]);

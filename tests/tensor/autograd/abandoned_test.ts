@@ -1,13 +1,9 @@
 /** Tensors that nobody disposed give back what they own when they are collected. */
 import { assertEquals } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as collect } from "../../../memory/core/garbage.ts";
 import { manager, memory, Tensor, withDevice } from "../../../mod.ts";
 import { pendingOn } from "../../../tensor/core/pending_work.ts";
 import { testOnCPU } from "../../opencl.ts";
-
-setFlagsFromString("--expose-gc");
-const collect = runInNewContext("gc") as () => void;
 
 const device = manager.default("cpu");
 const held = (): number => memory.stats(device).requestedBytes;

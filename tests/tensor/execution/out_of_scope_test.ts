@@ -1,12 +1,8 @@
 /** Tensors that nobody disposes: the garbage collector takes back only what nobody can ask for. */
 import { assertEquals } from "@std/assert";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { runCollector as gc } from "../../../memory/core/garbage.ts";
 import { Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
-
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
 
 async function collectGarbage(): Promise<void> {
   gc();

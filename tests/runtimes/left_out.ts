@@ -1,0 +1,78 @@
+/** Tests that a runtime cannot pass for reasons of its own, with these reasons. */
+
+interface LeftOutTest {
+  readonly runtime: "node" | "bun";
+  /** Part of the file's name, without its ending. */
+  readonly file: string;
+  /** Part of the test's name; every test of the file without it. */
+  readonly name?: string;
+  readonly reason: string;
+}
+
+const namesOnly =
+  "node:ffi calls functions by their names only, those of extensions have addresses";
+
+const placesOfSources = "it names a line of a .ts file";
+
+/** Reasons that hold on both. */
+const onBoth: readonly Omit<LeftOutTest, "runtime">[] = [
+  { file: "ffi/host/environment_test", name: "the table has", reason: "it reads the sources" },
+  { file: "memory/wrappers/wrappers_test", name: "GuardPool", reason: placesOfSources },
+  { file: "memory/devices/create_pool_test", name: "createPool watches", reason: placesOfSources },
+  { file: "memory/report/report_test", name: "The report is one page", reason: placesOfSources },
+  { file: "memory/report/recorder_test", name: "Recorder names", reason: placesOfSources },
+  {
+    file: "signals/matrix_test",
+    name: "awaiting a worker",
+    reason: "its worker is a program for Deno",
+  },
+  {
+    file: "tensor/io/pictures/picture_test",
+    reason: "there is no createImageBitmap, as the error says",
+  },
+  {
+    file: "backend/lifecycle/lifecycle_test",
+    name: "of two watchdogs",
+    reason: "threads hear no signals, as the error says",
+  },
+  {
+    file: "backend/lifecycle/lifecycle_test",
+    name: "who prints the error",
+    reason: "printing an error reads its class, as Deno's does not",
+  },
+];
+
+/** The table. */
+export const leftOut: readonly LeftOutTest[] = [
+  ...onBoth.flatMap((
+    test,
+  ) => [{ ...test, runtime: "node" as const }, { ...test, runtime: "bun" as const }]),
+  {
+    runtime: "bun",
+    file: "ffi/events/keep_alive_test",
+    name: "an array that a ",
+    reason: "JavaScriptCore collects the object of a buffer whose memory an array still has",
+  },
+  {
+    runtime: "node",
+    file: "ffi/memory/bounds_test",
+    name: "a recorded fill",
+    reason: namesOnly,
+  },
+  {
+    runtime: "node",
+    file: "signals/matrix_test",
+    name: "SIGHUP under nohup",
+    reason: "Node gives every signal its default action when it starts",
+  },
+  ...[
+    ["bindExtension finds", "extension_test"],
+    ["CommandBuffer", "extension_test"],
+    ["every member of a released CommandBuffer", "released_test"],
+  ].map(([name, file]) => ({
+    runtime: "node" as const,
+    file: `ffi/objects/${file}`,
+    name: name!,
+    reason: namesOnly,
+  })),
+];
