@@ -175,6 +175,7 @@ function storeConstants(gradFn: GradFn): void {
     const node = gradFn.values?.[k];
     if (!node || node.isLeaf || input.disposed || !holdsNode(input, node)) return;
     if (dependsOnVariable(node)) computeWithNext(input);
+    pendingOn(input.device).meet(node);
   });
 }
 

@@ -2,7 +2,13 @@
  * Work of a device beside what is asked for. One object a device knows all of it: the next
  * schedule takes it from here.
  */
-import type { Companion, DeviceHandle, Node } from "../../backend/internal.ts";
+import {
+  type Companion,
+  type DeviceHandle,
+  isRecording,
+  NEED,
+  type Node,
+} from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { isFollowing, resolved } from "./calls.ts";
 import type { TensorState } from "./tensor_state.ts";
@@ -73,6 +79,53 @@ class UnreadNodes {
   }
 }
 
+/** A pending value is carried from step to step only where it is so many operations long. */
+const MIN_CARRIED_DEPTH = 8;
+
+/**
+ * Pending values that tensors carry from one step into the next, such as a queue of keys that grows at one
+ * end, or a running mean: each is stored, or what it was made from would be computed, and held, for ever.
+ */
+class CarriedNodes {
+  #nodes: Node[] = [];
+  /** Met before. */
+  readonly #met = new WeakSet<Node>();
+
+  /** Looks below a value that is computed next: what was met below an earlier one is carried. */
+  meet(root: Node): void {
+    const seen = new Set([root]);
+    for (const node of seen) {
+      if (node.isLeaf || node.depth < MIN_CARRIED_DEPTH) continue;
+      if (this.#isCarried(node)) this.#nodes.push(node);
+      else for (const input of node.inputs) seen.add(input);
+      if (node.token !== null) this.#met.add(node);
+    }
+  }
+
+  #isCarried(node: Node): boolean {
+    const { inputs, size } = node, [only] = inputs;
+    // What only spreads or turns another value is not worth memory of its own.
+    if (inputs.length === 1 && this.#isHeld(only!)) return false;
+    return this.#isHeld(node) && inputs.some((input) => input.size >= size / inputs.length);
+  }
+
+  #isHeld(node: Node): boolean {
+    return this.#met.has(node) && node.exposure === NEED.lasting && isUnstored(node);
+  }
+
+  take(): readonly Node[] {
+    if (this.#nodes.length === 0) return none;
+    const nodes = [...new Set(this.#nodes)].filter(isUnstored);
+    this.#nodes = [];
+    return nodes;
+  }
+}
+
+/** True for a tensor's value that is not in memory, whether a schedule has computed it on the way or not. */
+function isUnstored(node: Node): boolean {
+  return node.token !== null && !node.isLeaf;
+}
+
 function isPending(node: Node): boolean {
   return node.token !== null && !node.isComputed && !node.isLeaf;
 }
@@ -118,6 +171,7 @@ export class PendingWork {
   /** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
   #roots: WeakRef<TensorState>[] = [];
   readonly #unread = new UnreadNodes();
+  readonly #carried = new CarriedNodes();
   #hasAssigned = false;
 
   /** True when tensors wait for the next schedule. */
@@ -174,6 +228,19 @@ export class PendingWork {
       return true;
     });
     return open;
+  }
+
+  /**
+   * Looks below a value that is computed next, and through which no backward goes, for what steps pass on
+   * to each other. A recorded call computes nothing beside what it gives.
+   */
+  meet(node: Node): void {
+    if (!isRecording()) this.#carried.meet(node);
+  }
+
+  /** Values that steps pass on, which the schedule that is made now computes. */
+  takeCarried(): readonly Node[] {
+    return this.#carried.take();
   }
 
   /** Notes a tensor's pending value, which nothing has been computed from. */

@@ -46,7 +46,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     this.#replicas.read();
     this.#replicas.send();
     const outputs = parts.map((part, k) => {
-      const output = this.#on(k, () => this.#module.forward(...part));
+      const output = this.#on(k, () => this.#module.forward(...part), "within");
       if (!isTensor(output) || output.ndim === 0) throw notGathered(output);
       // All devices work before anybody waits for one of them.
       return output.realize();
@@ -95,9 +95,9 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     }
   }
 
-  #on<R>(k: number, fn: () => R): R {
+  #on<R>(k: number, fn: () => R, how: "with" | "within" = "with"): R {
     const run = () => withDevice(this.#devices[k]!, fn);
-    return k === 0 ? run() : this.#replicas.with(this.#replicas.all[k - 1]!, run);
+    return k === 0 ? run() : this.#replicas[how](this.#replicas.all[k - 1]!, run);
   }
 
   /** Gives the copies' memory back. */

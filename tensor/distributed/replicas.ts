@@ -12,7 +12,8 @@ import {
 } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
-import { nodeOf } from "../core/internals.ts";
+import { isHooked } from "../autograd/gradient_hooks.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -139,7 +140,27 @@ export class Replicas implements Disposable {
 
   /** Runs `fn` while the module holds the copies of one device. */
   with<T>({ copies }: Replica, fn: () => T): T {
-    for (const { original, replace } of this.#places) replace(copies.get(original)!);
+    return this.#with((original) => copies.get(original)!, fn);
+  }
+
+  /**
+   * The same where one `backward` goes through all devices: it goes on from copies to parameters with hooks,
+   * which are called with the sum of all parts.
+   */
+  within<T>({ device, copies }: Replica, fn: () => T): T {
+    const own = this.#originals.filter((original) => isHooked(stateOf(original)));
+    const parts = new Map(
+      own.map((original) => [original, withRoleOf(original, original.to(device))]),
+    );
+    try {
+      return this.#with((original) => parts.get(original) ?? copies.get(original)!, fn);
+    } finally {
+      for (const part of parts.values()) part.dispose();
+    }
+  }
+
+  #with<T>(copyOf: (original: Tensor) => Tensor, fn: () => T): T {
+    for (const { original, replace } of this.#places) replace(copyOf(original));
     try {
       return fn();
     } finally {
@@ -163,7 +184,12 @@ export class Replicas implements Disposable {
 
 /** A tensor of its own on another device, with the same part in the module. */
 function copyOn(device: DeviceHandle, tensor: Tensor): Tensor {
-  const copy = noGrad(() => tensor.detach().to(device)), role = roleOf(tensor);
+  const copy = noGrad(() => tensor.detach().to(device));
   copy.requiresGrad = tensor.requiresGrad;
+  return withRoleOf(tensor, copy);
+}
+
+function withRoleOf(tensor: Tensor, copy: Tensor): Tensor {
+  const role = roleOf(tensor);
   return role ? withRole(copy, role) : copy;
 }

@@ -74,8 +74,10 @@ export function realizeForRead(tensor: Tensor): boolean {
     realizeOn(device, [tensor]);
     return false;
   }
-  computeAlone([tensor], [node], none);
-  return true;
+  pending.meet(node);
+  const unread = pending.takeCarried();
+  runSchedule({ ...nothingElse, tensors: [tensor], nodes: [node], unread });
+  return unread.length === 0;
 }
 
 /** Computes a tensor, and nothing that has waited for a schedule: others do that. */
@@ -120,18 +122,20 @@ function realizeWithPending(
   tensors: readonly Tensor[],
   usedLater: readonly Node[],
 ): void {
-  const nodes: Node[] = [];
+  const nodes: Node[] = [], pending = pendingOn(device);
   let later = usedLater;
   for (const tensor of tensors) {
-    const { coScheduled, gradFn } = stateOf(tensor);
-    nodes.push(nodeOf(tensor));
+    const { coScheduled, gradFn } = stateOf(tensor), node = nodeOf(tensor);
+    nodes.push(node);
+    if (gradFn === null && node.owner?.isVariable !== true) pending.meet(node);
     if (coScheduled !== null) nodes.push(...coScheduled());
     if (gradFn !== null) later = [...later, ...gradientNodes(tensor)];
   }
-  const pending = pendingOn(device), assigned = pending.takeAssignments(), roots = pending.roots();
+  const assigned = pending.takeAssignments(), roots = pending.roots();
   // A recorded call computes what it returns and assigns, and nothing beside it.
   const endsFormer = !isRecording() && pending.takeHasAssigned();
-  const unread = endsFormer ? pending.takeUnread(roots) : none;
+  const carried = pending.takeCarried();
+  const unread = endsFormer ? [...pending.takeUnread(roots), ...carried] : carried;
   runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer });
   if (endsFormer) pending.forgetComputed();
 }
@@ -146,7 +150,7 @@ interface Work {
   readonly nodes: readonly Node[];
   /** Tensors waiting for this schedule. */
   readonly assigned: readonly Tensor[];
-  /** Nodes that depend on values that were replaced, and that nobody has asked for. */
+  /** Nodes that nobody has asked for: they depend on values that were replaced, or steps pass them on. */
   readonly unread: readonly Node[];
   /** Nodes computed if their gradients are. */
   readonly roots: readonly Companion[];
@@ -155,6 +159,8 @@ interface Work {
   /** True when replaced values are let go after it. */
   readonly endsFormer: boolean;
 }
+
+const nothingElse = { assigned: none, unread: none, roots: none, later: none, endsFormer: false };
 
 function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
   const { device } = tensors[0]!, pending = pendingOn(device);
@@ -198,8 +204,7 @@ function computeAlone(
   nodes: readonly Node[],
   roots: readonly Companion[],
 ): void {
-  const nothing = { assigned: none, unread: none, later: none, endsFormer: false };
-  runSchedule({ tensors, nodes, roots, ...nothing });
+  runSchedule({ ...nothingElse, tensors, nodes, roots });
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */

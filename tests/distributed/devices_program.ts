@@ -11,6 +11,7 @@ import {
   manualSeed,
   memory,
   nn,
+  noGrad,
   optim,
   profiler,
   setDeterministic,
@@ -256,6 +257,25 @@ for (const dtype of ["bfloat16", "float16"] as const) {
   setDeterministic(false);
   setCommunicationTimeout();
   BesideCopies.prototype.gate = gate;
+}
+
+{
+  // A hook gets the gradient of all parts, once.
+  const gradientsOf = (
+    isParallel: boolean,
+  ): { calls: number; model: ReturnType<typeof makeModel> } => {
+    const model = makeModel(), parameters = model.parameters();
+    let calls = 0;
+    for (const p of parameters) p.registerHook((g) => (calls++, g.clamp(-0.01, 0.01)));
+    using parallel = isParallel ? new distributed.DataParallel(model, devices) : null;
+    (parallel ?? model).forward(x).crossEntropy(y).backward();
+    // What is compared are parameters.
+    noGrad(() => parameters.forEach((p) => p.assign(p.grad!)));
+    return { calls, model };
+  };
+  const alone = gradientsOf(false), together = gradientsOf(true);
+  assertEquals(together.calls, alone.calls);
+  await assertSame(together.model, alone.model, "gradients with hooks");
 }
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
