@@ -24,8 +24,8 @@ export type CustomGradientFn<Inputs extends Tensor[] = Tensor[]> = (
  *
  * @param forward Computes the value; nothing in it is recorded for `backward`.
  * @param gradient Gets the gradient of the output, the inputs and the output, and gives a gradient of
- * its shape for each input, or null. It may be called again where `backward` is; it should compute
- * with tensors and nothing else. Under `createGraph` it is recorded itself.
+ * its shape for each input, or null. It is called by each `backward`, in every call of a compiled function,
+ * too. Under `createGraph` it is recorded itself.
  * @returns The function: lazy like any operation, part of `compile` and of `checkpoint`.
  * @throws {TypeError} When called with something that is no tensor, or `forward` gives none.
  * @throws {DTypeError} When an input requires a gradient and `forward` gives integers.
