@@ -3,9 +3,9 @@
  * former ones, and the hundredth step does what the tenth does.
  */
 import { assert } from "@std/assert";
-import { memory, noGrad, optim, profiler, Tensor, withDevice } from "../../../mod.ts";
-import { isEager } from "../../../backend/internal.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { memory, noGrad, optim, profiler, Tensor, withDevice } from "../../mod.ts";
+import { isEager } from "../../backend/internal.ts";
+import { testOnBackends } from "../opencl.ts";
 
 const SIZE = 1024, ROWS = 8;
 
