@@ -62,7 +62,8 @@ await runExample({
   const path = await modelPath(model), before = performance.now();
   using lm = await LanguageModel.load(path);
   print(`${model}: loaded in ${((performance.now() - before) / 1000).toFixed(1)} s`);
-  using chat = lm.chat();
+  let chat = lm.chat();
+  using _last = { [Symbol.dispose]: () => chat[Symbol.dispose]() };
   const options: Sampling = {
     maxTokens: Number(length),
     temperature: Number(temperature),
@@ -73,7 +74,13 @@ await runExample({
     signal: interruptSignal,
   };
   const answer = async (question: string) => {
-    const read = lm.encode([...chat.messages, { role: "user", content: question }]).length;
+    const asked = { role: "user", content: question };
+    if (chat.length > 0 && lm.encode([...chat.messages, asked]).length >= lm.contextLength) {
+      print("the chat fills the model's context: it begins anew");
+      chat[Symbol.dispose]();
+      chat = lm.chat();
+    }
+    const read = lm.encode([...chat.messages, asked]).length;
     await show(chat.send(question, options), () => chat.length - read);
   };
   if (prompt !== "") return await answer(prompt);

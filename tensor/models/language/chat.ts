@@ -24,7 +24,8 @@ export interface Chat extends Disposable {
   /** Number of positions that have been read and are kept. */
   readonly length: number;
   /**
-   * Says something; gives the answer piece by piece. An answer that is aborted stays as far as it came.
+   * Says something; gives the answer piece by piece. An answer that is aborted stays as far as it came; a
+   * question that is refused, since the context has no room for it, is as if it had not been asked.
    *
    * @param content What the user says.
    * @param options How tokens are chosen, and when it stops.
@@ -50,6 +51,7 @@ export class CachedChat implements Chat {
   readonly #model: ChatModel;
   readonly #messages: Message[];
   #session: Session | null = null;
+  #isAnswering = false;
 
   constructor(model: ChatModel, messages: readonly Message[]) {
     this.#model = model;
@@ -71,8 +73,16 @@ export class CachedChat implements Chat {
   }
 
   async *#answer(content: string, options: Sampling): AsyncGenerator<string, void, undefined> {
-    this.#messages.push({ role: "user", content });
-    const all = this.#model.encode(this.#messages);
+    if (this.#isAnswering) {
+      throw new TypeError("Cannot send to a chat that answers: read the answer to its end first");
+    }
+    const question = { role: "user", content };
+    const all = this.#model.encode([...this.#messages, question]);
+    // A question that is refused is none of the chat's.
+    this.#model.generator.roomFor(all.length, options);
+    options.signal?.throwIfAborted();
+    this.#messages.push(question);
+    this.#isAnswering = true;
     const session = this.#session ??= this.#model.generator.session(all.length, 0);
     // What was read and is the same stays; the last position is read again, for what follows it.
     let same = 0;
@@ -92,6 +102,7 @@ export class CachedChat implements Chat {
       const { cache } = session, known = Math.min(cache.length, session.ids.length);
       cache.truncate(known);
       session.ids = session.ids.slice(0, known);
+      this.#isAnswering = false;
     }
   }
 

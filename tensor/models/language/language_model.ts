@@ -12,7 +12,7 @@ import {
 } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
-import type { ChatTemplate, Message } from "../text/chat_template.ts";
+import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
 import { piecesOf } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { architectureOf, completeConfig, decoderConfig } from "./decoder/architectures.ts";
@@ -128,7 +128,7 @@ export class LanguageModel implements Disposable {
    * @throws {TypeError} When the model has no template.
    */
   applyTemplate(messages: readonly Message[]): string {
-    requireValue("apply the template", "messages", messages, takes.list);
+    requireValue("apply the template", "messages", messages, messageList);
     if (this.#template) return this.#template.render(messages);
     throw new TypeError("Cannot apply the template: the model has none; pass text");
   }
@@ -221,7 +221,7 @@ export class LanguageModel implements Disposable {
    * @param messages What was said before, such as a system's message.
    */
   chat(messages: readonly Message[] = []): Chat {
-    requireValue("begin a chat", "messages", messages, takes.list);
+    requireValue("begin a chat", "messages", messages, messageList);
     const encode = (all: readonly Message[]) => this.encode(all);
     return new CachedChat(
       { encode, generator: this.#generator, tokenizer: this.tokenizer },

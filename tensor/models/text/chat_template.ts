@@ -1,4 +1,5 @@
 import { Template } from "npm:@huggingface/jinja@0.5.11";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 
 /** One turn of a chat. */
 export interface Message {
@@ -7,6 +8,16 @@ export interface Message {
   /** The text. */
   content: string;
 }
+
+/** The messages of a chat. */
+export const messageList: Rule = {
+  takes: "an array of messages { role, content }, both strings",
+  accepts: (value) =>
+    Array.isArray(value) &&
+    value.every((message) =>
+      typeof message?.role === "string" && typeof message.content === "string"
+    ),
+};
 
 /** Writes chats as a model was taught to read them. */
 export class ChatTemplate {

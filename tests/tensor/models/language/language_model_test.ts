@@ -126,6 +126,9 @@ Deno.test("LanguageModel: writing stops at texts, at the end, at maxTokens and w
       "the context",
     );
     assertThrows(() => lm.generate("a", { stop: [5] as never }), RangeError, "stop [5]");
+    const odd = [{ role: "user" }] as never;
+    assertThrows(() => lm.generate(odd), RangeError, "messages { role, content }");
+    assertThrows(() => lm.chat(odd), RangeError, "messages { role, content }");
     assertThrows(() => lm.generateIds([]), RangeError, "one at least");
     assertThrows(() => lm.generateIds([99]), RangeError, "99");
     assertThrows(() => lm.generateIds(Array(64).fill(3)), RangeError, "64");
@@ -155,6 +158,30 @@ testOnBackends(
     });
   },
 );
+
+Deno.test("LanguageModel: a chat goes on behind a question that is refused, and takes one at a time", async () => {
+  await withModel("cpu", async (lm) => {
+    using chat = lm.chat();
+    const options = { maxTokens: 4, ignoreEnd: true };
+    const say = async (text: string, more: Sampling = {}) =>
+      (await Array.fromAsync(chat.send(text, { ...options, ...more }))).join("");
+    await say("a");
+    const before = chat.messages.slice();
+    await assertRejects(() => say("b".repeat(99)), RangeError, "context has 64");
+    await assertRejects(
+      () => say("b", { signal: AbortSignal.abort(new Error("no")) }),
+      Error,
+      "no",
+    );
+    assertEquals(chat.messages, before);
+    const answer = chat.send("b", options);
+    await answer.next();
+    await assertRejects(() => say("c"), TypeError, "answers");
+    await answer.return();
+    const due = await lm.generateText([...chat.messages, { role: "user", content: "d" }], options);
+    assertEquals(await say("d"), due);
+  });
+});
 
 testOnBackends(
   "LanguageModel: after the first tokens nothing is allocated: memory stays as it is",
