@@ -33,7 +33,10 @@ function given(name: string, chances: Chances): { value: TensorLike; isLogits: b
 function logitsOf(name: string, chances: Chances): Tensor {
   const { value, isLogits } = given(name, chances);
   const [x] = parametersOf(`make a ${name}`, value);
-  return isLogits ? x : logit(x);
+  if (isLogits) return x;
+  // As PyTorch: at 0 and 1 the logits are finite, and the gradient is 0.
+  const least = x.dtype === "float64" ? 2 ** -52 : 2 ** -23;
+  return logit(x.clamp(least, 1 - least));
 }
 
 /** True where a value is a whole number from 0. */
@@ -71,6 +74,12 @@ export class Bernoulli extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.probs.mul(this.logits.neg().sigmoid());
+  }
+
+  /** 0 or 1, NaN where both are as likely. */
+  override get mode(): Tensor {
+    const { logits } = this;
+    return logits.eq(0).where(NaN, logits.gt(0).cast(logits.dtype));
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -115,6 +124,11 @@ export class Geometric extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.mean.div(this.probs);
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.logits.zerosLike();
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -172,6 +186,11 @@ export class Categorical extends Distribution {
     return this.mean;
   }
 
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.logits.argmax(-1);
+  }
+
   /** The logarithms of the probabilities of classes, whole numbers. */
   override logProb(value: Tensor): Tensor {
     const classes = this.logits.shape.at(-1)!, wide = value.ndim >= this.batchShape.length;
@@ -215,6 +234,11 @@ export class OneHotCategorical extends Distribution {
     return this.mean.mul(this.mean.neg().add(1));
   }
 
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.base.mode.oneHot(this.eventShape[0]!).cast(this.base.logits.dtype);
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     return this.base.logProb(value.argmax(-1));
@@ -255,6 +279,12 @@ export class Binomial extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.mean.mul(this.logits.neg().sigmoid());
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    const { totalCount, logits } = this;
+    return totalCount.add(1).mul(logits.sigmoid()).floor().minimum(totalCount);
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -300,6 +330,11 @@ export class NegativeBinomial extends Distribution {
     return this.mean.div(this.logits.neg().sigmoid());
   }
 
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.totalCount.sub(1).mul(this.logits.exp()).floor().clamp(0);
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     const { totalCount: n, logits } = this;
@@ -334,6 +369,11 @@ export class Poisson extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.rate;
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.rate.floor();
   }
 
   /** See {@linkcode Distribution.logProb}. */

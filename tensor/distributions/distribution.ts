@@ -40,6 +40,29 @@ export abstract class Distribution {
    */
   abstract logProb(value: Tensor): Tensor;
 
+  /** The most likely value of each distribution; NaN where there is none. */
+  get mode(): Tensor {
+    throw new Error(`Cannot take the mode of ${this.constructor.name}: it has no formula`);
+  }
+
+  /**
+   * The share of what is drawn that is at most a value.
+   *
+   * @throws {Error} When there is no formula.
+   */
+  cdf(_value: Tensor): Tensor {
+    throw new Error(`Cannot take the cdf of ${this.constructor.name}: it has no formula`);
+  }
+
+  /**
+   * The value of which a share of what is drawn is at most: the inverse of {@linkcode Distribution.cdf}.
+   *
+   * @throws {Error} When there is no formula.
+   */
+  icdf(_share: Tensor): Tensor {
+    throw new Error(`Cannot take the icdf of ${this.constructor.name}: it has no formula`);
+  }
+
   /** The entropy of each distribution, in nats. */
   entropy(): Tensor {
     throw new Error(`Cannot take the entropy of ${this.constructor.name}: it has no formula`);

@@ -1,11 +1,28 @@
 /** Divergences of two distributions, by formula: a row for each kind. */
 import type { Tensor } from "../core/tensor.ts";
+import { diagonal, solveTriangular } from "../linalg/mod.ts";
 import { logBeta } from "../ops/special/mod.ts";
-import { Bernoulli, Categorical, Geometric, OneHotCategorical, Poisson } from "./discrete.ts";
+import {
+  Bernoulli,
+  Binomial,
+  Categorical,
+  Geometric,
+  OneHotCategorical,
+  Poisson,
+} from "./discrete.ts";
 import type { Distribution } from "./distribution.ts";
 import { Beta, Dirichlet, Exponential, Gamma } from "./gamma_family.ts";
-import { Laplace, LogNormal, Normal, Uniform } from "./location_scale.ts";
-import { Independent } from "./multivariate.ts";
+import {
+  Cauchy,
+  EULER,
+  Gumbel,
+  HalfNormal,
+  Laplace,
+  LogNormal,
+  Normal,
+  Uniform,
+} from "./location_scale.ts";
+import { Independent, MultivariateNormal } from "./multivariate.ts";
 
 interface Rule {
   readonly kind: abstract new (...args: never[]) => Distribution;
@@ -70,6 +87,33 @@ const rules: readonly Rule[] = [
   }),
   rule(OneHotCategorical, (p, q) => kl(p.base, q.base)),
   rule(Poisson, (p, q) => p.rate.xlogy(p.rate.div(q.rate)).sub(p.rate.sub(q.rate))),
+  rule(Binomial, (p, q) => {
+    const each = ofBernoulli(
+      new Bernoulli({ logits: p.logits }),
+      new Bernoulli({ logits: q.logits }),
+    );
+    // What q cannot draw has no share in it; of fewer trials there is no formula.
+    const { totalCount: n } = p, same = n.eq(q.totalCount).where(n.mul(each), NaN);
+    return n.gt(q.totalCount).where(Infinity, same);
+  }),
+  rule(Cauchy, (p, q) => {
+    const distance = p.loc.sub(q.loc).square().add(p.scale.add(q.scale).square());
+    return distance.div(p.scale.mul(q.scale).mul(4)).log();
+  }),
+  rule(Gumbel, (p, q) => {
+    const ratio = p.scale.div(q.scale), moved = p.loc.sub(q.loc).div(q.scale);
+    const far = ratio.add(1).lgamma().sub(moved).exp();
+    return moved.sub(ratio.log()).add(ratio.mul(EULER)).add(far).sub(1 + EULER);
+  }),
+  rule(HalfNormal, (p, q) => kl(p.base, q.base)),
+  rule(MultivariateNormal, (p, q) => {
+    const n = p.eventShape[0]!, [a, b] = [p.scaleTril, q.scaleTril];
+    const spread = solveTriangular(b, a, { upper: false }).square().sum([-2, -1]);
+    const distance = p.loc.sub(q.loc).unsqueeze(-1);
+    const moved = solveTriangular(b, distance, { upper: false }).square().sum([-2, -1]);
+    const growth = diagonal(b).log().sum(-1).sub(diagonal(a).log().sum(-1));
+    return spread.add(moved).sub(n).mul(0.5).add(growth);
+  }),
   rule(Independent, (p, q) => p.sumOf(kl(p.base, q.base))),
 ];
 

@@ -3,7 +3,7 @@ import type { Shape } from "../../backend/internal.ts";
 import type { TensorLike } from "../core/arguments.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { Tensor } from "../class/tensor.ts";
-import { logBeta } from "../ops/special/mod.ts";
+import { gammainc, logBeta } from "../ops/special/mod.ts";
 import { Distribution, like, parametersOf, within } from "./distribution.ts";
 import { requirePositive } from "./location_scale.ts";
 
@@ -38,6 +38,21 @@ export class Exponential extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.rate.square().reciprocal();
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.rate.zerosLike();
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return this.rate.mul(value.clamp(0)).neg().expm1().neg();
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return share.neg().log1p().neg().div(this.rate);
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -81,6 +96,16 @@ export class Gamma extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.concentration.div(this.rate.square());
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.concentration.sub(1).div(this.rate).clamp(0);
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return gammainc(this.concentration.detach(), this.rate.mul(value).clamp(0));
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -138,6 +163,14 @@ export class Beta extends Distribution {
     return this.concentration1.mul(this.concentration0).div(total.square().mul(total.add(1)));
   }
 
+  /** 0 or 1 where the density is highest at an end, NaN where all values are as likely. */
+  override get mode(): Tensor {
+    const [a, b] = [this.concentration1.sub(1), this.concentration0.sub(1)];
+    const [up, down] = [a.clamp(0), b.clamp(0)];
+    const isHollow = a.lt(0).logicalAnd(b.lt(0));
+    return isHollow.where(a.ge(b).cast(a.dtype), up.div(up.add(down)));
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     const { concentration1: a, concentration0: b } = this;
@@ -188,6 +221,13 @@ export class Dirichlet extends Distribution {
   override get variance(): Tensor {
     const { mean } = this;
     return mean.mul(mean.neg().add(1)).div(this.#total().add(1));
+  }
+
+  /** A corner where the density is highest there, NaN where all values are as likely. */
+  override get mode(): Tensor {
+    const rest = this.concentration.sub(1), up = rest.clamp(0), isHollow = rest.lt(0).all(-1);
+    const corner = rest.argmax(-1).oneHot(this.eventShape[0]!).cast(rest.dtype);
+    return isHollow.unsqueeze(-1).where(corner, up.div(up.sum(-1, { keepDims: true })));
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -250,6 +290,11 @@ export class StudentT extends Distribution {
     const half = this.df.mul(0.5);
     return half.lgamma().sub(half.add(0.5).lgamma()).add(this.df.mul(Math.PI).log().mul(0.5))
       .add(this.scale.log());
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.loc;
   }
 
   /** See {@linkcode Distribution.logProb}. */

@@ -3,6 +3,7 @@ import type { Shape } from "../../backend/internal.ts";
 import type { TensorLike } from "../core/arguments.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { Tensor } from "../class/tensor.ts";
+import { ndtr, ndtri } from "../ops/special/mod.ts";
 import { Distribution, like, parametersOf, within } from "./distribution.ts";
 
 const LOG_2_PI = Math.log(2 * Math.PI);
@@ -38,7 +39,7 @@ export abstract class LocationScale extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return this.unit(shape).mul(this.scale).add(this.loc);
+    return this.placed(this.unit(shape));
   }
 
   /** True. */
@@ -49,6 +50,16 @@ export abstract class LocationScale extends Distribution {
   /** The place. */
   override get mean(): Tensor {
     return this.loc;
+  }
+
+  /** The place. */
+  override get mode(): Tensor {
+    return this.loc;
+  }
+
+  /** Moves and stretches numbers of the place 0 and the width 1. */
+  protected placed(unit: Tensor): Tensor {
+    return unit.mul(this.scale).add(this.loc);
   }
 }
 
@@ -78,6 +89,16 @@ export class Normal extends LocationScale {
   /** The square of the standard deviation. */
   override get variance(): Tensor {
     return this.scale.square();
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return ndtr(this.standard(value));
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return this.placed(ndtri(share));
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -123,6 +144,22 @@ export class LogNormal extends Distribution {
     return this.base.variance.expm1().mul(this.mean.square());
   }
 
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.base.loc.sub(this.base.variance).exp();
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    const isPossible = value.gt(0);
+    return isPossible.where(this.base.cdf(isPossible.where(value, 1).log()), 0);
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return this.base.icdf(share).exp();
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     const isPossible = value.gt(0), log = isPossible.where(value, 1).log();
@@ -150,6 +187,18 @@ export class Laplace extends LocationScale {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.scale.square().mul(2);
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    const z = this.standard(value);
+    return z.sign().mul(z.abs().neg().expm1()).mul(-0.5).add(0.5);
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    const rest = share.sub(0.5);
+    return this.placed(rest.sign().mul(rest.abs().mul(-2).log1p()).neg());
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -185,6 +234,16 @@ export class Cauchy extends LocationScale {
     return this.loc.fullLike(Infinity);
   }
 
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return this.standard(value).atan().div(Math.PI).add(0.5);
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return this.placed(share.sub(0.5).mul(Math.PI).tan());
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     return this.standard(value).square().log1p().neg().sub(this.scale.mul(Math.PI).log());
@@ -218,6 +277,16 @@ export class Gumbel extends LocationScale {
     return this.scale.square().mul(Math.PI ** 2 / 6);
   }
 
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return this.standard(value).neg().exp().neg().exp();
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return this.placed(share.log().neg().log().neg());
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     const z = this.standard(value);
@@ -231,7 +300,7 @@ export class Gumbel extends LocationScale {
 }
 
 /** Euler's constant. */
-const EULER = 0.5772156649015329;
+export const EULER = 0.5772156649015329;
 
 /** The uniform distribution from `low` to before `high`. */
 export class Uniform extends Distribution {
@@ -266,6 +335,21 @@ export class Uniform extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.high.sub(this.low).square().mul(1 / 12);
+  }
+
+  /** NaN: all values are as likely. */
+  override get mode(): Tensor {
+    return this.low.fullLike(NaN);
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return value.sub(this.low).div(this.high.sub(this.low)).clamp(0, 1);
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return share.mul(this.high.sub(this.low)).add(this.low);
   }
 
   /** See {@linkcode Distribution.logProb}. */
@@ -310,6 +394,21 @@ export class HalfNormal extends Distribution {
   /** See {@linkcode Distribution.variance}. */
   override get variance(): Tensor {
     return this.base.variance.mul(1 - 2 / Math.PI);
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.base.scale.zerosLike();
+  }
+
+  /** See {@linkcode Distribution.cdf}. */
+  override cdf(value: Tensor): Tensor {
+    return this.base.cdf(value).mul(2).sub(1).clamp(0);
+  }
+
+  /** See {@linkcode Distribution.icdf}. */
+  override icdf(share: Tensor): Tensor {
+    return this.base.icdf(share.add(1).mul(0.5));
   }
 
   /** See {@linkcode Distribution.logProb}. */

@@ -76,6 +76,11 @@ export class MultivariateNormal extends Distribution {
     return isOn.where(this.scaleTril, 1).log().sum([-2, -1]);
   }
 
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.loc;
+  }
+
   /** See {@linkcode Distribution.logProb}. */
   override logProb(value: Tensor): Tensor {
     const n = this.eventShape[0]!, distance = value.sub(this.loc).unsqueeze(-1);
@@ -137,6 +142,11 @@ export class Independent extends Distribution {
   /** Adds up what belongs to one event. */
   sumOf(x: Tensor): Tensor {
     return this.#axes.length === 0 ? x : x.sum(this.#axes);
+  }
+
+  /** See {@linkcode Distribution.mode}. */
+  override get mode(): Tensor {
+    return this.base.mode;
   }
 
   /** See {@linkcode Distribution.logProb}. */

@@ -233,23 +233,76 @@ export function ifft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {
 
 /** The transform of a real tensor along several axes; half of the frequencies along the last of them. */
 export function rfftn(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
-  requireReal("rfftn", x);
-  const axes = axesOf("rfftn", complexFrom("rfftn", x), options), end = axes.length - 1;
+  return realAxes("rfftn", x, options);
+}
+
+/** As {@linkcode rfftn}, along two axes; default: the last two. */
+export function rfft2(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return realAxes("rfft2", x, options, 2);
+}
+
+function realAxes(
+  op: string,
+  x: Tensor,
+  options: FourierAxesOptions,
+  last?: number,
+): ComplexTensor {
+  requireReal(op, x);
+  const axes = axesOf(op, complexFrom(op, x), options, last), end = axes.length - 1;
   const half = rfft(x, lineOptions(options, axes, end));
   return axes.slice(0, end).reduce(
-    (found, _axis, k) => along("rfftn", found, lineOptions(options, axes, k), false),
+    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), false),
     half,
   );
 }
 
 /** The inverse of {@linkcode rfftn}; the last of `lengths` says whether the last axis is odd. */
 export function irfftn(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): Tensor {
-  const z = complexFrom("irfftn", x), axes = axesOf("irfftn", z, options), end = axes.length - 1;
+  return halfAxes("irfftn", x, options);
+}
+
+/** As {@linkcode irfftn}, along two axes; default: the last two. */
+export function irfft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): Tensor {
+  return halfAxes("irfft2", x, options, 2);
+}
+
+function halfAxes(
+  op: string,
+  x: Tensor | ComplexTensor,
+  options: FourierAxesOptions,
+  last?: number,
+): Tensor {
+  const z = complexFrom(op, x), axes = axesOf(op, z, options, last), end = axes.length - 1;
   const others = axes.slice(0, end).reduce(
-    (found, _axis, k) => along("irfftn", found, lineOptions(options, axes, k), true),
+    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), true),
     z,
   );
   return irfft(others, lineOptions(options, axes, end));
+}
+
+/** {@linkcode hfft} along the last of several axes, and {@linkcode fft} along the others; default: all. */
+export function hfftn(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): Tensor {
+  return halfAxes("hfftn", complexFrom("hfftn", x).conj(), opposite("hfftn", options));
+}
+
+/** As {@linkcode hfftn}, along two axes; default: the last two. */
+export function hfft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {}): Tensor {
+  return halfAxes("hfft2", complexFrom("hfft2", x).conj(), opposite("hfft2", options), 2);
+}
+
+/** The inverse of {@linkcode hfftn}. */
+export function ihfftn(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return realAxes("ihfftn", x, opposite("ihfftn", options)).conj();
+}
+
+/** The inverse of {@linkcode hfft2}. */
+export function ihfft2(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
+  return realAxes("ihfft2", x, opposite("ihfft2", options), 2).conj();
+}
+
+function opposite(op: string, options: FourierAxesOptions): FourierAxesOptions {
+  checkOptions(op, options, axesRules);
+  return { ...options, norm: swapped(options.norm) };
 }
 
 /** Moves the mean from the front of the axes (default: all) to their middle. */

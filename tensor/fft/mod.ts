@@ -17,23 +17,32 @@ export {
   type FourierNorm,
   type FourierOptions,
   hfft,
+  hfft2,
+  hfftn,
   ifft,
   ifft2,
   ifftn,
   ifftshift,
   ihfft,
+  ihfft2,
+  ihfftn,
   irfft,
+  irfft2,
   irfftn,
   rfft,
+  rfft2,
   rfftfreq,
   rfftn,
 } from "./fourier.ts";
-export { dct, fftConvolve, idct } from "./cosine.ts";
+export { dct, type DctOptions, dst, fftConvolve, idct, idst } from "./cosine.ts";
 export { istft, type IstftOptions, stft, type StftOptions } from "./spectrogram.ts";
 export {
+  bartlett,
   blackman,
   hamming,
   hann,
+  kaiser,
+  type KaiserOptions,
   melFilters,
   type MelOptions,
   type WindowOptions,

@@ -12,28 +12,71 @@ export interface WindowOptions extends TensorOptions {
 
 const rules: Rules<WindowOptions> = { ...tensorRules, periodic: takes.bool };
 
-/** A sum of cosines of multiples of the period, with signs by turns. */
-function cosines(
+/** A window of a function of the share of the period, from 0 to 1. */
+function windowOf(
   n: number,
   { periodic = true, ...options }: WindowOptions,
-  terms: number[],
+  shape: (share: number) => number,
 ): Tensor {
   const period = periodic ? n : n - 1;
-  const values = Float64Array.from({ length: n }, (_, k) =>
-    n === 1 ? 1 : terms.reduce(
-      (sum, term, at) =>
-        sum + (at % 2 === 0 ? term : -term) * Math.cos(2 * Math.PI * at * k / period),
-      0,
-    ));
+  const values = Float64Array.from({ length: n }, (_, k) => n === 1 ? 1 : shape(k / period));
   return Tensor.fromHost(values, { dtype: "float32", ...options });
 }
 
+/** A sum of cosines of multiples of the period, with signs by turns. */
 function window(op: string, terms: number[]): (n: number, options?: WindowOptions) => Tensor {
+  const shape = (share: number) =>
+    terms.reduce(
+      (sum, term, at) => sum + (at % 2 === 0 ? term : -term) * Math.cos(2 * Math.PI * at * share),
+      0,
+    );
   return (n, options = {}) => {
     requireValue(op, "n", n, takes.count);
     checkOptions(op, options, rules);
-    return cosines(n, options, terms);
+    return windowOf(n, options, shape);
   };
+}
+
+/**
+ * Bartlett's window, [n]: a triangle that is 0 at its ends.
+ *
+ * @param n Samples.
+ * @param options See {@linkcode WindowOptions}.
+ */
+export function bartlett(n: number, options: WindowOptions = {}): Tensor {
+  requireValue("bartlett", "n", n, takes.count);
+  checkOptions("bartlett", options, rules);
+  return windowOf(n, options, (share) => 1 - Math.abs(2 * share - 1));
+}
+
+/** Options of {@linkcode kaiser}. */
+export interface KaiserOptions extends WindowOptions {
+  /** The higher, the narrower is the window and the lower its side lobes; default 12. */
+  beta?: number;
+}
+
+const kaiserRules: Rules<KaiserOptions> = { ...rules, beta: takes.nonNegative };
+
+/**
+ * Kaiser's window, [n].
+ *
+ * @param n Samples.
+ * @param options See {@linkcode KaiserOptions}.
+ */
+export function kaiser(n: number, options: KaiserOptions = {}): Tensor {
+  requireValue("kaiser", "n", n, takes.count);
+  checkOptions("kaiser", options, kaiserRules);
+  const { beta = 12, ...others } = options;
+  const shape = (share: number) =>
+    besselI0(beta * Math.sqrt(Math.max(0, 1 - (2 * share - 1) ** 2))) / besselI0(beta);
+  return windowOf(n, others, shape);
+}
+
+/** The modified Bessel function of order 0, by its series. */
+function besselI0(x: number): number {
+  let term = 1, sum = 1;
+  for (let k = 1; term > sum * 2 ** -54; k++) sum += term *= (x / (2 * k)) ** 2;
+  return sum;
 }
 
 /** Hann's window, [n]: 0 at its ends. */

@@ -21,6 +21,9 @@ interface Case {
   readonly mean?: Numbers;
   readonly variance?: Numbers;
   readonly entropy?: Numbers;
+  readonly mode: Numbers;
+  readonly cdf?: Numbers;
+  readonly icdf?: Numbers;
   readonly other?: number[][];
   readonly kl?: Numbers;
   readonly klSlopes?: readonly Numbers[];
@@ -37,7 +40,8 @@ const makers: Readonly<Record<string, Make>> = {
   OneHotCategorical: (logits) => new d.OneHotCategorical({ logits: logits! }),
   Binomial: (n, logits) => new d.Binomial(n!, { logits: logits! }),
   NegativeBinomial: (n, logits) => new d.NegativeBinomial(n!, { logits: logits! }),
-  MultivariateNormal: (loc, scaleTril) => new d.MultivariateNormal(loc!, { scaleTril: scaleTril! }),
+  MultivariateNormal: (loc, scaleTril) =>
+    new d.MultivariateNormal(loc!, { scaleTril: scaleTril!.tril() }),
 };
 
 function make(name: string, parameters: Tensor[]): d.Distribution {
@@ -74,6 +78,10 @@ testOnCPU(
         if (c.mean) near(`${name}.mean`, p.mean, c.mean);
         if (c.variance) near(`${name}.variance`, p.variance, c.variance);
         if (c.entropy) near(`${name}.entropy`, p.entropy(), c.entropy);
+        near(`${name}.mode`, p.mode, c.mode);
+        const at = (values: number[]) => Tensor.fromHost(values, { dtype: "float64" });
+        if (c.cdf) near(`${name}.cdf`, p.cdf(at(c.value)), c.cdf);
+        if (c.icdf) near(`${name}.icdf`, p.icdf(at([0.2, 0.5, 0.9])), c.icdf);
         if (!c.other) continue;
         const first = leaves(c.parameters), second = leaves(c.other);
         const lost = d.kl(make(name, first), make(name, second));
@@ -124,7 +132,38 @@ testOnBackends("numbers drawn by rsample carry gradients to the parameters", (ba
   });
 });
 
+testOnBackends("icdf takes drawn shares to the distribution, and cdf back", (backend) => {
+  withDevice(backend, () => {
+    manualSeed(5);
+    for (
+      const p of [new d.Normal(1, 2), new d.Laplace(0, 1), new d.Gumbel(0, 2), new d.Exponential(3)]
+    ) {
+      // Kolmogorov and Smirnov: shares of what is drawn are even.
+      const n = 4000, shares = p.cdf(p.sample([n])).sort(0).values;
+      const even = Tensor.arange(1, n + 1, 1, { dtype: "float32" }).div(n);
+      const distance = shares.sub(even).abs().max().itemSync();
+      assert(distance < 1.95 / Math.sqrt(n), `${p.constructor.name}: ${distance}`);
+      const some = Tensor.fromHost([0.1, 0.5, 0.99]);
+      near(`${p.constructor.name}`, p.cdf(p.icdf(some)).sub(some).abs().lt(1e-5).cast("int32"), [
+        1,
+        1,
+        1,
+      ]);
+    }
+  });
+});
+
 Deno.test("distributions refuse what is none", () => {
+  // As PyTorch, probabilities of 0 and 1 are a little inside.
+  const sure = new d.Bernoulli({ probs: Tensor.fromHost([0, 1]) });
+  assert(
+    [...sure.logProb(Tensor.fromHost([0, 1])).toHostSync()].every((x) =>
+      Math.abs(Number(x)) < 1e-6
+    ),
+  );
+  assertThrows(() => sure.cdf(Tensor.ones([2])), Error, "no formula");
+  const poisson = new d.Poisson(2);
+  assertThrows(() => d.kl(poisson, new d.Normal(0, 1)), TypeError, "Poisson");
   assertThrows(() => new d.Normal(0, -1), RangeError, "scale");
   assertThrows(() => new d.Normal(Tensor.ones([2]), Tensor.ones([3])), ShapeError, "broadcast");
   assertThrows(() => new d.Bernoulli({}), TypeError, "one of them");

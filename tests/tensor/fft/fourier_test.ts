@@ -24,6 +24,12 @@ const functions: Readonly<
   fftn: fft.fftn,
   ifftn: fft.ifftn,
   rfftn: fft.rfftn,
+  rfft2: fft.rfft2,
+  irfft2: fft.irfft2,
+  hfft2: fft.hfft2,
+  hfftn: fft.hfftn,
+  ihfft2: fft.ihfft2,
+  ihfftn: fft.ihfftn,
   irfftn: fft.irfftn,
   stft: (x, o) => fft.stft(x, { ...o, window: fft.hann(6, { dtype: x.dtype }) }),
   istft: (x, o) => fft.istft(x, { ...o, window: fft.hamming(8, { dtype: x.dtype }) }),
@@ -45,7 +51,12 @@ function assertNear(
 
 /** Those of real tensors alone, with arguments of a fixture behind them. */
 const ofReals: Readonly<Record<string, (x: Tensor[], args: Untyped[], dtype: DType) => Tensor>> = {
-  dct: ([x], [norm]) => fft.dct(x!, norm),
+  dct: ([x], [options]) => fft.dct(x!, options),
+  idct: ([x], [options]) => fft.idct(x!, options),
+  dst: ([x], [options]) => fft.dst(x!, options),
+  idst: ([x], [options]) => fft.idst(x!, options),
+  bartlett: (_, [n, options], dtype) => fft.bartlett(n, { ...options, dtype }),
+  kaiser: (_, [n, options], dtype) => fft.kaiser(n, { ...options, dtype }),
   fftConvolve: ([x, filter], [mode]) => fft.fftConvolve(x!, filter!, mode),
   hann: (_, [n, options], dtype) => fft.hann(n, { ...options, dtype }),
   hamming: (_, [n, options], dtype) => fft.hamming(n, { ...options, dtype }),
