@@ -12,16 +12,8 @@ import {
 } from "./discrete.ts";
 import type { Distribution } from "./distribution.ts";
 import { Beta, Dirichlet, Exponential, Gamma } from "./gamma_family.ts";
-import {
-  Cauchy,
-  EULER,
-  Gumbel,
-  HalfNormal,
-  Laplace,
-  LogNormal,
-  Normal,
-  Uniform,
-} from "./location_scale.ts";
+import { Cauchy, EULER, Gumbel, Laplace, Normal, Uniform } from "./location_scale.ts";
+import { HalfNormal, LogNormal } from "./normal_family.ts";
 import { Independent, MultivariateNormal } from "./multivariate.ts";
 
 interface Rule {

@@ -17,14 +17,6 @@ export {
 export { Distribution } from "./distribution.ts";
 export { kl } from "./divergence.ts";
 export { Beta, Chi2, Dirichlet, Exponential, Gamma, StudentT } from "./gamma_family.ts";
-export {
-  Cauchy,
-  Gumbel,
-  HalfNormal,
-  Laplace,
-  LocationScale,
-  LogNormal,
-  Normal,
-  Uniform,
-} from "./location_scale.ts";
+export { Cauchy, Gumbel, Laplace, LocationScale, Normal, Uniform } from "./location_scale.ts";
+export { HalfNormal, LogNormal } from "./normal_family.ts";
 export { Independent, MultivariateNormal, type Spread } from "./multivariate.ts";

@@ -173,9 +173,38 @@ export class ComplexTensor {
     return new ComplexTensor(a.matmul(c).sub(b.matmul(d)), a.matmul(d).add(b.matmul(c)));
   }
 
+  /** 1 over each number. */
+  reciprocal(): ComplexTensor {
+    const { real } = this;
+    return new ComplexTensor(real.detach().onesLike(), real.detach().zerosLike()).div(this);
+  }
+
   /** e to the power of each number. */
   exp(): ComplexTensor {
     return ComplexTensor.polar(this.real.exp(), this.imag);
+  }
+
+  /** The logarithms with angles from -π to π. */
+  log(): ComplexTensor {
+    return new ComplexTensor(this.abs().log(), this.angle());
+  }
+
+  /** The roots with a real part of at least 0. */
+  sqrt(): ComplexTensor {
+    const [real, imag] = compute(rootOf, this.real, this.imag);
+    return new ComplexTensor(real!, imag!);
+  }
+
+  /**
+   * Each number to a power: by products for small whole ones, else by the logarithm.
+   *
+   * @param exponent A real or complex number or tensor.
+   */
+  pow(exponent: ComplexLike): ComplexTensor {
+    if (exponent === 2) return this.mul(this);
+    if (exponent === 3) return this.mul(this).mul(this);
+    if (exponent === -1) return this.reciprocal();
+    return this.log().mul(exponent).exp();
   }
 
   /** Applies a function that moves elements to both parts: `z.map((part) => part.transpose(0, 1))`. */
@@ -186,6 +215,26 @@ export class ComplexTensor {
   /** The same numbers in another shape. */
   reshape(shape: Shape): ComplexTensor {
     return this.map((part) => part.reshape(shape));
+  }
+
+  /** The same numbers with two axes exchanged. */
+  transpose(first: number, second: number): ComplexTensor {
+    return this.map((part) => part.transpose(first, second));
+  }
+
+  /** Matrices transposed and conjugated. */
+  adjoint(): ComplexTensor {
+    return this.transpose(-1, -2).conj();
+  }
+
+  /** The numbers as another type of the parts, or on another device. */
+  to(target: Parameters<Tensor["to"]>[0]): ComplexTensor {
+    return this.map((part) => part.to(target));
+  }
+
+  /** The mean over axes; default: over all. */
+  mean(axes?: number | number[]): ComplexTensor {
+    return this.map((part) => part.mean(axes));
   }
 
   /** The sum over axes; default: over all. */
@@ -208,6 +257,12 @@ export class ComplexTensor {
     return this.pairs().toArray();
   }
 
+  /** Writes the numbers on the console, as `1.5-2i`; of many the description. */
+  async print(): Promise<void> {
+    if (this.size > MAX_PRINTED) return console.log(this.toString());
+    console.log(this.toString() + " " + textOf(await this.toArray(), this.ndim));
+  }
+
   /** A short description. */
   toString(): string {
     return `ComplexTensor ${formatShape(this.shape)} of two ${this.dtype}`;
@@ -221,6 +276,26 @@ function ofParts([real, imag]: readonly Tensor[]): ComplexTensor {
 /** The imaginary part broadcast to a real one that grew. */
 function joined(real: Tensor, imag: Tensor): ComplexTensor {
   return new ComplexTensor(real, imag.expand([...real.shape]));
+}
+
+/** Above this many numbers only the description is written. */
+const MAX_PRINTED = 1000;
+
+function textOf(value: unknown, axes: number): string {
+  if (axes > 0) return `[${(value as unknown[]).map((v) => textOf(v, axes - 1)).join(", ")}]`;
+  const [real, imag] = (value as number[]).map((x) => Number(x.toPrecision(5))) as [number, number];
+  return `${real}${imag < 0 || Object.is(imag, -0) ? "-" : "+"}${Math.abs(imag)}i`;
+}
+
+/** Without the difference of a magnitude and a real part of its size, which loses the digits of small ones. */
+function rootOf(real: Tensor, imag: Tensor): Tensor[] {
+  const half = absOf(real, imag).mul(0.5).add(real.abs().mul(0.5)), isZero = half.eq(0);
+  const long = isZero.where(1, half).sqrt(), short = imag.abs().div(long.mul(2));
+  const isBehind = real.lt(0), size = isBehind.where(long, short);
+  return [
+    isZero.where(0, isBehind.where(short, long)),
+    isZero.where(imag, imag.lt(0).where(size.neg(), size)),
+  ];
 }
 
 function pairsOf(real: Tensor, imag: Tensor): Tensor {

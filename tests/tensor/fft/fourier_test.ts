@@ -3,7 +3,16 @@
  * both backends, both types.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type DType, fft, grad, manualSeed, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import {
+  type DType,
+  fft,
+  func,
+  grad,
+  manualSeed,
+  ShapeError,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
 import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -217,3 +226,46 @@ Deno.test("a signal without a whole piece has no stft", () => {
   const z = new fft.ComplexTensor(Tensor.zeros([4, 2]), Tensor.zeros([4, 2]));
   assertThrows(() => fft.istft(z, { n: 16 }), ShapeError, "[..., 9, pieces]");
 });
+
+testOnBackends(
+  "ComplexTensor has roots, logarithms and powers, with PyTorch's gradients",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const z = fft.ComplexTensor.fromPairs(
+        Tensor.fromHost([[3, 4], [-3, -4], [0, 2], [-4, 0], [0, 0]]),
+      );
+      const near = async (found: fft.ComplexTensor, expected: number[]) => {
+        const numbers = (await found.pairs().toArray() as number[][]).flat();
+        numbers.forEach((x, k) => assert(Math.abs(x - expected[k]!) < 1e-4, `${numbers}`));
+      };
+      await near(z.sqrt(), [2, 1, 1, -2, 1, 1, 0, 2, 0, 0]);
+      await near(z.pow(2), [-7, 24, -7, 24, -4, 0, 16, 0, 0, 0]);
+      const some = z.map((part) => part.slice([0, 3]));
+      await near(some.log().exp(), [3, 4, -3, -4, 0, 2]);
+      await near(some.pow(0.5), [2, 1, 1, -2, 1, 1]);
+      await near(some.mul(some.reciprocal()), [1, 0, 1, 0, 1, 0]);
+      await near(some.pow(some).log(), [
+        3 * Math.log(5) - 4 * Math.atan2(4, 3),
+        4 * Math.log(5) + 3 * Math.atan2(4, 3) - 2 * Math.PI,
+        ...(() => {
+          const [re, im] = [Math.log(5), Math.atan2(-4, -3)];
+          return [-3 * re + 4 * im, wrapped(-3 * im - 4 * re)];
+        })(),
+        -Math.PI,
+        2 * Math.log(2),
+      ]);
+      // d|sqrt z|^2 / dz = z / |z| in PyTorch's convention.
+      const slope = func.grad((z: fft.ComplexTensor) => z.sqrt().absSquare().sum())(some);
+      await near(slope, [0.6, 0.8, -0.6, -0.8, 0, 1]);
+      const matrix = z.map((part) => part.slice([0, 4]).reshape([2, 2]));
+      await near(matrix.adjoint().reshape([4]), [3, -4, 0, -2, -3, 4, -4, 0]);
+      await near(some.mean().reshape([1]), [0, 2 / 3]);
+      await near(some.add(Tensor.ones([2, 1])).map((part) => part.slice(1)), [4, 4, -2, -4, 1, 2]);
+    });
+  },
+);
+
+/** An angle from -π to π. */
+function wrapped(angle: number): number {
+  return Math.atan2(Math.sin(angle), Math.cos(angle));
+}
