@@ -32,21 +32,14 @@ function sliceOf({ shape, inputs }: Node, { starts, steps }: Slice): Part | null
   return { base, axis: cut[0]!, start: starts[cut[0]!]! };
 }
 
-/** A concatenation, and whether it lies in memory already. */
-export interface Joined {
-  readonly value: Node;
-  readonly isView: boolean;
-}
-
 /** Concatenations of a graph: equal ones are one value. */
 export class Concatenations {
   readonly #copies = new Map<string, Node>();
 
   /** Values of one shape, one behind the other along an axis; null where one kernel cannot copy so many. */
-  of(values: readonly Node[], axis: number): Joined | null {
-    const view = viewOf(values, axis);
-    if (view !== null) return { value: view, isView: true };
-    return values.length > MAX_COPIED ? null : { value: this.#copyOf(values, axis), isView: false };
+  of(values: readonly Node[], axis: number): Node | null {
+    return viewOf(values, axis) ??
+      (values.length > MAX_COPIED ? null : this.#copyOf(values, axis));
   }
 
   /** The values copied to one place, below the transpositions that they share. */
@@ -90,10 +83,10 @@ function viewOf(values: readonly Node[], axis: number): Node | null {
     case "reshape": {
       if (sizeOf(shape.slice(0, axis)) !== 1) return null;
       // One behind the other in memory: along any axis that has nothing but single elements before it.
-      for (let at = 0; at === 0 || inputs[0]!.shape[at - 1] === 1; at++) {
-        const inner = at < inputs[0]!.shape.length ? viewOf(inputs, at) : null;
+      const before = inputs[0]!.shape, last = before.findIndex((n) => n > 1);
+      for (let at = 0; at <= Math.max(last, 0) && at < before.length; at++) {
+        const inner = viewOf(inputs, at);
         if (inner) return planned(op, [inner], long, dtype);
-        if (at >= inputs[0]!.shape.length) break;
       }
       return null;
     }
@@ -108,6 +101,16 @@ function viewOf(values: readonly Node[], axis: number): Node | null {
     default:
       return null;
   }
+}
+
+/** True where a copy of a value has no more elements than what it is a view of: no window, nothing repeated. */
+export function isPlain(node: Node): boolean {
+  let at = node;
+  while (!at.isLeaf && isView(at.op)) {
+    if (at.op.kind === "im2col" || at.op.kind === "expand" || at.op.kind === "pad") return false;
+    at = at.inputs[0]!;
+  }
+  return true;
 }
 
 /** True for views of the same form; slices begin where they like. */

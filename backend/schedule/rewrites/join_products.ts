@@ -8,7 +8,7 @@ import type { Node } from "../../graph/node.ts";
 import type { Op } from "../../graph/op.ts";
 import { sameShape } from "../../graph/shape.ts";
 import { isView } from "../../kernel/view.ts";
-import { Concatenations, type Joined, MAX_COPIED, partOf } from "./concatenate.ts";
+import { Concatenations, isPlain, MAX_COPIED, partOf } from "./concatenate.ts";
 import { planned, Rewriting, type Rewritten } from "./rewriting.ts";
 
 /** Results that are there together, and operands that are kept for one product, take so many bytes. */
@@ -126,7 +126,8 @@ class Joiner {
     }
     if (at.op.kind !== "contract" || !this.#isOwn(at)) return null;
     const [a, b] = at.inputs as [Node, Node];
-    return a.size + b.size > 2 * at.size ? null : { product: { node: at, op: at.op }, views };
+    const isWorth = a.size + b.size <= 2 * at.size && isPlain(a) && isPlain(b);
+    return isWorth ? { product: { node: at, op: at.op }, views } : null;
   }
 
   /** Terms of one form as few. */
@@ -139,7 +140,7 @@ class Joiner {
     ]);
     return chunks.flatMap(({ items, sides }) => {
       if (sides === null) return items.map((term) => term.views[0] ?? term.product.node);
-      const product = planned(op, sides.map(({ value }) => value), node.shape, node.dtype);
+      const product = planned(op, sides, node.shape, node.dtype);
       return [
         views.toReversed().reduce(
           (value, view) => planned(view.op, [value], view.shape, view.dtype),
@@ -159,16 +160,17 @@ class Joiner {
       if (op.batch > 0 || this.#roots.has(node)) continue;
       for (const side of [0, 1] as const) {
         // Longer rows spare reading what is shared: it is the larger one.
-        if (node.inputs[side]!.size < node.inputs[1 - side]!.size) continue;
-        const key = `${side}|${this.#nameOf(node.inputs[side]!)}|${productForm(node)}`;
+        const [shared, free] = [node.inputs[side]!, node.inputs[1 - side]!];
+        if (shared.size < free.size || !isPlain(free)) continue;
+        const key = `${side}|${this.#nameOf(shared)}|${productForm(node)}`;
         const group = groups.get(key);
         if (group) group.members.push({ node, op });
         else groups.set(key, { side, members: [{ node, op }] });
         break;
       }
     }
-    const shared = [...groups.values()].filter(({ members }) => members.length >= MIN_JOINED);
-    for (const { side, members } of shared.slice(0, MAX_SHARED)) {
+    const repeated = [...groups.values()].filter(({ members }) => members.length >= MIN_JOINED);
+    for (const { side, members } of repeated.slice(0, MAX_SHARED)) {
       for (const free of this.#independent(members)) this.#joinMembers(free, side);
     }
   }
@@ -202,7 +204,7 @@ class Joiner {
     const operandOf = ({ node }: Product): Node[] => [node.inputs[free]!];
     for (const { items, sides } of this.#joined(members, bytes, operandOf, [axis])) {
       if (sides === null) continue;
-      const operands = first.inputs.with(free, sides[0]!.value);
+      const operands = first.inputs.with(free, sides[0]!);
       const long = first.shape.with(resultAxis, length * items.length);
       const product = planned(op, operands, long, first.dtype);
       const steps = first.shape.map(() => 1);
@@ -228,15 +230,15 @@ class Joiner {
     bytes: number,
     operandsOf: (item: T) => readonly Node[],
     axes: readonly number[],
-  ): { items: readonly T[]; sides: readonly Joined[] | null }[] {
+  ): { items: readonly T[]; sides: readonly Node[] | null }[] {
     const sorted = sortedByPlace(items, operandsOf);
     const most = Math.max(1, Math.floor(MAX_JOINED_BYTES / bytes));
-    const join = (part: readonly T[]): Joined[] | null => {
+    const join = (part: readonly T[]): Node[] | null => {
       if (part.length < MIN_JOINED) return null;
       const sides = axes.map((axis, side) =>
         this.#concatenations.of(part.map((item) => operandsOf(item)[side]!), axis)
       );
-      return sides.includes(null) ? null : sides as Joined[];
+      return sides.includes(null) ? null : sides as Node[];
     };
     return chunksOf(sorted, most).flatMap((part) => {
       const sides = join(part);

@@ -3,7 +3,7 @@
  * plan is made for the rewritten graph, and holds for every graph like the original one: nodes are known
  * by their positions, and those that a rewrite adds lie in temporaries behind them.
  *
- * This folder (`rewrites/`) imports `graph/`. `schedule.ts` hands it a sorted graph and gets another.
+ * This folder (`rewrites/`) imports `graph/` and `kernel/`. `schedule.ts` hands it a sorted graph and gets another.
  */
 import type { DType } from "../../graph/dtype.ts";
 import { Node } from "../../graph/node.ts";
@@ -95,16 +95,13 @@ export class Rewriting {
       const present = isSame ? node : planned(node.op, inputs, node.shape, node.dtype);
       made.set(node, present);
       order.push(present);
-      present.position = this.#isOriginal(node)
+      // Those of the graph itself were put in an order; others have their place from here on.
+      present.position = node.pass > 0
         ? node.position
         : places.get(node) ?? this.#count + added.length;
       if (present.position < this.#count) continue;
       added.push({ node: present, made: Math.max(...inputs.map(madeAt)) });
     }
     return { order, roots: this.#roots.map(known), added };
-  }
-
-  #isOriginal(node: Node): boolean {
-    return node.pass > 0;
   }
 }
