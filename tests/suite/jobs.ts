@@ -42,7 +42,14 @@ const longest = [
 ];
 
 /** Folders whose other files share a process; docs/ sets its default device in the environment. */
-const shared = [...longest.filter((part) => part.endsWith("/")), "docs/", "ffi/", "memory/", ""]
+const shared = [
+  ...longest.filter((part) => part.endsWith("/")),
+  "docs/",
+  "ffi/",
+  "laws/",
+  "memory/",
+  "",
+]
   .toSorted((a, b) => b.length - a.length);
 
 /**
@@ -93,13 +100,13 @@ const aboveKernels = [
   "tensor/autograd/",
   "tensor/compile/",
   "tensor/data/",
-  "tensor/distinct",
+  "laws/distinct",
   "tensor/execution/",
   "tensor/io/",
   "tensor/nn/",
   "tensor/optim/",
   "tensor/page",
-  "tensor/wrong_types",
+  "laws/wrong_types",
 ];
 
 /** Their kernels compute for longer than the optimizer would take. */
