@@ -127,8 +127,8 @@ Deno.test("LanguageModel: writing stops at texts, at the end, at maxTokens and w
     );
     assertThrows(() => lm.generate("a", { stop: [5] as never }), RangeError, "stop [5]");
     const odd = [{ role: "user" }] as never;
-    assertThrows(() => lm.generate(odd), RangeError, "messages { role, content }");
-    assertThrows(() => lm.chat(odd), RangeError, "messages { role, content }");
+    assertThrows(() => lm.generate(odd), TypeError, "messages { role, content }");
+    assertThrows(() => lm.chat(odd), TypeError, "messages { role, content }");
     assertThrows(() => lm.generateIds([]), RangeError, "one at least");
     assertThrows(() => lm.generateIds([99]), RangeError, "99");
     assertThrows(() => lm.generateIds(Array(64).fill(3)), RangeError, "64");
