@@ -92,7 +92,7 @@ export function realize(
   const { blocks, lent } = run(backend, plan);
   const saved = plan.saved.length === 0 ? null : save(backend, plan, blocks);
   finish(backend, plan, blocks, lent);
-  if (relieve(backend, plan.peakBytes)) rememberedBy(backend).saved.releaseOld();
+  relieve(backend, plan.peakBytes, () => rememberedBy(backend).saved.releaseOld());
   return saved;
 }
 

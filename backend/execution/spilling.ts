@@ -110,9 +110,9 @@ export function noteReturn(backend: Backend, nbytes: number): void {
  * nobody knows that it has them no more, before the collector has run.
  *
  * @param peakBytes What the schedule that has run held at most.
- * @returns Whether it looked for idle values.
+ * @param swept Called when it has looked for idle values: lets go of others.
  */
-export function relieve(backend: Backend, peakBytes: number): boolean {
+export function relieve(backend: Backend, peakBytes: number, swept?: () => void): void {
   const { memory } = backend;
   const most = memory.pool.limitBytes * TRANSIENT_SHARE;
   if (transientBytes(memory) > most) releaseTransient(memory, most);
@@ -122,10 +122,10 @@ export function relieve(backend: Backend, peakBytes: number): boolean {
   if (held < growth.least) growth.least = held;
   const room = Math.max(MIN_GROWTH_BYTES, held * HELD_SHARE, growth.room);
   // What is recorded must stay in its place.
-  if (held <= growth.least + room || isRecording()) return false;
+  if (held <= growth.least + room || isRecording()) return;
   moveToHost(backend, Infinity, true);
+  swept?.();
   growth.least = stats.requestedBytes;
-  return true;
 }
 
 /** Bytes that the library let go of since the collector ran last, while the program may have them yet. */

@@ -91,13 +91,24 @@ class CarriedNodes {
   /** Met before. */
   readonly #met = new WeakSet<Node>();
 
-  /** Looks below a value that is computed next: what was met below an earlier one is carried. */
+  /**
+   * Looks below a value that is computed next: what was met below an earlier one, and is now below a
+   * tensor's new value, is carried. Activations are met by each walk through a graph that is kept, below
+   * gradients.
+   */
   meet(root: Node): void {
-    const seen = new Set([root]);
+    const seen = new Set([root]), below = new Set<Node>();
     for (const node of seen) {
       if (node.isLeaf || node.depth < MIN_CARRIED_DEPTH) continue;
-      if (this.#isCarried(node)) this.#nodes.push(node);
-      else for (const input of node.inputs) seen.add(input);
+      if (below.has(node) && this.#isCarried(node)) {
+        this.#nodes.push(node);
+        continue;
+      }
+      const isNew = node !== root && isHeld(node) && !this.#met.has(node);
+      for (const input of node.inputs) {
+        seen.add(input);
+        if (isNew || below.has(node)) below.add(input);
+      }
       if (node.token !== null) this.#met.add(node);
     }
   }
@@ -105,25 +116,25 @@ class CarriedNodes {
   #isCarried(node: Node): boolean {
     const { inputs, size } = node, [only] = inputs;
     // What only spreads or turns another value is not worth memory of its own.
-    if (inputs.length === 1 && this.#isHeld(only!)) return false;
-    return this.#isHeld(node) && inputs.some((input) => input.size >= size / inputs.length);
+    if (inputs.length === 1 && this.#wasMet(only!)) return false;
+    return this.#wasMet(node) && inputs.some((input) => input.size >= size / inputs.length);
   }
 
-  #isHeld(node: Node): boolean {
-    return this.#met.has(node) && node.exposure === NEED.lasting && isUnstored(node);
+  #wasMet(node: Node): boolean {
+    return this.#met.has(node) && isHeld(node);
   }
 
   take(): readonly Node[] {
     if (this.#nodes.length === 0) return none;
-    const nodes = [...new Set(this.#nodes)].filter(isUnstored);
+    const nodes = [...new Set(this.#nodes)].filter(isHeld);
     this.#nodes = [];
     return nodes;
   }
 }
 
 /** True for a tensor's value that is not in memory, whether a schedule has computed it on the way or not. */
-function isUnstored(node: Node): boolean {
-  return node.token !== null && !node.isLeaf;
+function isHeld(node: Node): boolean {
+  return node.token !== null && node.exposure === NEED.lasting && !node.isLeaf;
 }
 
 function isPending(node: Node): boolean {
