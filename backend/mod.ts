@@ -51,6 +51,7 @@ export {
   type ReduceFn,
   type RowOp,
   type ScanFn,
+  type ScatterMode,
   type ViewOp,
 } from "./graph/op.ts";
 export type { Shape } from "./graph/shape.ts";
