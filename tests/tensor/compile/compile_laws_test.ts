@@ -31,7 +31,7 @@ function stored(...values: number[]): Tensor {
 }
 
 function numbers(t: Tensor): number[] {
-  return [...t.toHostSync("float32")].map(Number);
+  return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
 }
 
 /** A linear model with a loss, and how it learns. */
