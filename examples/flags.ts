@@ -91,7 +91,10 @@ const options = {
   "batch-size": { ...count, help: "samples a step" },
   lr: { ...positive, help: "the learning rate to begin with" },
   length: { ...count, help: "how many characters are written in the end" },
-  temperature: { ...positive, help: "how bold the writing is" },
+  temperature: {
+    ...number("X", "a number from 0 on", (n) => n >= 0 && n < Infinity),
+    help: "how bold the writing is; 0 takes the likeliest each time",
+  },
   points: { ...count, help: "how many there are" },
   groups: { ...count, help: "how many groups they lie in" },
   rows: { ...count, help: "the height of the picture" },

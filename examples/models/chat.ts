@@ -48,7 +48,7 @@ await runExample({
   about: "Chats with a language model.",
   file: "examples/models/chat.ts",
   flags: {
-    model: modelFlag("smollm2-135m"),
+    model: modelFlag("language"),
     prompt: {
       value: "TEXT",
       default: "",
@@ -59,7 +59,7 @@ await runExample({
     ...optionsWith({ length: "256", temperature: "0.7" }),
   },
 }, async ({ model, prompt, length, temperature, seed }, print) => {
-  const path = await modelPath(model), before = performance.now();
+  const path = await modelPath(model, "language"), before = performance.now();
   using lm = await LanguageModel.load(path);
   print(`${model}: loaded in ${((performance.now() - before) / 1000).toFixed(1)} s`);
   let chat = lm.chat();

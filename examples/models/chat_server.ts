@@ -140,9 +140,9 @@ class ChatServer {
 await runExample({
   about: "Serves a language model to clients of OpenAI's shape.",
   file: "examples/models/chat_server.ts",
-  flags: { model: modelFlag("smollm2-135m"), ...optionsWith({ port: "8000", texts: "8" }) },
+  flags: { model: modelFlag("language"), ...optionsWith({ port: "8000", texts: "8" }) },
 }, async ({ model, port, texts }, print) => {
-  using lm = await LanguageModel.load(await modelPath(model));
+  using lm = await LanguageModel.load(await modelPath(model, "language"));
   using batch = lm.batch({ texts: Number(texts) });
   const chats = new ChatServer(batch, model);
   const server = Deno.serve({

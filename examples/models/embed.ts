@@ -41,12 +41,12 @@ await runExample({
   about: "Searches a folder of texts by meaning.",
   file: "examples/models/embed.ts",
   flags: {
-    model: modelFlag("all-minilm-l6-v2"),
+    model: modelFlag("embedding"),
     folder: text("DIR", "examples/guide", "where the texts are"),
     query: text("TEXT", "How do I find a memory leak?", "what is looked for"),
   },
 }, async ({ model, folder, query }, print) => {
-  using embedder = await Embedder.load(await modelPath(model));
+  using embedder = await Embedder.load(await modelPath(model, "embedding"));
   const passages = await Array.fromAsync(passagesIn(folder));
   if (passages.length === 0) return print(`There are no .md or .txt files with text in ${folder}`);
   const start = performance.now();

@@ -96,7 +96,7 @@ await runExample({
   about: "Fine-tunes a language model on a text, and shows how its answers change.",
   file: "examples/models/finetune.ts",
   flags: {
-    model: modelFlag("smollm2-135m"),
+    model: modelFlag("language"),
     text: {
       value: "FILE",
       default: "",
@@ -108,7 +108,7 @@ await runExample({
   },
 }, async ({ model, text, steps, lr, length, out }, print) => {
   // A step multiplies many rows: decoded weights are faster in that than blocks.
-  using lm = await LanguageModel.load(await modelPath(model), { dtype: "float32" });
+  using lm = await LanguageModel.load(await modelPath(model, "language"), { dtype: "float32" });
   const texts = await textsOf(lm, text);
   const ask = async (when: string) => {
     const question = [{ role: "user", content: "What is a tensor?" }];

