@@ -29,9 +29,13 @@ Deno.test("the table's values come out of operations that run one by one", () =>
   return testEagerly("values_test.ts", ...(everything ? [] : ["--filter=/cpu/"]));
 });
 
-const files = ["autograd/autograd_test.ts", "compile/compile_test.ts", "distinct_test.ts"];
+const files = [
+  "tensor/autograd/autograd_test.ts",
+  "tensor/compile/compile_test.ts",
+  "laws/distinct_test.ts",
+];
 for (const file of files) {
   Deno.test(`what ${file} says holds where operations run one by one`, () => {
-    return testEagerly(`../tensor/${file}`, "--filter=/cpu/");
+    return testEagerly(`../${file}`, "--filter=/cpu/");
   });
 }

@@ -22,11 +22,11 @@ export const gpuTarget: Target = {
 };
 
 /** The contraction among the kernels of a tensor. */
-function contractionOf(make: () => Tensor): LoopKernel {
+function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel {
   return noGrad(() => {
     const { kernels } = schedule([nodeOf(make())], {
       device: {
-        target: { ...hostTarget, isGpu: true },
+        target: { ...hostTarget, isGpu },
         planKernel: () => ({
           name: "any",
           isSpecialized: true,
@@ -44,11 +44,14 @@ function contractionOf(make: () => Tensor): LoopKernel {
 
 /** The text of its kernel. */
 export function textOf(make: () => Tensor, target: Target): string {
-  const { kernels } = withDevice("cpu", () => generateLoops(contractionOf(make), target));
+  const { kernels } = withDevice("cpu", () => generateLoops(contractionOf(make, target), target));
   return kernels.at(-1)!.source;
 }
 
 /** The name of the template that takes it. */
 export function templateOf(make: () => Tensor, target: Target = gpuTarget): string {
-  return withDevice("cpu", () => contractionMatch(contractionOf(make), target).template.name);
+  return withDevice(
+    "cpu",
+    () => contractionMatch(contractionOf(make, target), target).template.name,
+  );
 }

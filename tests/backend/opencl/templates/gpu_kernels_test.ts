@@ -9,8 +9,8 @@ const withGpu = (fn: () => Promise<void>): Promise<void> => withDeviceType("gpu"
 
 /** Compares what a device makes with what the built-in backend makes. */
 async function compare(name: string, make: () => Tensor, limit = 1e-6): Promise<void> {
-  const wanted = await withDevice("cpu", () => make().toHost("float32"));
-  const found = await make().toHost("float32");
+  const wanted = await withDevice("cpu", () => make().toNumbers());
+  const found = await make().toNumbers();
   assertEquals(found.length, wanted.length, name);
   const scale = wanted.reduce((most, v) => Math.max(most, Math.abs(Number(v))), 1);
   const wrong = wanted.findIndex((v, k) =>

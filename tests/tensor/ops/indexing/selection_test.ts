@@ -73,7 +73,7 @@ testOnBackends("nonzero, unique and maskedSelectAsync give what their sync forms
 testOnBackends("nonzero, unique and maskedSelect leave nothing to the collector", (backend) => {
   return withDevice(backend, async (dev) => {
     const x = Tensor.fromHost([[3, 0, 1], [3, -2, 0]]).realize(), mask = x.gt(0).realize();
-    const held = new Set<number>();
+    const held: number[] = [];
     for (let step = 0; step < 4; step++) {
       const all = [
         ...Object.values(await x.unique()),
@@ -85,9 +85,10 @@ testOnBackends("nonzero, unique and maskedSelect leave nothing to the collector"
         await tensor.toHost();
         tensor.dispose();
       }
-      if (step > 0) held.add(memory.stats(dev).currentAllocated);
+      if (step > 0) held.push(memory.stats(dev).currentAllocated);
     }
-    assertEquals(held.size, 1, [...held].join());
+    // What other tests left may go meanwhile.
+    assert(held.at(-1)! <= held[0]!, held.join());
   });
 });
 
