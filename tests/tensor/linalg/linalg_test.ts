@@ -154,6 +154,13 @@ testOnBackends("blocked factorizations give the matrix back", async (backend) =>
     const spd = a.matmul(t(a)).add(Tensor.eye(n)).realize();
     const l = linalg.cholesky(spd);
     assert(await distance(l.matmul(t(l)), spd) < 1e-5, "cholesky");
+    for (const [rows, columns] of [[n, n], [n, 70], [70, n]] as const) {
+      const part = a.slice([0, rows], [0, columns]), { q, r } = linalg.qr(part);
+      assert(await distance(q.matmul(r), part) < 1e-5, `qr of ${rows} x ${columns}`);
+      const eye = Tensor.eye(q.shape[1]!);
+      assert(await distance(t(q).matmul(q), eye) < 1e-5, `orthogonal, ${rows} x ${columns}`);
+      assert(await distance(r, r.triu()) === 0, `a triangle, ${rows} x ${columns}`);
+    }
     const factors = linalg.lu(a);
     assert(await distance(factors.p.matmul(factors.l).matmul(factors.u), a) < 1e-4, "lu");
     assert(await distance(spd.matmul(linalg.solve(spd, b)), b) < 1e-2, "solve");
