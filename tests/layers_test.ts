@@ -103,7 +103,7 @@ function add(next: Map<string, string[]>, node: string): string[] {
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
 
 /** The one import that goes up: the class stands above operations, which call its methods and make tensors. */
-const upward = ["tensor/core/tensor.ts", "tensor/class/tensor.ts"] as const;
+const upward = ["tensor/core/mod.ts", "tensor/class/tensor.ts"] as const;
 
 /** The published imports but for {@linkcode upward}: between files, or between the folders that they lie in. */
 function edges(options: { types: boolean; folders: boolean }): (readonly [string, string])[] {

@@ -1,5 +1,5 @@
 /** Hooks for gradients that `backward` has added to leaves, such as reduction over ranks. */
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Gets leaves of one `backward`, in the order in which it finished their gradients. */
 export type AccumulationHook = (leaves: readonly Tensor[]) => void;

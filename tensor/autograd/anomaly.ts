@@ -2,7 +2,7 @@
 import { formatShape } from "../../backend/internal.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import { computeWithNext } from "../core/pending_work.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { stateOf } from "../core/internals.ts";
 
 /** A gradient became NaN while anomalies were looked for. */

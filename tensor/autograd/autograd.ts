@@ -23,7 +23,7 @@ import { withTemporaries } from "../core/modes/temporaries.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { BackwardWalk } from "./backward_walk.ts";
 import { type BeginWalk, beginWalk, walkWithHooks } from "./hooked_walk.ts";

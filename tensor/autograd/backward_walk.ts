@@ -11,7 +11,7 @@ import {
   type Temporary,
   withTemporaries,
 } from "../core/modes/temporaries.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { nextOrder } from "../core/tensor_state.ts";
 import { AnomalyWatch } from "./anomaly.ts";
 import { isHooked } from "./gradient_hooks.ts";

@@ -10,7 +10,7 @@ import { noteLeaves, repeatLeaves } from "../core/repeated_leaves.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { neededInputs, releaseGradFn, type Repetition } from "../core/grad_fn.ts";
 import { hooksOf } from "./gradient_hooks.ts";

@@ -10,7 +10,7 @@ import { calledByUser } from "../core/modes/temporaries.ts";
 import { act, compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { HookList, type TensorState } from "../core/tensor_state.ts";
 import { isRecomputing } from "./recomputing.ts";
 

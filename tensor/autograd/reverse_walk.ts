@@ -7,7 +7,7 @@ import { type GradFn, neededInputs, type UserGradient } from "../core/grad_fn.ts
 import { goingBackward, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Need } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Callbacks on the way. */
 export interface Walk {

@@ -7,7 +7,7 @@ import { isAnomalyEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { changedInputs, type GradFn } from "../core/grad_fn.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { ReverseWalk } from "./reverse_walk.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */

@@ -1,7 +1,7 @@
 /** Properties of the tensors among a compiled function's arguments: they tell calls apart. */
 import { type DeviceHandle, type DType, sameShape, type Shape } from "../../backend/internal.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Properties of a tensor without its value. */
 interface Likeness {

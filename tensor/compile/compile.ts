@@ -19,7 +19,7 @@ import { isAnomalyEnabled, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizePending } from "../execution/realization.ts";
 import { stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;

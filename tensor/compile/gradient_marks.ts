@@ -2,7 +2,7 @@
 import { type Block, dtypes } from "../../backend/internal.ts";
 import type { GradientReceiver } from "../core/gradient_receiver.ts";
 import { stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import type { BlockSlot, RecordedProgram } from "./program.ts";
 
 /** A group of gradients that are final after one launch. */

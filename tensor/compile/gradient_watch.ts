@@ -1,4 +1,4 @@
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import type { Roles } from "./roles.ts";
 import { isStandIn, openResult, realOf } from "./stand_in.ts";
 import { letGoOfGradient, stateOf } from "../core/internals.ts";

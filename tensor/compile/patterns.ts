@@ -3,7 +3,7 @@ import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import type { Operation } from "../core/calls.ts";
 import { composed, isComposed, isPlain, type Parts } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Role of a tensor in a call. */
 interface Role {

@@ -9,7 +9,7 @@ import {
 } from "../../backend/internal.ts";
 import type { AnyDeviceMemory, Storage } from "../../memory/mod.ts";
 import { presentSeed } from "../core/random_state.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import type { Output, Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";

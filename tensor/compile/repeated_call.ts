@@ -1,5 +1,5 @@
 import { tensorsIn } from "../core/nested.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import type { ArgumentSignature } from "./argument_signature.ts";
 import { type Ref, refsIn, valueOf } from "./patterns.ts";
 import type { RecordedProgram } from "./program.ts";

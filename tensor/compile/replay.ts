@@ -12,7 +12,7 @@ import { releasingTogether, Storage } from "../../memory/mod.ts";
 import { noGradFn } from "../core/grad_fn.ts";
 import { presentGradientReceiver } from "../core/gradient_receiver.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { GradientMarks } from "./gradient_marks.ts";
 import type { Ref } from "./patterns.ts";
 import type { BlockSlot, RecordedProgram, Target } from "./program.ts";

@@ -4,7 +4,7 @@ import { nodeOf, stateOf } from "../core/internals.ts";
 import { observeCalls } from "../core/calls.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
 import { realizeAlone } from "../execution/realization.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import {
   type Argument,
   type Captured,

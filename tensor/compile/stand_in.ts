@@ -4,7 +4,7 @@
  * that was recorded, the operations are called after all, and each stand-in becomes its tensor.
  */
 import { makeStandIn, originalOf, shareState, stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import type { Output } from "./patterns.ts";
 
 /** A tensor that stands for a result. */

@@ -4,7 +4,7 @@ import { autocast, type HalfType, presentHalfType } from "../core/autocast.ts";
 import type { Operation, OperationKind } from "../core/calls.ts";
 import { enableGrad, isGradEnabled, noGrad } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
 import type { RecordedProgram } from "./program.ts";
 

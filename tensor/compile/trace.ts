@@ -22,7 +22,7 @@ import { callOperation } from "../core/operations.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { observeOffsets } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import type { CallEffects } from "./replay.ts";
 import {

@@ -4,7 +4,7 @@ import { type GradFn, type GradientFn, RecordedOperation } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
 import { requireType } from "./rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, originalOf, stateOf } from "./internals.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 import { deviceError } from "./rules/errors.ts";
 import { shown } from "./rules/options.ts";

@@ -9,7 +9,7 @@ import type {
   Shape,
   TypedArray,
 } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 
 /** A tensor, or a number that stands for a tensor full of it. */
 export type TensorLike = Tensor | number;

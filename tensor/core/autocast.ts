@@ -4,7 +4,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type DType, isFloat } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { requireValue, takes } from "./rules/options.ts";
 
 /** The types of half precision. */

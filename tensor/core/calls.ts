@@ -3,7 +3,7 @@
  * `operations.ts` tells it of calls; assignments, gradients and values are told of here.
  */
 import { unrecorded } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 
 // deno-lint-ignore no-explicit-any -- operations take what they take
 export type Operation = (this: any, ...args: any[]) => unknown;

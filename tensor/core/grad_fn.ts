@@ -1,6 +1,6 @@
 /** Computation of a tensor, as `backward` needs to know it. */
 import type { Node } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { holdsNode, stateOf } from "./internals.ts";
 
 /**

@@ -3,7 +3,7 @@
  * to other devices or ranks.
  */
 import type { Block } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 
 /** Leaves whose gradients are taken together. */
 export interface GradientGroup {

@@ -1,6 +1,6 @@
 /** Options of operations on images and sequences: convolutions, pooling, resampling. */
 import type { Axes } from "./arguments.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 
 /** Options of `conv1d`, `conv2d` and `conv3d`: one number, or one for each axis. */
 export interface ConvOptions {

@@ -11,7 +11,7 @@ import {
   type Node,
 } from "../../backend/internal.ts";
 import { look, tellGradient } from "./calls.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { TensorState } from "./tensor_state.ts";
 
 /** Access of the class, which alone has the private field with the state of a tensor. */

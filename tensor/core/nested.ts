@@ -1,5 +1,5 @@
 /** Tensors within what functions take and return: by themselves, in arrays, in plain objects, as parts. */
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { isTensor } from "./internals.ts";
 
 /** Name of the method of objects that are made of tensors, as complex numbers are. */

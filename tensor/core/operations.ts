@@ -4,7 +4,7 @@
  * call two comparisons.
  */
 import { NEED } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { distinct } from "./apply.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { isTensor, stateOf } from "./internals.ts";

@@ -9,7 +9,7 @@ import {
   NEED,
   type Node,
 } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { isFollowing, resolved } from "./calls.ts";
 import type { TensorState } from "./tensor_state.ts";
 

@@ -6,7 +6,7 @@ import type { DeviceHandle, Node } from "../../backend/internal.ts";
 import { isObserved, type Operation } from "./calls.ts";
 import { makeTensor, nodeOf } from "./internals.ts";
 import { observedCall } from "./operations.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 
 /** A value that was made of host data. */
 export interface HostLeaf {

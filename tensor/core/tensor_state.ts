@@ -17,7 +17,7 @@ import {
   type Saved,
   type Token,
 } from "../../backend/internal.ts";
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "./mod.ts";
 import { DisposedError } from "./rules/errors.ts";
 import type { GradientHook } from "./arguments.ts";
 import type { GradFn } from "./grad_fn.ts";

@@ -13,7 +13,7 @@ import { giveUpReplay } from "../core/calls.ts";
 import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";

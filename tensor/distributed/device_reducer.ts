@@ -18,7 +18,7 @@ import { exposed, gradientOf, makeTensor, nodeOf, replaceGradient } from "../cor
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { Bucket, bytesOf, groupBySize, storagesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { recordMeans } from "./exchange/gradient_exchange.ts";

@@ -15,7 +15,7 @@ import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import type { GradientGroup, GradientReceiver } from "../core/gradient_receiver.ts";
 import { exposed, gradientOf, makeTensor, nodeOf, replaceGradient } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import {
   BUCKET_BYTES,
   bytesOf,

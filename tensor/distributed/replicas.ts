@@ -16,7 +16,7 @@ import { isHooked } from "../autograd/gradient_hooks.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { Bucket, bytesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { Packer } from "./exchange/packer.ts";

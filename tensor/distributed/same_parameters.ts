@@ -1,6 +1,6 @@
 /** Ranks that learn together must have the same parameters: buckets hold them one behind the other. */
 import { type Communicator, completedSync, formatShape } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** A parameter or buffer with its name, as modules list them. */
 export type Named = readonly [name: string, tensor: Tensor];

@@ -1,5 +1,5 @@
 /** Divergences of two distributions, by formula: a row for each kind. */
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { diagonal, solveTriangular } from "../linalg/mod.ts";
 import { logBeta } from "../ops/special/mod.ts";
 import {

@@ -5,7 +5,7 @@ import { deviceError, shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { isTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
 import { scatteredNode } from "../ops/indexing/indexing.ts";
 import { realizeAll } from "./realization.ts";

@@ -1,6 +1,6 @@
 /** Description of a tensor's computation, in words. */
 import { backendOf, dtypes, formatShape, schedule } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { nodeOf } from "../core/internals.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */

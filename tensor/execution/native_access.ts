@@ -2,7 +2,7 @@
 import { finalizer, formatShape } from "../../backend/internal.ts";
 import type { BufferHandle, Storage } from "../../memory/mod.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 
 /** Lets go of memory that was exported by tensors which nobody can reach any more. */

@@ -4,7 +4,7 @@ import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { nodeOf } from "../core/internals.ts";
 import { fromHost } from "../ops/creation/host_data.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { formatTensor, MAX_PRINTED, printedPositions, shortened } from "./formatting.ts";
 import { hostView, toHost } from "./reading.ts";
 import type { PrintOptions } from "../core/arguments.ts";

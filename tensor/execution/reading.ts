@@ -20,7 +20,7 @@ import { requireValue, takes } from "../core/rules/options.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import type { CloseOptions, HostArrayOf, NestedArray } from "../core/arguments.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { realizeForRead } from "./realization.ts";
 
 /** Memory of the host for a tensor that is read. */

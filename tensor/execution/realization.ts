@@ -20,7 +20,7 @@ import { isFollowing, resolved } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
 import { gradientNodes } from "../autograd/saved_for_backward.ts";
 import { endingTemporaries } from "../core/modes/temporaries.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { devicesWithAssignments, pendingOn } from "../core/pending_work.ts";

@@ -20,7 +20,7 @@ import {
 } from "../../backend/internal.ts";
 import { makeTensor, nodeOf } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { Storage } from "../../memory/mod.ts";
 
 /** Properties of a tensor before there is one. */

@@ -8,7 +8,7 @@ import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Options of derivatives by arguments. */
 export interface ArgumentOptions {

@@ -3,7 +3,7 @@ import { sameShape } from "../../backend/internal.ts";
 import { requireState } from "../core/apply.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { shown } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { type AnyModule, Module, stateOfModule, tensorMembers } from "../nn/module/module.ts";
 
 /**

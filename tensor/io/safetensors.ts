@@ -1,5 +1,5 @@
 import { saveFile } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { encodeElements } from "./core/elements.ts";
 import { type LoadOptions, loadRules } from "./core/load_options.ts";
 import { loading } from "./core/tensor_source.ts";

@@ -10,7 +10,7 @@ import { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
 import { isTensor } from "../core/internals.ts";
 import { isPlain } from "../core/nested.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Parts to save and put back: a module, an optimizer, a schedule, a scaler, a loader. */
 export interface Stateful {

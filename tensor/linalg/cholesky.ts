@@ -16,7 +16,7 @@ import {
   transposed,
 } from "./matrices.ts";
 import { requireRows, solveTriangle } from "./triangular.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** More rows are factored block by block: most of the work is then products. */
 export const MAX_ROWS = 128;

@@ -5,7 +5,7 @@ import { shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { block, sides } from "./matrices.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /**
  * The sum of the diagonal, [...].

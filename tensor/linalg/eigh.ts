@@ -11,7 +11,7 @@ import {
   sides,
   transposed,
 } from "./matrices.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Eigenvalues and eigenvectors. */
 export interface Eigen {

@@ -7,7 +7,7 @@ import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { checkedIndices } from "../ops/indexing/indexing.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** The lengths of the last two axes. */
 export function sides(a: Tensor): [rows: number, columns: number] {

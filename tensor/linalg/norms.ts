@@ -8,7 +8,7 @@ import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { requireMatrices, requireReal, requireSquare, sides } from "./matrices.ts";
 import { inverseOrNot } from "./solve.ts";
 import { svdOf } from "./svd.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Options of {@linkcode vectorNorm}. */
 export interface VectorNormOptions {

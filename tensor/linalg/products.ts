@@ -17,7 +17,7 @@ import {
   transposed,
 } from "./matrices.ts";
 import { inv } from "./solve.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /**
  * The cross product of vectors of three elements.

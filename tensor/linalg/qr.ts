@@ -17,7 +17,7 @@ import {
   transposed,
 } from "./matrices.ts";
 import { solveTriangle } from "./triangular.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Options of {@linkcode qr}. */
 export interface QROptions {

@@ -14,7 +14,7 @@ import {
   transposed,
 } from "./matrices.ts";
 import { requireRows } from "./triangular.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Options of {@linkcode solve}. */
 export interface SolveOptions {

@@ -17,7 +17,7 @@ import {
 } from "./matrices.ts";
 import { factorQR } from "./qr.ts";
 import { requireRows } from "./triangular.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Options of {@linkcode svd}. */
 export interface SVDOptions {

@@ -14,7 +14,7 @@ import {
   sides,
   transposed,
 } from "./matrices.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** More rows are solved block by block: most of the work is then products. */
 const MAX_ROWS = 128;

@@ -15,7 +15,7 @@ import { result } from "../core/apply.ts";
 import { nodeOf } from "../core/internals.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { requireValue, shown, takes } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { fromHost } from "./creation/host_data.ts";
 import { checkedShape } from "./creation/tensor_options.ts";
 

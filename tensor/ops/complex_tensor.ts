@@ -8,7 +8,7 @@ import { isTensor } from "../core/internals.ts";
 import { composed, type Parts } from "../core/nested.ts";
 import { stack } from "./shaping/joining.ts";
 import type { DeviceHandle, DType } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Operands of complex tensors. */
 export type ComplexLike = ComplexTensor | Tensor | number;

@@ -21,7 +21,7 @@ import { result, sameDevice } from "../core/apply.ts";
 import { dtypeError, type ShapeError, shapeError } from "../core/rules/errors.ts";
 import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/rules/promotion.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { axesFrom } from "./shaping/axes.ts";
 import { expand } from "./shaping/views.ts";
 import { nodeOf } from "../core/internals.ts";

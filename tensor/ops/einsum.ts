@@ -10,7 +10,7 @@ import { observed } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { shown } from "../core/rules/options.ts";
 import { promote } from "../core/rules/promotion.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { contract } from "./contractions.ts";
 import { diagonalView } from "./shaping/triangles.ts";
 

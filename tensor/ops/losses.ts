@@ -6,7 +6,7 @@ import { holds } from "./elementwise/elements.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { requireInteger } from "../core/rules/promotion.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { checkedIndices, gather, indexSelect } from "./indexing/indexing.ts";
 import { permute, reshape } from "./shaping/views.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";

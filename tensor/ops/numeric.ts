@@ -6,7 +6,7 @@ import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { compute } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { bincount } from "./indexing/counting.ts";
 import { indexSelect } from "./indexing/indexing.ts";
 import { searchsorted } from "./indexing/searching.ts";

@@ -17,7 +17,7 @@ import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
 import { asLine } from "./shaping/views.ts";
 import { countOf, spread } from "./spread.ts";
 import { variant } from "../core/operations.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
 const varianceRules: Rules<VarianceOptions> = { ...rules, correction: takes.finite };

@@ -7,7 +7,7 @@ import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { dtypeError } from "../core/rules/errors.ts";
 import { positionType } from "../core/rules/promotion.ts";
 import { variant } from "../core/operations.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
 import { asLine } from "./shaping/views.ts";
 import { scatterNode } from "./indexing/indexing.ts";

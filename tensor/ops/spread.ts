@@ -1,6 +1,6 @@
 /** Mean and squared distances from it, which variances and norms are made of. */
 import { backendOf } from "../../backend/internal.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** Fewer elements, and parts of fewer or more, are walked twice: they are in a cache, or too few for a group. */
 const MIN_SPREAD = 65_536, MIN_PART = 64, MAX_PART = 16_384;

@@ -15,7 +15,7 @@ import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { variant } from "../core/operations.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { concat, stack } from "./shaping/joining.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
 

@@ -13,7 +13,7 @@ import { isDType } from "../core/rules/errors.ts";
 import { requireType } from "../core/rules/supported_types.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { compute } from "../core/operations.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 
 /** The tensor on a device, or in an element type: the same object where it is there already. */
 export function to(tensor: Tensor, target: string | DeviceHandle): Tensor {

@@ -3,7 +3,7 @@ import type { DeviceHandle } from "../../backend/internal.ts";
 import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../core/pending_work.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
-import type { Tensor } from "../core/tensor.ts";
+import type { Tensor } from "../core/mod.ts";
 import { requireParameters } from "./optimizer/requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { exposed, gradientOf, replaceGradient } from "../core/internals.ts";

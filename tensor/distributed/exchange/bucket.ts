@@ -20,7 +20,7 @@ import {
   type Shape,
 } from "../../../backend/internal.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { Packed } from "./packer.ts";
 
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */

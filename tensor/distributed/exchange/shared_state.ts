@@ -8,7 +8,7 @@ import {
   type DeviceHandle,
   type Gate,
 } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { bytesOf } from "./bucket.ts";
 import { FlatLayout } from "./flat_layout.ts";

@@ -10,7 +10,7 @@ import { releasingTogether } from "../../../memory/mod.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { stateOf } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storagesOf, storedTensor } from "./bucket.ts";
 import { FlatLayout } from "./flat_layout.ts";
 import { Packer } from "./packer.ts";

@@ -4,7 +4,7 @@
  */
 import { host, type HostFile } from "../../core/rules/host.ts";
 import { hostBlocks } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { checkOptions } from "../../core/rules/options.ts";
 import { decodeElements } from "../core/elements.ts";
 import { readFully } from "../core/file.ts";

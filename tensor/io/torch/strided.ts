@@ -1,5 +1,5 @@
 import { sizeOf, type TypedArray } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** A part of a storage: its first element, and the step of each axis. */
 export interface Strided {

@@ -2,7 +2,7 @@
  * Models that turn texts into vectors. This folder (`embedding/`) has encoders and what makes one vector of
  * theirs; it imports `weights/`, `text/`, readers of configurations of `language/decoder/`, and layers of `nn/`.
  */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
 import { LayerNorm } from "../../nn/normalization/layer_norm.ts";

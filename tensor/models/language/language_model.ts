@@ -10,7 +10,7 @@ import {
   type Rules,
   takes,
 } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
 import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
 import { piecesOf } from "../text/text_pieces.ts";

@@ -3,7 +3,7 @@
  * and norms and factors of channels, which become part of the convolution before them.
  */
 import { isFloat } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { type OnnxData, Value } from "./core/value.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./format/schema.ts";

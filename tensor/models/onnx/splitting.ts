@@ -3,7 +3,7 @@
  * count of boxes or a condition, decides what comes after it; what comes before is the same for all inputs
  * of the same shapes.
  */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { type OnnxData, Value } from "./core/value.ts";
 import type { OnnxType } from "./format/types.ts";
 import type { NodeProto } from "./format/schema.ts";

@@ -1,6 +1,6 @@
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../../nn/module/module.ts";
 import { PackedMatrix } from "./packed_matrix.ts";
 

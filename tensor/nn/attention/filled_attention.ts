@@ -3,7 +3,7 @@ import { result } from "../../core/apply.ts";
 import { nodeOf } from "../../core/internals.ts";
 import { compute } from "../../core/operations.ts";
 import { expand } from "../../ops/shaping/views.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Settings of {@linkcode filledAttention}. */
 export interface FilledAttentionOptions {

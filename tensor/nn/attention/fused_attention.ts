@@ -18,7 +18,7 @@ import { nodeOf, stateOf } from "../../core/internals.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { dropout } from "../layers/dropout.ts";
 import { productAttention, productGradients } from "./product_attention.ts";
 

@@ -3,7 +3,7 @@
  * again, as tiles do. For devices that multiply a type fast, but
  * have no tiles of attention for it.
  */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { AttentionParts } from "./fused_attention.ts";
 
 /** Visible positions, and weights that count. */

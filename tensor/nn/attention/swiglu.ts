@@ -1,4 +1,4 @@
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { Linear } from "../layers/linear.ts";
 import { nameFrom, type StateNames } from "../module/members.ts";

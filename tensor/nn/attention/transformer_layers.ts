@@ -1,7 +1,7 @@
 /** The layers of transformers, as in PyTorch: A. Vaswani et al., Attention Is All You Need, 2017. */
 import { aTensor } from "../../core/apply.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Dropout } from "../layers/dropout.ts";
 import { Linear } from "../layers/linear.ts";
 import { nameFrom, type StateNames } from "../module/members.ts";

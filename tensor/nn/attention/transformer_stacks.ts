@@ -1,6 +1,6 @@
 /** Stacks of transformer layers, as in PyTorch. */
 import { requireValue, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { LayerNorm } from "../normalization/layer_norm.ts";
 import { ModuleList } from "../module/containers.ts";
 import { type AnyModule, Module } from "../module/module.ts";

@@ -3,7 +3,7 @@ import { requireTensor } from "../../core/apply.ts";
 import type { Axes } from "../../core/arguments.ts";
 import { tuple } from "../../ops/shaping/axes.ts";
 import type { ConvTransposeOptions } from "../../core/image_options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";

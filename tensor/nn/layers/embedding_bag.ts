@@ -4,7 +4,7 @@ import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { indexSelect, scatterAdd } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normal } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";

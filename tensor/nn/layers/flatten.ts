@@ -1,4 +1,4 @@
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../../ops/shaping/axes.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";

@@ -3,7 +3,7 @@ import { requireTensor } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../../ops/shaping/axes.ts";
 import { Module } from "../module/module.ts";
 

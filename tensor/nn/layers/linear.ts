@@ -5,7 +5,7 @@
  */
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";

@@ -2,7 +2,7 @@
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import type { Axes } from "../../core/arguments.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes, tupleFrom } from "../../core/rules/options.ts";
 

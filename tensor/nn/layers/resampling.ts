@@ -2,7 +2,7 @@
 import { requireTensor } from "../../core/apply.ts";
 import { checkInterpolation } from "../../ops/images/resampling.ts";
 import type { InterpolateOptions } from "../../core/image_options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 

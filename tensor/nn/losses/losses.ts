@@ -9,7 +9,7 @@ import { widened } from "../../core/autocast.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import type { CrossEntropyOptions } from "../../core/arguments.ts";
 import { crossEntropyRules } from "../../ops/losses.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { buffer } from "../module/parameter.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";

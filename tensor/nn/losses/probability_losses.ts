@@ -6,7 +6,7 @@ import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { gather, indexSelect } from "../../ops/indexing/indexing.ts";
 import { inRows, weightsOf } from "../../ops/losses.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { huber, l1, type LossOptions, lossRules, operands, reduced } from "./losses.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 

@@ -1,5 +1,5 @@
 /** Members of modules: properties, and the arrays, Maps, Sets and plain objects in them. */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Place of a tensor or module in a module: its name in `stateDict`, and how to replace it. */
 export interface NamedMember<T> {

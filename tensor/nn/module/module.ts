@@ -7,7 +7,7 @@
 import { type DeviceHandle, type DType, dtypes, isFloat } from "../../../backend/internal.ts";
 import { dtypeError, isDType } from "../../core/rules/errors.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { type NamedMember, namedMembers } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { type Role, roleOf, withRole } from "./parameter.ts";

@@ -1,5 +1,5 @@
 /** Roles of a tensor in the module that holds it. */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { stateOf } from "../../core/internals.ts";

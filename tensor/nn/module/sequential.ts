@@ -1,5 +1,5 @@
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "./module.ts";
 
 /**

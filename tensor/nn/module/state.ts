@@ -5,7 +5,7 @@ import { realizeAll } from "../../execution/realization.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { stateOf } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** A tensor of a state. A tied one has a name at every place; it is saved under the first. */
 export interface StateEntry {

@@ -1,6 +1,6 @@
 /** A model as text: its parts, the shapes of their tensors, and how many parameters it has. */
 import { formatShape } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { AnyModule } from "./module.ts";
 
 /** Text like PyTorch's `print(model)`, and the number of parameters. */

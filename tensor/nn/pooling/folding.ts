@@ -4,7 +4,7 @@ import type { Axes } from "../../core/arguments.ts";
 import { compute } from "../../core/operations.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, pairFrom, requireValue, type Rules } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { col2im, im2col } from "../../ops/shaping/im2col.ts";
 import { Module } from "../module/module.ts";
 

@@ -7,7 +7,7 @@ import type { Axes } from "../../core/arguments.ts";
 import { pair } from "../../ops/shaping/axes.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 import { poolRules } from "../../ops/images/pooling.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { checkOptions } from "../../core/rules/options.ts";
 

@@ -7,7 +7,7 @@ import type { Axes } from "../../core/arguments.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { poolRules } from "../../ops/images/pooling.ts";
 import { tuple } from "../../ops/shaping/axes.ts";
 import { Module } from "../module/module.ts";

@@ -1,6 +1,6 @@
 /** The gates of recurrent layers: one step forward, and its gradient in closed form. */
 import type { SliceRange } from "../../core/arguments.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /**
  * One of the tensors of a state, (N, H): h is 0, c is 1. Made when it is asked for, since a tensor that

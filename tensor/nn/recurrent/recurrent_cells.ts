@@ -4,7 +4,7 @@ import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";
 import { nameFrom, type StateNames } from "../module/members.ts";

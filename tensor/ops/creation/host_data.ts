@@ -21,7 +21,7 @@ import { requireType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { checkedShape, deviceOf, made, tensorRules } from "./tensor_options.ts";
 import type { HostData, NestedArray, TensorOptions } from "../../core/arguments.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Options of `Tensor.fromBuffer`. */
 const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHandle }> = {

@@ -19,7 +19,7 @@ import { checkedShape, made, required, tensorRules } from "./tensor_options.ts";
 import type { MultinomialOptions, TensorOptions } from "../../core/arguments.ts";
 import { checkedIndices, indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Multiples of what the half types hold up to 1: rounded to the nearest, the last ones would be 1. */
 const halfSteps: Readonly<Partial<Record<DType, number>>> = { float16: 2 ** 11, bfloat16: 2 ** 8 };

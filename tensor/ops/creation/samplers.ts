@@ -7,7 +7,7 @@ import { requireTensor } from "../../core/apply.ts";
 import type { ExponentialOptions, TensorLike, TensorOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { rand, randn, requireFloatType } from "./random.ts";
 import { full as filled } from "./sequences.ts";
 import { checkedShape, tensorRules } from "./tensor_options.ts";

@@ -13,7 +13,7 @@ import { elementOf } from "../elementwise/elements.ts";
 import { fromHost } from "./host_data.ts";
 import { checkedShape, deviceOf, made, required, tensorRules } from "./tensor_options.ts";
 import type { ArangeOptions, TensorOptions } from "../../core/arguments.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** A tensor full of one number. */
 export function full(op: string, shape: Shape, value: number, options?: TensorOptions): Tensor {

@@ -18,7 +18,7 @@ import { shapeError } from "../../core/rules/errors.ts";
 import { deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { TensorOptions } from "../../core/arguments.ts";
 
 /** Rules for {@linkcode TensorOptions}; types and shapes are checked where they are used. */

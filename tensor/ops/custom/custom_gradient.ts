@@ -7,7 +7,7 @@ import type { UserGradient } from "../../core/grad_fn.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
 import { internally } from "../../core/modes/temporaries.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 
 /** The gradients of a function's inputs, null where there is none. */

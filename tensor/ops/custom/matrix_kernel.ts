@@ -9,7 +9,7 @@
 import type { DeviceHandle, DType, Shape } from "../../../backend/internal.ts";
 import { full } from "../creation/sequences.ts";
 import { kernelOperation } from "./raw_kernel.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** The types of elements that matrices of kernels have. */
 export type RealType = "float32" | "float64";

@@ -29,7 +29,7 @@ import { checkOptions, requireValue, type Rules, shown, takes } from "../../core
 import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import type { TensorsOf } from "../../core/arguments.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 

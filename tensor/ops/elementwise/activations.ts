@@ -3,7 +3,7 @@ import { isFloat } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { binary } from "./elementwise.ts";
 
 const SQRT_HALF = Math.SQRT1_2;

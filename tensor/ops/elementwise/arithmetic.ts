@@ -4,7 +4,7 @@ import { requireTensor } from "../../core/apply.ts";
 import { widened } from "../../core/autocast.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
 import { promote } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { binary } from "./elementwise.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 

@@ -1,7 +1,7 @@
 /** The bits of integers, two's complement, and of truth values. */
 import { dtypes } from "../../../backend/internal.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { binary, logicalNot, select } from "./elementwise.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 

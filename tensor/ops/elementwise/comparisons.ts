@@ -3,7 +3,7 @@ import { isFloat } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { CloseOptions } from "../../core/arguments.ts";
 
 const closeRules: Rules<CloseOptions> = {

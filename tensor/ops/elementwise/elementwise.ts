@@ -24,7 +24,7 @@ import { numberOperand, type Operand, promoteOperands } from "../../core/rules/p
 import { nodeOf } from "../../core/internals.ts";
 import { elementOf, holds, nearestIn } from "./elements.ts";
 import { variant } from "../../core/operations.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 
 /** A function of one element. */

@@ -3,7 +3,7 @@ import { isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { atLeastSingle, widened } from "../../core/autocast.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Computes in float32 at least, as whole numbers and half types become; the result is of the input's type. */
 export function inFloat(x: Tensor, compute: (x: Tensor) => Tensor): Tensor {

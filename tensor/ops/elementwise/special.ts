@@ -5,7 +5,7 @@
 import type { TensorLike } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { binary, isTensor } from "./elementwise.ts";
 import { inFloat, inverseErf, polynomial, shiftFor, withSlope, zeta } from "./series.ts";
 

@@ -9,7 +9,7 @@
  * stride, and convolving that with the whole kernel, costs s times the products along each axis.)
  */
 import type { Shape } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { contract } from "../contractions.ts";
 import { concat } from "../shaping/joining.ts";
 import { dilate, pad } from "../shaping/slices.ts";

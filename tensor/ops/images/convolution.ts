@@ -10,7 +10,7 @@ import { aTensor, result, sameDevice } from "../../core/apply.ts";
 import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { variant } from "../../core/operations.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { tuple } from "../shaping/axes.ts";
 import { contract } from "../contractions.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";

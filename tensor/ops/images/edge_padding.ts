@@ -1,7 +1,7 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
 import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { concat } from "../shaping/joining.ts";
 import type { SliceRange } from "../../core/arguments.ts";
 

@@ -1,6 +1,6 @@
 /** Geometry of a convolution's kernel over an image, and the product of its windows. */
 import type { Shape } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { contract } from "../contractions.ts";
 import { axesFrom } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";

@@ -1,6 +1,6 @@
 /** Channels that become pixels, and back: views, which cost nothing. */
 import { type ShapeError, shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 
 function misfit(op: string, x: Tensor, factor: number, why: string): ShapeError {

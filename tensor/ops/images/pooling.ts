@@ -3,7 +3,7 @@ import { formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { nearestIn } from "../elementwise/elements.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { Axes } from "../../core/arguments.ts";
 import { pair } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";

@@ -2,7 +2,7 @@
 import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { repeatEach } from "../shaping/joining.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";

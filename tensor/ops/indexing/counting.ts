@@ -6,7 +6,7 @@ import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
 import { searchsorted } from "./searching.ts";
 import { counted } from "./selection.ts";

@@ -17,7 +17,7 @@ import { atLeastSingle, isHalf } from "../../core/autocast.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { asLine } from "../shaping/views.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";

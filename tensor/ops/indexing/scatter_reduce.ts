@@ -6,7 +6,7 @@ import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { scatter, scatterAdd, scatteredNode } from "./indexing.ts";
 

@@ -5,7 +5,7 @@ import { shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { positionType, promote } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { SearchOptions } from "../../core/arguments.ts";
 
 const searchRules: Rules<SearchOptions> = { right: takes.bool };

@@ -5,7 +5,7 @@ import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { positionType, requireInteger } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { checkedIndices, indexSelect, scatterNode } from "./indexing.ts";
 import { repeatEach, stack } from "../shaping/joining.ts";

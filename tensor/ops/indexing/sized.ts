@@ -8,7 +8,7 @@ import {
   notingTemporaries,
   type Temporary,
 } from "../../core/modes/temporaries.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** An operation up to the point where the size of its result must be read. */
 export interface Sized<R> {

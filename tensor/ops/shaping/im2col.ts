@@ -1,7 +1,7 @@
 /** Windows over the last axes (im2col), and their adjoint (col2im). */
 import type { Shape } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** All window positions of the last axes: (..., positions..., kernel...). */
 export function im2col(

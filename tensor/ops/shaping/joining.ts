@@ -8,7 +8,7 @@ import { normalizeAxis } from "./axes.ts";
 import { slice } from "./slices.ts";
 import type { MeshOptions, SliceRange } from "../../core/arguments.ts";
 import { expand, flatten, listOf, reshape } from "./views.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Throws where a caller without types passes no array. */
 function requireTensors(op: string, tensors: readonly Tensor[]): void {

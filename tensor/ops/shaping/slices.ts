@@ -7,7 +7,7 @@ import type { Axes, SliceRange } from "../../core/arguments.ts";
 import { normalizeAxes } from "./axes.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { reshape } from "./views.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Picks and slices, NumPy's basic indexing. */
 export function slice(x: Tensor, ranges: readonly SliceRange[]): Tensor {

@@ -3,7 +3,7 @@ import { shapeError } from "../../core/rules/errors.ts";
 import { pad, slice } from "./slices.ts";
 import type { SliceRange } from "../../core/arguments.ts";
 import { reshape, unsqueeze } from "./views.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** The diagonal of the last two axes, of any sizes, as a view: every element `n + 1` of the square. */
 export function diagonalView(x: Tensor): Tensor {

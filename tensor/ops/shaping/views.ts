@@ -10,7 +10,7 @@ import { shown } from "../../core/rules/options.ts";
 import { normalizeAxis } from "./axes.ts";
 import { unbroadcast } from "../elementwise/elementwise.ts";
 import { isTensor } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
 export function reshape(x: Tensor, shape: Shape): Tensor {

@@ -4,7 +4,7 @@ import { requireTensor, sameDevice } from "../../core/apply.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
 import { promote } from "../../core/rules/promotion.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /**
  * @throws {TypeError} Unless it is a tensor.

@@ -1,7 +1,7 @@
 /** Modified Bessel functions of the first kind. */
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { compute } from "../../core/operations.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { withSlope } from "../elementwise/series.ts";
 import { requireFloating } from "./arguments.ts";
 import { callElementKernel, elementKernel } from "./element_kernel.ts";

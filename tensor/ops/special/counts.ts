@@ -2,7 +2,7 @@
 import { broadcastShapes, type Shape } from "../../../backend/internal.ts";
 import type { TensorLike, TensorOptions } from "../../core/arguments.ts";
 import { requireValue, type Rules, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { drawn, gamma, open, plain } from "../creation/samplers.ts";
 import { randn } from "../creation/random.ts";
 import { full } from "../creation/sequences.ts";

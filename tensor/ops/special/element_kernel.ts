@@ -7,7 +7,7 @@
 import { broadcastShapes, type Shape } from "../../../backend/internal.ts";
 import { sameDevice } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { callMatrixKernel, type MatrixKernel } from "../custom/matrix_kernel.ts";
 
 /** Elements that a work-group computes. */

@@ -4,7 +4,7 @@ import type { TensorLike } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { compute } from "../../core/operations.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { inFloat, withSlope, zeta as zetaOf } from "../elementwise/series.ts";
 import { lgamma } from "../elementwise/special.ts";
 import { floatOperands, requireFloating } from "./arguments.ts";

@@ -1,7 +1,7 @@
 /** The normal distribution's function, its inverse and logarithm, and the logistic one's. */
 import type { TensorLike } from "../../core/arguments.ts";
 import { compute } from "../../core/operations.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { inFloat, inverseErf, withSlope } from "../elementwise/series.ts";
 import { floatOperands, requireFloating } from "./arguments.ts";
 

@@ -1,5 +1,5 @@
 import { takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { declareOptions } from "../optimizer/declared_options.ts";
 import { type Assign, Optimizer, type Update } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions, OptimizerParameters } from "../optimizer/parameter_group.ts";

@@ -1,5 +1,5 @@
 /** A line search by the strong Wolfe conditions, as PyTorch's (after M. Schmidt's minFunc). */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** A point on the line: its place, the loss, the gradient and its part along the line. */
 export interface Point {

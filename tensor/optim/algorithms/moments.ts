@@ -1,5 +1,5 @@
 /** Common part of optimizers that average gradients. */
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import type { Update } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions } from "../optimizer/parameter_group.ts";
 

@@ -1,6 +1,6 @@
 import { shapeError } from "../../core/rules/errors.ts";
 import { takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { declareOptions } from "../optimizer/declared_options.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions, OptimizerParameters } from "../optimizer/parameter_group.ts";

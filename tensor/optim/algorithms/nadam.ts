@@ -1,5 +1,5 @@
 import { takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { averaged, decayed, unbiased } from "./moments.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
 import { declareOptions } from "../optimizer/declared_options.ts";

@@ -3,7 +3,7 @@
  * imports `optimizer/`, `ops/`, `execution/` and `core/`.
  */
 import { takes } from "../../core/rules/options.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { decayed } from "./moments.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
 import { declareOptions } from "../optimizer/declared_options.ts";

@@ -1,5 +1,5 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 import { DeviceScalar } from "./device_scalar.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 

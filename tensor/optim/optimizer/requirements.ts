@@ -1,7 +1,7 @@
 /** Checks of untyped callers' arguments for an optimizer or its parameters. */
 import { shown } from "../../core/rules/options.ts";
 import { isTensor } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** @throws {TypeError} Unless it has groups whose rates can be set. */
 export function requireOptimizer(action: string, value: unknown): void {

@@ -5,7 +5,7 @@
 import { isEager, type Node, Template } from "../../../backend/internal.ts";
 import { type HalfType, presentHalfType } from "../../core/autocast.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** Dependencies of the updates of a step. */
 export interface UpdateKey {

@@ -1,4 +1,4 @@
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { filledAttention } from "../../../nn/attention/filled_attention.ts";
 import { scaledDotProductAttention } from "../../../nn/attention/scaled_dot_product_attention.ts";
 import type { DecoderConfig } from "./config.ts";

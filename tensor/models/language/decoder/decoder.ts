@@ -5,7 +5,7 @@
 import type { DeviceHandle } from "../../../../backend/internal.ts";
 import { requireTensor } from "../../../core/apply.ts";
 import { shapeError } from "../../../core/rules/errors.ts";
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import { PackedMatrix } from "../../weights/packed_matrix.ts";
 import type { Projection, TokenEmbedding } from "../../weights/projection.ts";

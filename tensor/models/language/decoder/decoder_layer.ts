@@ -1,4 +1,4 @@
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import type { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
 import type { RMSNorm } from "../../../nn/normalization/rms_norm.ts";

@@ -1,4 +1,4 @@
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "../format/schema.ts";
 import { decodeTensor, type OnnxArray } from "../format/tensor_proto.ts";
 import { type OnnxType, typeNamed } from "../format/types.ts";

@@ -14,7 +14,7 @@ import {
 import { isTensor, nodeOf } from "../../../core/internals.ts";
 import { noGrad } from "../../../core/modes/grad_mode.ts";
 import { callOperation } from "../../../core/operations.ts";
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 
 /** A tensor with the node that it had when it was used. */
 export interface Used {

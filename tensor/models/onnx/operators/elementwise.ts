@@ -1,6 +1,6 @@
 /** Operators on each element: arithmetic, comparisons, activations, casts. */
 import { isFloat } from "../../../../backend/internal.ts";
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import type { Value } from "../core/value.ts";

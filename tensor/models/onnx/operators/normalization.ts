@@ -1,5 +1,5 @@
 /** Normalizations, and losses of classifiers. */
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import type { Call, Operator, Operators } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 

@@ -2,7 +2,7 @@
  * Operators on whole numbers of 8 and 16 bits that stand for floats. Products are computed of floats,
  * which hold products of 8 bits and their sums exactly up to 2^24, and doubles beyond.
  */
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import type { Value } from "../core/value.ts";

@@ -1,6 +1,6 @@
 /** Reductions, extremes' places, softmax, running sums. */
 import { isFloat, sizeOf } from "../../../../backend/internal.ts";
-import type { Tensor } from "../../../core/tensor.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operator, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import { castTo } from "./elementwise.ts";

@@ -1,6 +1,6 @@
 /** Products: matrices, convolutions and their transposes, sums by an equation. */
 import { isFloat } from "../../../../../backend/internal.ts";
-import type { Tensor } from "../../../../core/tensor.ts";
+import type { Tensor } from "../../../../core/mod.ts";
 import { einsum } from "../../../../ops/einsum.ts";
 import { type Call, type Operators, typed } from "../../core/call.ts";
 import { spanOf, type Windows, windowsOf } from "./windows.ts";
