@@ -5,8 +5,15 @@
  *
  *     deno run -A examples/models/chat_server.ts --help
  */
-import { interruptSignal } from "@netcl/netcl";
-import { type Batch, LanguageModel, type Message, type Sampling } from "@netcl/netcl/models";
+import { InterruptedError, interruptSignal } from "@netcl/netcl";
+import {
+  type Batch,
+  LanguageModel,
+  type Message,
+  type Sampling,
+  type TextEnd,
+  type TextStream,
+} from "@netcl/netcl/models";
 import { optionsWith } from "../flags.ts";
 import { modelFlag, modelPath } from "./model_path.ts";
 import { runExample } from "../run_example.ts";
@@ -18,6 +25,7 @@ type Content = string | readonly { readonly type: string; readonly text?: string
 interface Question {
   readonly messages: readonly { readonly role: string; readonly content: Content }[];
   readonly stream?: boolean | null;
+  readonly stream_options?: { readonly include_usage?: boolean | null } | null;
   readonly max_tokens?: number | null;
   readonly max_completion_tokens?: number | null;
   readonly temperature?: number | null;
@@ -66,18 +74,43 @@ function failed(status: number, message: string): Response {
   return Response.json({ error: { message, type: "invalid_request_error" } }, { status });
 }
 
-/** A body of parts as they come; a client that leaves, at whatever time, aborts. */
-function sent(parts: AsyncGenerator<string>, left: AbortController): ReadableStream<Uint8Array> {
+/** The end of an answer as OpenAI's clients know it. */
+function usageOf({ promptTokens, newTokens }: TextEnd): object {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: newTokens,
+    total_tokens: promptTokens + newTokens,
+  };
+}
+
+/**
+ * A body of parts as they come; a client that leaves, at whatever time, aborts. Of an answer that Ctrl+C ends
+ * the head has been sent: the last part says it.
+ */
+function sent(
+  parts: AsyncGenerator<string>,
+  ended: string,
+  left: AbortController,
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream({
     async pull(controller) {
-      const { done, value } = await parts.next();
-      if (done) controller.close();
-      else controller.enqueue(encoder.encode(value));
+      try {
+        const { done, value } = await parts.next();
+        if (done) controller.close();
+        else controller.enqueue(encoder.encode(value));
+      } catch (error) {
+        if (!(error instanceof InterruptedError)) throw error;
+        controller.enqueue(encoder.encode(ended));
+        controller.close();
+      }
     },
     cancel: () => left.abort(),
   });
 }
+
+/** An event of a stream. */
+const event = (content: object) => `data: ${JSON.stringify(content)}\n\n`;
 
 /** A server's side of one model. */
 class ChatServer {
@@ -99,7 +132,7 @@ class ChatServer {
     if (request.method !== "POST") return failed(405, "Send a POST");
     const left = new AbortController();
     const signal = AbortSignal.any([left.signal, interruptSignal]);
-    let pieces: AsyncGenerator<string>, question: Question;
+    let pieces: TextStream, question: Question;
     try {
       question = await request.json();
       pieces = this.#batch.generate(messagesOf(question), optionsOf(question, signal));
@@ -111,28 +144,35 @@ class ChatServer {
       created: Math.floor(Date.now() / 1000),
       model: this.#name,
     };
-    const parts = question.stream ? this.#events(head, pieces) : this.#whole(head, pieces);
-    const type = question.stream ? "text/event-stream" : "application/json";
-    return new Response(sent(parts, left), { headers: { "content-type": type } });
+    const error = { error: { message: "The server ends", type: "server_error" } };
+    const hasUsage = question.stream_options?.include_usage === true;
+    const [body, type] = question.stream
+      ? [sent(this.#events(head, pieces, hasUsage), event(error), left), "text/event-stream"]
+      : [sent(this.#whole(head, pieces), JSON.stringify(error), left), "application/json"];
+    return new Response(body, { headers: { "content-type": type } });
   }
 
   /** The answer as one object. */
-  async *#whole(head: object, pieces: AsyncIterable<string>): AsyncGenerator<string> {
-    const message = { role: "assistant", content: (await Array.fromAsync(pieces)).join("") };
-    const choices = [{ index: 0, message, finish_reason: "stop" }];
-    yield JSON.stringify({ ...head, object: "chat.completion", choices });
+  async *#whole(head: object, pieces: TextStream): AsyncGenerator<string> {
+    let content = "", next = await pieces.next();
+    for (; !next.done; next = await pieces.next()) content += next.value;
+    const message = { role: "assistant", content };
+    const choices = [{ index: 0, message, finish_reason: next.value.reason }];
+    const usage = usageOf(next.value);
+    yield JSON.stringify({ ...head, object: "chat.completion", choices, usage });
   }
 
-  /** The answer as events, piece by piece. */
-  async *#events(head: object, pieces: AsyncIterable<string>): AsyncGenerator<string> {
-    const event = (delta: object, finish_reason: string | null) => {
-      const choices = [{ index: 0, delta, finish_reason }];
-      const chunk = { ...head, object: "chat.completion.chunk", choices };
-      return `data: ${JSON.stringify(chunk)}\n\n`;
-    };
-    yield event({ role: "assistant", content: "" }, null);
-    for await (const content of pieces) yield event({ content }, null);
-    yield event({}, "stop");
+  /** The answer as events, piece by piece; the last has the usage, where it is asked for. */
+  async *#events(head: object, pieces: TextStream, hasUsage: boolean): AsyncGenerator<string> {
+    const chunk = (choices: object[], usage: object | null = null) =>
+      event({ ...head, object: "chat.completion.chunk", choices, ...hasUsage && { usage } });
+    const part = (delta: object, finish_reason: string | null = null) =>
+      chunk([{ index: 0, delta, finish_reason }]);
+    yield part({ role: "assistant", content: "" });
+    let next = await pieces.next();
+    for (; !next.done; next = await pieces.next()) yield part({ content: next.value });
+    yield part({}, next.value.reason);
+    if (hasUsage) yield chunk([], usageOf(next.value));
     yield "data: [DONE]\n\n";
   }
 }
@@ -147,8 +187,9 @@ await runExample({
   const chats = new ChatServer(batch, model);
   const server = Deno.serve({
     port: Number(port),
-    signal: interruptSignal,
     onListen: ({ port }) => print(`http://localhost:${port}/v1 (Ctrl+C ends it)`),
   }, (request) => chats.answer(request));
+  // Answers under way are told that they end; then the server does.
+  interruptSignal.addEventListener("abort", () => void server.shutdown(), { once: true });
   await server.finished;
 });

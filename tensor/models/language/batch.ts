@@ -1,6 +1,6 @@
 import { checkOptions } from "../../core/rules/options.ts";
 import type { Message } from "../text/chat_template.ts";
-import { piecesOf } from "../text/text_pieces.ts";
+import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import { type Sampling, samplingRules } from "./sampling.ts";
 import type { TextBatch } from "./text_batch.ts";
@@ -14,12 +14,13 @@ export interface Batch extends Disposable {
    *
    * @param prompt A text, or the messages of a chat.
    * @param options The choice of tokens, and when it stops.
+   * @returns Pieces; when they end, why, and the number of tokens.
    * @throws {RangeError} When the prompt fills the room of a text.
    */
   generate(
     prompt: string | readonly Message[],
     options?: Sampling,
-  ): AsyncGenerator<string, void, undefined>;
+  ): TextStream;
 }
 
 /** A batch's needs of a model. */
@@ -44,10 +45,12 @@ export class ModelBatch implements Batch {
   generate(
     prompt: string | readonly Message[],
     options: Sampling = {},
-  ): AsyncGenerator<string, void, undefined> {
+  ): TextStream {
     checkOptions("generate", options, samplingRules);
     const { encode, rows, tokenizer } = this.#model;
-    return piecesOf(tokenizer, rows.write(encode(prompt), options), options.stop);
+    const ids = encode(prompt), room = rows.roomFor(ids.length, options);
+    const writing = { stops: options.stop, promptTokens: ids.length, room };
+    return piecesOf(tokenizer, rows.write(ids, options), writing);
   }
 
   /** Ends all texts, and gives the memory back. */

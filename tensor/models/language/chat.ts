@@ -1,6 +1,6 @@
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import type { Message } from "../text/chat_template.ts";
-import { piecesOf } from "../text/text_pieces.ts";
+import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import type { Generator, Session } from "./generation.ts";
 import { type Sampling, samplingRules } from "./sampling.ts";
@@ -29,8 +29,9 @@ export interface Chat extends Disposable {
    *
    * @param content What the user says.
    * @param options How tokens are chosen, and when it stops.
+   * @returns Pieces; when they end, why, and the number of tokens.
    */
-  send(content: string, options?: Sampling): AsyncGenerator<string, void, undefined>;
+  send(content: string, options?: Sampling): TextStream;
   /**
    * Forgets positions from `length` on: the next turn reads them again.
    *
@@ -44,6 +45,24 @@ interface ChatModel {
   readonly encode: (messages: readonly Message[]) => number[];
   readonly generator: Generator;
   readonly tokenizer: Tokenizer;
+}
+
+/** Gives pieces on, and notes each. */
+async function* noted(
+  pieces: TextStream,
+  note: (piece: string) => void,
+): TextStream {
+  try {
+    for (;;) {
+      const { done, value } = await pieces.next();
+      if (done) return value;
+      note(value);
+      yield value;
+    }
+  } finally {
+    // Who stops reading ends the writing.
+    await pieces.return();
+  }
 }
 
 /** A chat whose positions stay in a cache. */
@@ -66,20 +85,20 @@ export class CachedChat implements Chat {
     return this.#session?.ids.length ?? 0;
   }
 
-  send(content: string, options: Sampling = {}): AsyncGenerator<string, void, undefined> {
+  send(content: string, options: Sampling = {}): TextStream {
     checkOptions("chat", options, samplingRules);
     requireValue("chat", "content", content, takes.text);
     return this.#answer(content, options);
   }
 
-  async *#answer(content: string, options: Sampling): AsyncGenerator<string, void, undefined> {
+  async *#answer(content: string, options: Sampling): TextStream {
     if (this.#isAnswering) {
       throw new TypeError("Cannot send to a chat that answers: read the answer to its end first");
     }
     const question = { role: "user", content };
     const all = this.#model.encode([...this.#messages, question]);
     // A question that is refused is none of the chat's.
-    this.#model.generator.roomFor(all.length, options);
+    const room = this.#model.generator.roomFor(all.length, options);
     options.signal?.throwIfAborted();
     this.#messages.push(question);
     this.#isAnswering = true;
@@ -92,10 +111,9 @@ export class CachedChat implements Chat {
     let answer = "";
     try {
       const ids = this.#noted(session, all.slice(same), all, options);
-      for await (const piece of piecesOf(this.#model.tokenizer, ids, options.stop)) {
-        answer += piece;
-        yield piece;
-      }
+      const writing = { stops: options.stop, promptTokens: all.length, room };
+      const pieces = piecesOf(this.#model.tokenizer, ids, writing);
+      return yield* noted(pieces, (piece) => answer += piece);
     } finally {
       this.#messages.push({ role: "assistant", content: answer });
       // The last token, and one that was computed ahead, may or may not have been read.

@@ -13,7 +13,7 @@ import {
 import type { Tensor } from "../../core/mod.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
 import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
-import { piecesOf } from "../text/text_pieces.ts";
+import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { architectureOf, completeConfig, decoderConfig } from "./decoder/architectures.ts";
 import { type Batch, ModelBatch } from "./batch.ts";
@@ -145,15 +145,21 @@ export class LanguageModel implements Disposable {
    *
    * @param prompt A text, or the messages of a chat.
    * @param options How tokens are chosen, and when it stops.
+   * @returns Pieces; when they end, why, and the number of tokens.
    * @throws {RangeError} When the prompt fills the model's context.
    */
   generate(
     prompt: string | readonly Message[],
     options: Sampling = {},
-  ): AsyncGenerator<string, void, undefined> {
+  ): TextStream {
     checkOptions("generate", options, samplingRules);
-    const ids = this.generateIds(this.encode(prompt), options);
-    return piecesOf(this.tokenizer, ids, options.stop);
+    const read = this.encode(prompt), ids = this.generateIds(read, options);
+    const room = this.#generator.roomFor(read.length, options);
+    return piecesOf(this.tokenizer, ids, {
+      stops: options.stop,
+      promptTokens: read.length,
+      room,
+    });
   }
 
   /** The whole of what `generate` writes. */

@@ -104,6 +104,20 @@ export class TextBatch implements Disposable {
   }
 
   /**
+   * Number of tokens that may follow so many, at most.
+   *
+   * @throws {RangeError} When there is no room behind them.
+   */
+  roomFor(length: number, { maxTokens = Infinity }: Sampling): number {
+    const room = this.#cache.capacity - length;
+    if (room > 0) return Math.min(maxTokens, room);
+    throw new RangeError(
+      `Cannot write behind ${length} tokens: a text of this batch has room for ` +
+        `${this.#cache.capacity}`,
+    );
+  }
+
+  /**
    * Writes behind a prompt, beside the other texts.
    *
    * @throws {RangeError} When there is no room behind the prompt.
@@ -112,15 +126,9 @@ export class TextBatch implements Disposable {
     prompt: readonly number[],
     options: Sampling,
   ): AsyncGenerator<number, void, undefined> {
-    const room = this.#cache.capacity - prompt.length;
-    if (room <= 0) {
-      throw new RangeError(
-        `Cannot write behind ${prompt.length} tokens: a text of this batch has room for ` +
-          `${this.#cache.capacity}`,
-      );
-    }
+    const room = this.roomFor(prompt.length, options);
     if (this.#isDisposed) throw new TypeError("Cannot write with a batch that was disposed of");
-    return this.#write(prompt, options, Math.min(options.maxTokens ?? Infinity, room));
+    return this.#write(prompt, options, room);
   }
 
   async *#write(

@@ -73,18 +73,46 @@ function overlap(text: string, stop: string): number {
   return 0;
 }
 
+/** The end of a text that a model wrote: what its iterator returns. */
+export interface TextEnd {
+  /** "length" where there was no room for another token, else "stop". */
+  readonly reason: "stop" | "length";
+  /** The number of tokens that were read. */
+  readonly promptTokens: number;
+  /** The number of tokens that were written, without the one that ends a text. */
+  readonly newTokens: number;
+}
+
+/** The pieces of a text as a model writes them; who reads to the end gets why it ended. */
+export interface TextStream extends AsyncGenerator<string, TextEnd, undefined> {
+  /** Ends the writing. */
+  return(end?: TextEnd | PromiseLike<TextEnd>): Promise<IteratorResult<string, TextEnd>>;
+}
+
+/** Facts about the writing of a text. */
+interface Writing {
+  readonly stops?: readonly string[] | undefined;
+  readonly promptTokens: number;
+  /** The number of tokens that may be written. */
+  readonly room: number;
+}
+
 /** The text of ids as they come, up to a stop; see {@linkcode TextPieces}. */
 export async function* piecesOf(
   tokenizer: Tokenizer,
   ids: AsyncIterable<number>,
-  stops: readonly string[] = [],
-): AsyncGenerator<string, void, undefined> {
+  { stops, promptTokens, room }: Writing,
+): TextStream {
   const pieces = new TextPieces(tokenizer, stops);
+  let newTokens = 0;
   for await (const id of ids) {
+    newTokens++;
     const text = pieces.add(id);
     if (text !== "") yield text;
-    if (pieces.isStopped) return;
+    if (pieces.isStopped) return { reason: "stop", promptTokens, newTokens };
   }
   const rest = pieces.end();
   if (rest !== "") yield rest;
+  const isFull = newTokens === room && !pieces.isStopped;
+  return { reason: isFull ? "length" : "stop", promptTokens, newTokens };
 }

@@ -114,6 +114,41 @@ function ask(address: string, content: string, options: object, signal?: AbortSi
 
 const contentOf = (event: string): string => JSON.parse(event).choices[0].delta.content ?? "";
 
+/** The end of answers, whole and streamed: why, and the number of tokens. */
+async function ends(address: string): Promise<void> {
+  const asked = { max_tokens: 3, temperature: 0 };
+  const { choices, usage } = await (await ask(address, "abc", asked)).json();
+  assertEquals([choices[0].finish_reason, usage.completion_tokens], ["length", 3]);
+  assert(usage.prompt_tokens > 3, "the template's tokens count");
+  assertEquals(usage.total_tokens, usage.prompt_tokens + 3);
+  const stopped = await (await ask(address, "abc", {
+    ...asked,
+    stop: [choices[0].message.content.slice(0, 1)],
+  })).json();
+  assertEquals(stopped.choices[0].finish_reason, "stop");
+  const stream = { ...asked, stream: true, stream_options: { include_usage: true } };
+  const events = await Array.fromAsync(eventsOf(await ask(address, "abc", stream)));
+  const [end, last] = events.slice(-3, -1).map((event) => JSON.parse(event));
+  assertEquals([end.choices[0].finish_reason, end.usage], ["length", null]);
+  assertEquals([last.choices, last.usage], [[], usage]);
+}
+
+/** Answers that Ctrl+C meets under way or in the line: they are told. */
+async function interrupted(address: string, child: Deno.ChildProcess): Promise<void> {
+  const streams = await Promise.all(
+    Array.from({ length: 30 }, () => ask(address, "abc", { temperature: 0, stream: true })),
+  );
+  const whole = ask(address, "abc", { temperature: 0 });
+  whole.catch(() => {});
+  await (await fetch(`${address}/models`)).body?.cancel();
+  child.kill("SIGINT");
+  const last = await Promise.all(
+    streams.map(async (response) => (await Array.fromAsync(eventsOf(response))).at(-1)!),
+  );
+  assertEquals(JSON.parse(last.at(-1)!).error.type, "server_error");
+  assertEquals((await (await whole).json()).error.type, "server_error");
+}
+
 /** Two streams at once, one that its client leaves, and answers that are refused. */
 async function talks(address: string): Promise<void> {
   const models = await (await fetch(`${address}/models`)).json();
@@ -155,7 +190,8 @@ Deno.test("chat_server.ts streams to several at once, ends who leaves, and Ctrl+
     const { code, out, err } = await run("chat_server.ts", folder, args, (out, child) => {
       const [address] = /http:\S+/.exec(out) ?? [];
       if (address === undefined) return;
-      used ??= talks(address).finally(() => child.kill("SIGINT"));
+      used ??= talks(address).then(() => ends(address)).then(() => interrupted(address, child))
+        .catch((error) => (child.kill("SIGINT"), Promise.reject(error)));
     });
     assert(used !== null, out + err);
     await used;

@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { manager, memory, profiler, Tensor, withDevice } from "../../../../mod.ts";
-import { LanguageModel, type Message, type Sampling } from "../../../../tensor/models/mod.ts";
+import {
+  LanguageModel,
+  type Message,
+  type Sampling,
+  type TextEnd,
+  type TextStream,
+} from "../../../../tensor/models/mod.ts";
 import type { Decoder } from "../../../../tensor/models/language/decoder/decoder.ts";
 import { inFolder } from "../../../temporary_folder.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
@@ -158,6 +164,28 @@ testOnBackends(
     });
   },
 );
+
+Deno.test("LanguageModel: what writes a text returns why it ended, and counts tokens", () =>
+  withModel("cpu", async (lm) => {
+    using chat = lm.chat(), batch = lm.batch({ texts: 1 });
+    const question: Message = { role: "user", content: "abc" };
+    const promptTokens = lm.encode([question]).length;
+    const ways: ((options: Sampling) => TextStream)[] = [
+      (options) => lm.generate([question], options),
+      (options) => batch.generate([question], options),
+      (options) => chat.send("abc", options),
+    ];
+    for (const write of ways) {
+      const pieces = write({ maxTokens: 3, ignoreEnd: true });
+      let next = await pieces.next();
+      while (!next.done) next = await pieces.next();
+      assertEquals(next.value, { reason: "length", promptTokens, newTokens: 3 });
+    }
+    const all = await lm.generateText([question], { maxTokens: 8, ignoreEnd: true });
+    const pieces = lm.generate([question], { maxTokens: 8, ignoreEnd: true, stop: [all[0]!] });
+    const { done, value } = await pieces.next();
+    assertEquals([done, (value as TextEnd).reason], [true, "stop"]);
+  }));
 
 Deno.test("LanguageModel: a chat goes on behind a question that is refused, and takes one at a time", async () => {
   await withModel("cpu", async (lm) => {
