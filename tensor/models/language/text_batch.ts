@@ -1,6 +1,7 @@
 /** Texts side by side, of which each begins and ends when it likes: a step reads the weights once for all. */
 import { compileRepeatable, type Repeatable } from "../../compile/compile.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
+import { calledByUser, internally } from "../../core/modes/temporaries.ts";
 import { act } from "../../core/operations.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { writeRows } from "../../execution/assignment.ts";
@@ -19,6 +20,8 @@ class Text implements Disposable {
   isOver = false;
   /** Its choice from the scores of all rows, which goes to its row of the ids; null before it has a row. */
   choose: Repeatable<[scores: Tensor, ids: Tensor, held: readonly Tensor[]], void> | null = null;
+  /** The place of its row in the ids, int32 of (1, 1). */
+  at: Tensor | null = null;
   readonly #chosen: number[] = [];
   #error: { readonly reason: unknown } | null = null;
   #wake: () => void = () => {};
@@ -62,6 +65,7 @@ class Text implements Disposable {
   [Symbol.dispose](): void {
     this.sampler[Symbol.dispose]();
     this.choose?.[Symbol.dispose]();
+    this.at?.dispose();
   }
 }
 
@@ -185,27 +189,28 @@ export class TextBatch implements Disposable {
     this.#rows[row] = text;
     this.#isNew = true;
     const { ids } = text, decoder = this.#decoder, { device } = decoder;
-    const at = Tensor.fromHost(Int32Array.of(row), { shape: [1, 1], device });
+    const at = text.at = Tensor.fromHost(Int32Array.of(row), { shape: [1, 1], device });
     using alone = decoder.makeCache(1, this.#cache.capacity);
-    noGrad(() => {
+    internally(() => {
       using given = Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length], device });
-      const counts = Tensor.full([1], ids.length, { dtype: "int32", device });
-      const scores = decoder.logits(decoder.hidden(given, alone, counts).slice(null, -1));
+      using counts = Tensor.full([1], ids.length, { dtype: "int32", device });
+      using scores = decoder.logits(decoder.hidden(given, alone, counts).slice(null, -1));
       this.#choose(text, at, scores);
       this.#ids.realize();
     });
     alone.advance([ids.length]);
     this.#cache.place(row, alone);
     text.choose = compileRepeatable((scores: Tensor) =>
-      this.#choose(text, at, scores.slice([row, row + 1]))
+      internally(() => this.#choose(text, at, scores.slice([row, row + 1])))
     );
     this.#give(await this.#ids.toHost("int32"), [row]);
   }
 
   /** Chooses a text's next token, and puts it where the next step reads it. */
   #choose({ options, sampler, ids }: Text, at: Tensor, scores: Tensor): void {
-    const changed = options.logits?.(scores, [ids]) ?? scores;
-    act("assign", writeRows, this.#ids, 0, at, chooseNext(changed, sampler, options));
+    const changed = calledByUser(() => options.logits?.(scores, [ids])) ?? scores;
+    using next = chooseNext(changed, sampler, options);
+    act("assign", writeRows, this.#ids, 0, at, next);
   }
 
   /** One token for each text. */

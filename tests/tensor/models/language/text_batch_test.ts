@@ -1,6 +1,6 @@
 /** Texts side by side: each is the one that it would be alone, whenever it begins and ends. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { withDevice } from "../../../../mod.ts";
+import { manager, memory, noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { LanguageModel } from "../../../../tensor/models/mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
 import { inFolder } from "../../../temporary_folder.ts";
@@ -87,5 +87,22 @@ testOnBackends(
       await assertRejects(() => next, TypeError, "disposed");
       await assertRejects(() => Array.fromAsync(running!), TypeError, "disposed");
       assertThrows(() => batch.generate("abc", options), TypeError, "disposed");
+    }),
+);
+
+testOnBackends(
+  "TextBatch: a text that is through leaves no scores to the collector",
+  (backend) =>
+    withModel(backend, async (lm) => {
+      using batch = lm.batch({ texts: 1, positions: 32 });
+      const write = () => Array.fromAsync(batch.generate("abc", { maxTokens: 3, ignoreEnd: true }));
+      const bytes = () => memory.stats(manager.active).requestedBytes;
+      for (let k = 0; k < 2; k++) await write();
+      const before = bytes(),
+        scores = noGrad(() => lm.forward(Tensor.zeros([1, 1], { dtype: "int32" })));
+      const row = scores.shape[2]! * 4;
+      for (let k = 0; k < 8; k++) await write();
+      const left = bytes() - before;
+      assert(left < 2 * row, `${left} bytes are left of 8 texts, a row of scores has ${row}`);
     }),
 );
