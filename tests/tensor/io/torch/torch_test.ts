@@ -52,7 +52,8 @@ testOnBackends(
       assertEquals(await column!.toArray(), [1, 5, 9]);
       for (const t of [column!, repeated!, scalar!]) t.dispose();
       for (const t of Object.values(all)) if (t instanceof Object && "dispose" in t) t.dispose();
-      assertEquals(allocated(), before);
+      // What other tests of this process left may have gone meanwhile.
+      assert(allocated() <= before, `${allocated() - before} bytes are left`);
     }),
 );
 
