@@ -76,12 +76,13 @@ export function shareState(standIn: Tensor, tensor: Tensor): void {
 
 /**
  * Has a leaf be what another tensor is, which nobody else has: its value, in its type, on its device. The
- * leaf stays the same object, requires a gradient as before, and keeps its hooks.
+ * leaf stays the same object, requires a gradient as before, and keeps its hooks and its gradient.
  */
 export function become(leaf: Tensor, other: Tensor): void {
   const former = stateOf(leaf), state = stateOf(other);
   state.requiresGrad = former.requiresGrad;
   state.hooks = former.hooks;
+  state.grad = former.grad;
   if (state.requiresGrad) state.markVariable();
   setState(leaf, state);
   former.dispose();

@@ -338,8 +338,9 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     for (const [tensor, other] of changed) {
       if (other === tensor) continue;
       const gradient = gradientOf(tensor);
+      const moved = gradient && noGrad(() => change(gradient).realize());
+      if (moved !== gradient) replaceGradient(tensor, moved);
       become(tensor, other);
-      if (gradient !== null) replaceGradient(tensor, noGrad(() => change(gradient).realize()));
     }
     return this;
   }

@@ -19,6 +19,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../mod.ts";
+import { gradientOf } from "../../../tensor/core/internals.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 const inputs = Float32Array.from({ length: 60 }, (_, k) => Math.sin(k));
@@ -250,7 +251,9 @@ testOnBackends("to() takes gradients along, and the tensors stay the same", (bac
   return withDevice(backend, async () => {
     const model = new nn.Linear(2, 1), { weight } = model;
     model.forward(Tensor.ones([3, 2])).sum().backward();
+    const before = gradientOf(weight)!;
     model.half();
+    assert(before.disposed, "the former gradient waits for no collector");
     assertStrictEquals(model.weight, weight);
     assertEquals([weight.grad!.dtype, await weight.grad!.toArray()], ["float16", [[3, 3]]]);
   });
