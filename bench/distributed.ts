@@ -5,8 +5,8 @@
  *     deno run -A bench/distributed.ts --device gpu                  1, 2, 4 devices of one process
  *     mpirun -n 2 deno run -A bench/distributed.ts --device gpu      2 ranks, a device each
  *
- * `--compile` replays the gradients of a device's batch by `compile`. `--tiny` is for a machine without a
- * GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
+ * `--compile` replays the gradients of a device's batch by `compile`; `--dtype bfloat16` computes them under
+ * autocast. `--tiny` is for a machine without a GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
  * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone, the copies of all
  * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
  * of these three that a step does not take longer than computing. `--timeline` traces three more steps:
@@ -15,6 +15,7 @@
 import { type DeviceHandle, distributed, manager, setDeterministic, withDevice } from "../mod.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Model, models } from "./distributed/models.ts";
+import type { Precision } from "./peers/models.ts";
 import { partsOf } from "./distributed/parts.ts";
 import { measure, type Measured } from "./distributed/steps.ts";
 
@@ -25,6 +26,7 @@ interface Options {
   readonly steps: number;
   readonly compiled: boolean;
   readonly traced: boolean;
+  readonly precision: Precision;
 }
 
 function parse(args: string[]): Options {
@@ -36,6 +38,7 @@ function parse(args: string[]): Options {
     compile: { type: "boolean", default: false },
     tiny: { type: "boolean", default: false },
     timeline: { type: "boolean", default: false },
+    dtype: { type: "string", default: "float32" },
   });
   return {
     device: values.device,
@@ -44,6 +47,7 @@ function parse(args: string[]): Options {
     steps: Number(values.steps),
     compiled: values.compile,
     traced: values.timeline,
+    precision: values.dtype as Precision,
   };
 }
 
@@ -61,7 +65,7 @@ function say(row: Record<string, string | number>): void {
 }
 
 function report(
-  model: Model,
+  { model, precision }: { readonly model: Model; readonly precision: Precision },
   count: number,
   where: string,
   one: Measured,
@@ -72,6 +76,7 @@ function report(
   const added = Math.max(0, many.stepMs - many.computeMs);
   say({
     model: model.name,
+    dtype: precision,
     [where]: count,
     "samples/s": Math.round(many.samplesPerSecond),
     share: (many.samplesPerSecond / (count * one.samplesPerSecond)).toFixed(3),
@@ -87,7 +92,8 @@ function report(
   for (const line of many.timeline) console.log(line);
 }
 
-async function main({ device, models, counts, steps, compiled, traced }: Options): Promise<void> {
+async function main(options: Options): Promise<void> {
+  const { device, models, counts, steps, compiled, traced, precision } = options;
   using group = distributed.init();
   const devices = devicesLike(device), [first] = devices;
   if (group.rank === 0) {
@@ -95,21 +101,21 @@ async function main({ device, models, counts, steps, compiled, traced }: Options
   }
   await withDevice(first!, async () => {
     for (const model of models) {
-      const setup = { model, steps, compiled };
+      const setup = { model, steps, compiled, precision };
       const one = await measure({ ...setup, where: [first!] });
       if (group.size > 1) {
         // All ranks at once, as they train: they share the host's memory and its cores.
         await group.barrier();
         const many = await measure({ ...setup, traced, where: group });
         const parts = await partsOf(model, first!, group);
-        if (group.rank === 0) report(model, group.size, "ranks", one, many, parts);
+        if (group.rank === 0) report(setup, group.size, "ranks", one, many, parts);
         continue;
       }
       const parts = await partsOf(model, first!, group);
       for (const count of counts.filter((count) => count <= devices.length)) {
         const where = devices.slice(0, count);
         const many = count === 1 ? one : await measure({ ...setup, traced, where });
-        report(model, count, "devices", one, many, parts);
+        report(setup, count, "devices", one, many, parts);
       }
     }
   });

@@ -1,5 +1,6 @@
 /** The time of a step, and the time that it would take if nobody communicated. */
 import {
+  amp,
   compile,
   type DeviceHandle,
   distributed,
@@ -10,6 +11,7 @@ import {
 } from "../../mod.ts";
 import { cpuUsage } from "node:process";
 import { backendOf } from "../../backend/internal.ts";
+import type { Precision } from "../peers/models.ts";
 import type { Model } from "./models.ts";
 import { timelineOf } from "./timeline.ts";
 
@@ -19,6 +21,8 @@ export interface Setup {
   readonly where: distributed.Group | readonly DeviceHandle[];
   readonly steps: number;
   readonly compiled: boolean;
+  /** Half types are computed with under autocast; parameters and gradients stay float32. */
+  readonly precision: Precision;
   /** True if one more step is traced at the end. */
   readonly traced?: boolean;
 }
@@ -39,7 +43,7 @@ const ROUNDS = 5, WARMUP = 4;
 
 /** Trains for a while. */
 export async function measure(
-  { model, where, steps, compiled, traced = false }: Setup,
+  { model, where, steps, compiled, precision, traced = false }: Setup,
 ): Promise<Measured> {
   manualSeed(0);
   const module = model.make();
@@ -47,7 +51,9 @@ export async function measure(
   const { devices } = parallel, batches = devices.map((device) => model.data(device));
   const optimizer = new optim.AdamW(module.parameters(), { lr: 1e-4 });
   const gradients = (x: Tensor, y: Tensor): void => {
-    using loss = module.forward(x).crossEntropy(y);
+    using loss = precision === "float32"
+      ? module.forward(x).crossEntropy(y)
+      : amp.autocast(precision, () => module.forward(x).crossEntropy(y));
     loss.backward();
   };
   const each = compiled ? compile(gradients) : gradients;
