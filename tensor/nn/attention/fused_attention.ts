@@ -165,12 +165,13 @@ function tilePasses(
     ],
   };
   const sums = isLearned ? result("attention", inputs, outputNode(call, 1, operands), null) : null;
-  const output = matrixNode(call, 0, operands);
-  const whole = isRounded ? result("attention", inputs, output, null) : null;
-  const rounded = whole?.cast(dtype);
-  const rest = whole && whole.sub(rounded!.cast("float32")).cast(dtype);
+  // Both parts lie in memory as the kernel gives them: a product behind then reads rows side by side.
+  const meant = (stored: Tensor): Tensor => isInterleaved ? stored.transpose(-3, -2) : stored;
+  const whole = isRounded ? result("attention", inputs, outputNode(call, 0, operands), null) : null;
+  const half = whole?.cast(dtype);
+  const rest = whole && meant(whole.sub(half!.cast("float32")).cast(dtype));
   return {
-    output: rounded ?? output,
+    output: half ? meant(half) : matrixNode(call, 0, operands),
     gradients: (g, output) => {
       const exact = rest ? output.cast("float32").add(rest.cast("float32")) : output;
       const products = g.cast("float32").mul(exact.cast("float32")).sum(-1);

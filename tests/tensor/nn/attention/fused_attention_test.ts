@@ -1,0 +1,31 @@
+/** Launches of attention in half types on GPUs with warpgroups, planned on paper. */
+import { assert, assertEquals } from "@std/assert";
+import { amp, Tensor } from "../../../../mod.ts";
+import { scaledDotProductAttention } from "../../../../tensor/nn/mod.ts";
+import { testOpenCL } from "../../../opencl.ts";
+import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
+
+testOpenCL("fusedAttention: a product behind half-type heads reads them where they lie", () => {
+  const [batch, length, width, heads] = [16, 256, 384, 6];
+  const labels: string[] = [];
+  const gpu = paperGPU({ warps: true, matrixUnits: true, warpgroups: true });
+  withPaperDevice(gpu, ({ label }) => labels.push(label), () => {
+    const draw = (...shape: number[]): Tensor => {
+      const x = Tensor.rand(shape).realize();
+      x.requiresGrad = true;
+      return x;
+    };
+    const x = draw(batch, length, 3 * width), weight = draw(width, width);
+    const loss = amp.autocast("bfloat16", () => {
+      const split = x.split(width, -1).map((part) =>
+        part.reshape([batch, length, heads, width / heads]).transpose(1, 2)
+      ) as [Tensor, Tensor, Tensor];
+      const y = scaledDotProductAttention(...split, { isCausal: true });
+      return y.transpose(1, 2).reshape([batch, length, width]).matmul(weight).cast("float32").sum();
+    });
+    loss.backward();
+    weight.grad!.realize();
+  });
+  assert(labels.some((label) => label.includes("attention")), `${labels}`);
+  assertEquals(labels.filter((label) => label.endsWith("_prepare")), []);
+});
