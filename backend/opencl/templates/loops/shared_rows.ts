@@ -107,12 +107,13 @@ export const registerRows = sharedRows("rows in registers", (kernel, target) => 
   if (!reducesInGroups(kernel) || !holdsRows(kernel)) return null;
   const vectors = vectorsOf(kernel), lanes = vectors ? LANES : 1;
   const pieces = Math.ceil(extent(kernel, kernel.inner) / lanes);
-  const most = Math.floor(MAX_HELD / readsOf(kernel));
+  // One vector is held however many values are read: with more items than vectors the rest would be idle.
+  const most = Math.max(lanes, Math.floor(MAX_HELD / readsOf(kernel)));
   let items = vectors ? MIN_ITEMS.vectors : MIN_ITEMS.elements;
   const maxItems = target.warps ? MAX_ITEMS.warps : MAX_ITEMS.groups;
   while (items < maxItems && Math.ceil(pieces / items) * lanes > most) items *= 2;
   const held = Math.ceil(pieces / items) * lanes;
-  if (held > Math.max(most, lanes)) return null;
+  if (held > most) return null;
   const down = Math.max(1, REGISTER_GROUP / items);
   return {
     unit: itemUnit(crossingOf(target), items, down),

@@ -103,6 +103,17 @@ Deno.test("rows have the values of the plain evaluator, each given once, in ever
   assertEquals(seen.size, templates.length);
 });
 
+Deno.test("registerRows: no item is without a vector of the row, however many values the row is made of", () => {
+  const sum = (shape: number[]): Tensor =>
+    Array.from({ length: 6 }, () => of(shape)).reduce((a, b) => a.add(b));
+  for (const target of targets) {
+    const found = programs(() => normalized(sum([512, 384])), target)
+      .filter(({ name }) => name === "rows in registers");
+    assert(found.length > 0);
+    for (const { tile } of found) assertEquals(tile.items, 128);
+  }
+});
+
 /** The one kernel of a case. */
 function sample(make: () => Tensor, target: Target) {
   const [found] = programs(make, target);
