@@ -59,25 +59,11 @@ export type Parameter =
   | { readonly kind: "constant"; readonly value: number; readonly dtype: DType }
   | { readonly kind: "stream"; readonly stream: { readonly value: number } };
 
-/** Writes one loop kernel; collects the scalar parameters that its text refers to. */
-export class Emitter {
+/** Lines of a kernel, and the scalar parameters that they refer to. */
+export class Lines {
   readonly lines: string[] = [];
   readonly parameters: Parameter[] = [];
-  readonly kernel: LoopKernel;
-  readonly #dialect: Dialect;
-  readonly #hidden: ReadonlySet<number>;
-  readonly #shifted: ReadonlySet<number>;
-  readonly #texts = new Map<string, string>();
-  readonly #constants = new Map<string, string>();
-  readonly #names = new Map<number, string>();
   #indent = 1;
-
-  constructor(kernel: LoopKernel, dialect: Dialect) {
-    this.kernel = kernel;
-    this.#dialect = dialect;
-    this.#hidden = hiddenConstants(kernel);
-    this.#shifted = dialect.contracts ? shiftedProducts(kernel) : new Set();
-  }
 
   line(text: string): void {
     this.lines.push("  ".repeat(this.#indent) + text);
@@ -96,6 +82,25 @@ export class Emitter {
   /** The name of a new scalar parameter. */
   parameter(parameter: Parameter): string {
     return `p${this.parameters.push(parameter) - 1}`;
+  }
+}
+
+/** Writes one loop kernel. */
+export class Emitter extends Lines {
+  readonly kernel: LoopKernel;
+  readonly #dialect: Dialect;
+  readonly #hidden: ReadonlySet<number>;
+  readonly #shifted: ReadonlySet<number>;
+  readonly #texts = new Map<string, string>();
+  readonly #constants = new Map<string, string>();
+  readonly #names = new Map<number, string>();
+
+  constructor(kernel: LoopKernel, dialect: Dialect) {
+    super();
+    this.kernel = kernel;
+    this.#dialect = dialect;
+    this.#hidden = hiddenConstants(kernel);
+    this.#shifted = dialect.contracts ? shiftedProducts(kernel) : new Set();
   }
 
   index(value: number): string {

@@ -67,7 +67,7 @@ export function attentionReach(kernel: AttentionKernel): number {
     reach(key, keys, kernel.features),
     reach(value, keys, kernel.valueFeatures),
     mask ? reach(mask.at, queries, keys) : 0,
-    kernel.filled ? headsOf(kernel) * queries * keys : 0,
+    kernel.filled || kernel.dropout ? headsOf(kernel) * queries * keys : 0,
     backward ? reach(backward.gradient, queries, kernel.valueFeatures) : 0,
     headsOf(kernel) * Math.max(queries, keys) * Math.max(kernel.features, kernel.valueFeatures),
   );

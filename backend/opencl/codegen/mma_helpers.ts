@@ -14,6 +14,9 @@ const load = (name: string, how: string) =>
   asm volatile("ldmatrix.sync.aligned.m8n8.x4${how}.shared.b16 {%0,%1,%2,%3}, [%4];" \\
   : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(at) : "memory")`;
 
+const pair = (name: string, type: string) =>
+  `inline uint ${name}(float x, float y) { uint r; asm("cvt.rn.${type}.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }`;
+
 /** The helpers by name. */
 export const mmaHelpers: Readonly<Record<string, string>> = {
   // \`count\` of the 16 bytes are read, the rest are zeros.
@@ -38,14 +41,11 @@ export const mmaHelpers: Readonly<Record<string, string>> = {
     `#define MMA_PACK_F16(r, x, y) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x))`,
   MMA_PACK_BF16:
     `#define MMA_PACK_BF16(r, x, y) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x))`,
+  // The same as a value.
+  MMA_PAIR_F16: pair("MMA_PAIR_F16", "f16x2"),
+  MMA_PAIR_BF16: pair("MMA_PAIR_BF16", "bf16x2"),
   MMA_EXP2:
     `inline float MMA_EXP2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }`,
-  // What the work-item has whose lane differs in the bits of \`mask\`.
-  MMA_SHUFFLE: `inline float MMA_SHUFFLE(float v, int mask) {
-  float r;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(r) : "f"(v), "r"(mask));
-  return r;
-}`,
   MMA_TF32: mma("MMA_TF32", "m16n8k8.row.col.f32.tf32.tf32.f32"),
   MMA_ROUND: `#define MMA_ROUND(v) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(as_float(v)))`,
   // Infinities leave NaN, and what rounds to infinity does: such results are computed in another way.

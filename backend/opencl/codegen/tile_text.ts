@@ -1,17 +1,19 @@
 /** Statements of tile programs as OpenCL C: a table of operations, and a line for each statement. */
-import type { Emitter } from "../../codegen/emit.ts";
+import type { Lines } from "../../codegen/emit.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { PrimitiveName } from "../../graph/primitives.ts";
 import type { ArgReduceFn } from "../../graph/reductions.ts";
 import { nameParts } from "../../tile/language/elements.ts";
 import type { E, Element, Kind, Place } from "../../tile/language/expression.ts";
-import type {
-  For,
-  Fragment,
-  Statement,
-  Store,
-  TileArray,
-  TileKernel,
+import {
+  type For,
+  type Fragment,
+  isFragment,
+  type Statement,
+  type Store,
+  type TileArray,
+  type TileKernel,
+  type Warpgroup,
 } from "../../tile/language/statements.ts";
 import { castText, indexText, prefersText } from "./dialect.ts";
 import { renderScalar } from "./scalar_primitives.ts";
@@ -100,6 +102,10 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   fadd: chain(" + "),
   fmul: chain(" * "),
   fma: (e) => `fma(${e.args.map((a) => wide(a, e.width)).join(", ")})`,
+  exp2: ({ args: [a] }) => `MMA_EXP2(${textOf(a!)})`,
+  larger: ({ args: [a, b] }) => `fmax(${textOf(a!)}, ${textOf(b!)})`,
+  packed: ({ name, args: [low, high] }) =>
+    `MMA_PAIR_${halfNames[name as Half]}(${textOf(low!)}, ${textOf(high!)})`,
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
   quotient: chain(" / "),
@@ -120,8 +126,13 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   },
   index: (e) => indexText(textOf(e.args[0]!), e.name as DType),
   flag: (e) => `(uchar)${textOf(e.args[0]!)}`,
-  random: ({ args: [index, seed, stream] }) =>
-    `philox((ulong)(${textOf(index!)}), (uint)${textOf(seed!)}, (uint)${textOf(stream!)})`,
+  random: ({ args: [index, seed, stream, step] }) => {
+    const key = `(uint)${textOf(seed!)}, (uint)${textOf(stream!)}`,
+      first = `(ulong)(${textOf(index!)})`;
+    return step
+      ? `philox_16(${first}, (ulong)(${textOf(step)}), ${key})`
+      : `philox(${first}, ${key})`;
+  },
   checked: ({ args: [a, size, operation] }) =>
     `checked_index((long)${textOf(a!)}, ${textOf(size!)}, (int)${textOf(operation!)}, errors)`,
   prefers: (e) => {
@@ -142,9 +153,13 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   neighbour: (e) => laneValue(e.name as DType, `${textOf(e.args[0]!)}.s${e.value}`),
   sideBySide: ({ kind, args }) => {
     const dtype = kind as DType, values = args.map((a) => laneText(dtype, textOf(a)));
-    return `(${vectorType(dtype)})(${values.join(", ")})`;
+    return `(${neighboursType(dtype, args.length)})(${values.join(", ")})`;
   },
 };
+
+/** Vector of so many neighbours as they lie in memory. */
+const neighboursType = (dtype: DType, width: number): string =>
+  vectorType(dtype).replace(/\d+$/, `${width}`);
 
 const isPower = (n: number): boolean => Number.isInteger(Math.log2(n));
 const quotient = (n: number): string => isPower(n) ? `>> ${Math.log2(n)}` : `/ ${n}`;
@@ -155,6 +170,9 @@ function textOf(e: E): string {
   if (operation === undefined) throw new Error(`OpenCL C has no text for ${e.op}`);
   return operation(e);
 }
+
+type Half = "float16" | "bfloat16";
+const halfNames: Readonly<Record<Half, string>> = { float16: "F16", bfloat16: "BF16" };
 
 /** Names of elements in memory. */
 const elements: Readonly<Partial<Record<Element, string>>> = {
@@ -196,7 +214,7 @@ const arrayText = ({ space, buffer, element }: Place): string =>
   space === "ring" ? `((local ${elements[element]}*)${buffer})` : buffer;
 
 /** Appends a kernel's statements; `finish` takes the results that it hands out. */
-export function emitTile(emitter: Emitter, kernel: TileKernel, finish: Finish = noResults): void {
+export function emitTile(emitter: Lines, kernel: TileKernel, finish: Finish = noResults): void {
   for (const array of kernel.arrays) declareArray(emitter, array);
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
@@ -210,11 +228,11 @@ const noResults: Finish = () => {
   throw new Error("Nothing takes the results of a tile program");
 };
 
-function emitBody(emitter: Emitter, body: readonly Statement[], finish: Finish): void {
+function emitBody(emitter: Lines, body: readonly Statement[], finish: Finish): void {
   for (const s of body) emitStatement(emitter, s, finish);
 }
 
-function emitStatement(emitter: Emitter, s: Statement, finish: Finish): void {
+function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
   switch (s.s) {
     case "let":
       return emitter.line(letText(s.to, s.value));
@@ -255,6 +273,10 @@ function emitStatement(emitter: Emitter, s: Statement, finish: Finish): void {
       const operands = [s.sums, s.left, s.right].map(fragmentText).join(", ");
       return emitter.line(`MMA_${s.unit.toUpperCase()}(${operands});`);
     }
+    case "fence":
+      return emitter.line("WG_WRITTEN();");
+    case "warpgroup":
+      return emitter.line(warpgroupText(s));
     case "round": {
       const [at, rest] = [s.at, s.rest].map((f) => f && `${f.place.buffer}[${textOf(f.index)}]`);
       return emitter.line(rest ? `MMA_SPLIT(${at}, ${rest});` : `MMA_ROUND(${at});`);
@@ -281,18 +303,32 @@ function letText(to: E, value: E): string {
 function storeOf({ place, index, value, streams }: Store): string {
   const { space, buffer, element } = place, at = textOf(index), text = textOf(value);
   if (space !== "global") return `${arrayText(place)}[${at}] = ${text};`;
+  if (element === "uint32") return `((global uint*)${buffer})[${at}] = ${text};`;
   if (value.width === 1) return storeText(buffer, element as DType, at, text);
   return streams
     ? `STREAM_WRITE(${buffer} + ${at}, ${text});`
-    : `*(global ${vectorType(element as DType)}*)(${buffer} + ${at}) = ${text};`;
+    : `*(global ${neighboursType(element as DType, value.width)}*)(${buffer} + ${at}) = ${text};`;
+}
+
+function warpgroupText({ dtype, products }: Warpgroup): string {
+  const isAdded = isFragment(products[0]!.left), count = products.length > 1 ? products.length : "";
+  const operands = products.flatMap(({ sums, left, right }) => [
+    fragmentText(sums),
+    isFragment(left) ? fragmentText(left) : byteText(left),
+    byteText(right),
+  ]);
+  return `WG_${isAdded ? "ADD" : "SCORES"}${count}_${halfNames[dtype]}(${operands.join(", ")});`;
 }
 
 /** The address of a byte of the ring. */
 const byteText = (index: E): string => `smem + (uint)${textOf(index)}`;
 
+/** Bytes at whose multiples rings begin: the swizzle of warpgroups' tiles repeats after so many. */
+const RING_ALIGNMENT = 1024;
+
 const fragmentText = ({ place, index }: Fragment): string => `(${place.buffer} + ${textOf(index)})`;
 
-function declareArray(emitter: Emitter, { space, name, size, kind }: TileArray): void {
+function declareArray(emitter: Lines, { space, name, size, kind }: TileArray): void {
   switch (space) {
     case "private":
       return emitter.line(`${scalarType(kind)} ${name}[${size}];`);
@@ -302,12 +338,12 @@ function declareArray(emitter: Emitter, { space, name, size, kind }: TileArray):
         `local ${scalarType(kind)} ${name}[${size}] __attribute__((aligned(16)));`,
       );
     case "ring":
-      emitter.line(`local uchar ${name}[${size}] __attribute__((aligned(128)));`);
+      emitter.line(`local uchar ${name}[${size}] __attribute__((aligned(${RING_ALIGNMENT})));`);
       return emitter.line(`const uint smem = (uint)(size_t)${name};`);
   }
 }
 
-function emitLoop(emitter: Emitter, { at: { name }, count, body, unroll }: For, finish: Finish) {
+function emitLoop(emitter: Lines, { at: { name }, count, body, unroll }: For, finish: Finish) {
   if (unroll === Infinity) emitter.line("#pragma unroll");
   else if (unroll! > 1) emitter.line(`#pragma unroll ${unroll}`);
   emitter.open(`for (Index ${name} = 0; ${name} < ${textOf(count)}; ++${name}) {`);

@@ -66,7 +66,7 @@ function copy(rank: number): string {
   :: "r"(to), "l"(map), ${axes.map((c) => `"r"(${c})`).join(", ")}, "r"(full) : "memory")`;
 }
 
-/** Sums of 64 rows and columns, of a work-item: in `c[0][j][e]`, as 16 rows and 8 columns of each warp lie. */
+/** Sums of 64 rows and columns, of a work-item: four of 16 rows and 8 columns of its warp after the other. */
 const SUMS = 32;
 /** Steps of 16 terms of an attention's products: 64 features, or as many columns. */
 const STEPS = 4;
@@ -112,13 +112,13 @@ function products(name: string, type: string, count: 1 | 2, isAdded: boolean): s
           `wgmma.mma_async.sync.aligned.m64n64k16.f32.${type}.${type} {${sums}}, xa, xb, ` +
           `${keep}, 1, 1, 0, 0;`;
       }
-      const a = [0, 1, 2, 3].map((q) => input(`"r"((a${part})[${step}][${q}])`)).join(",");
+      const a = [0, 1, 2, 3].map((q) => input(`"r"((a${part})[${4 * step + q}])`)).join(",");
       return `${moved}wgmma.mma_async.sync.aligned.m64n64k16.f32.${type}.${type} {${sums}}, {${a}}, xb, ` +
         `${keep}, 1, 1, 1;`;
     });
   });
   const outputs = parts.flatMap(({ sums }) =>
-    Array.from({ length: SUMS }, (_, j) => `"+f"((${sums})[0][${j >> 2}][${j & 3}])`)
+    Array.from({ length: SUMS }, (_, j) => `"+f"((${sums})[${j}])`)
   );
   const text = "{.reg .pred all, none; .reg .b64 xa, xb; setp.eq.u32 all, 0, 0; " +
     `setp.ne.u32 none, 0, 0; wgmma.fence.sync.aligned; ${instructions.join(" ")} ` +

@@ -12,8 +12,7 @@ import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { filledAttention } from "./attention/attention_filled.ts";
 import { lanesAttention } from "./attention/attention_lanes.ts";
-import { mmaAttention } from "./attention/attention_mma.ts";
-import { tilesAttention } from "./attention/attention_tiles.ts";
+import { itemsAttention, mmaAttention } from "./attention/tile_attention.ts";
 import { channelLanes } from "./convolution/channel_lanes.ts";
 import { depthwiseConvolution } from "./convolution/depthwise.ts";
 import { depthwiseGradient } from "./convolution/depthwise_gradient.ts";
@@ -84,7 +83,7 @@ export const loops: readonly Template<LoopKernel>[] = [
 export const attentions: readonly Template<AttentionKernel>[] = [
   filledAttention,
   mmaAttention,
-  tilesAttention,
+  itemsAttention,
   lanesAttention,
 ];
 

@@ -55,9 +55,16 @@ export const flag = (condition: E): E =>
     ? value(condition.value, "bool")
     : make("flag", "uint8", [condition], { name: "bool" });
 
-/** The random number of a place in a sequence. */
-export const random = (index: E, seed: E, stream: E): E =>
-  make("random", "float", [index, seed, stream]);
+/** The random number of a place in a sequence; of the lanes of a vector, whose places are so far apart. */
+export const random = (
+  index: E,
+  seed: E,
+  stream: E,
+  lanes?: { readonly width: number; readonly step: E },
+): E =>
+  lanes
+    ? make("random", "float", [index, seed, stream, lanes.step], { width: lanes.width })
+    : make("random", "float", [index, seed, stream]);
 
 /** An index that was read from memory; where it is none below `size` it is reported, and 0. */
 export const checked = (a: E, size: E, operation: E): E =>

@@ -27,6 +27,9 @@ export type Statement =
   | { readonly s: "put"; readonly place: Place; readonly index: E; readonly words: readonly E[] }
   | Matrices
   | Multiply
+  | Warpgroup
+  /** What work-items have written to a ring, by copies too, is seen by products of warpgroups. */
+  | { readonly s: "fence" }
   /** A float becomes a number of TF32; what is left of it another one. */
   | { readonly s: "round"; readonly at: Fragment; readonly rest: Fragment | null };
 
@@ -71,6 +74,26 @@ export interface Multiply {
   readonly right: Fragment;
 }
 
+/** A product of four warps: 64 rows, columns and terms. */
+export interface WarpgroupProduct {
+  readonly sums: Fragment;
+  /** A tile of rows in a ring, by its byte; or four words of each 16 terms in registers. */
+  readonly left: E | Fragment;
+  /** A tile in a ring, by its byte: of rows, or where the left operand is in registers of terms. */
+  readonly right: E;
+}
+
+/**
+ * Products of 64 rows and columns by four warps, one or two at once: sums begin with 0 where the left operand is a
+ * tile, and are added to where it is in registers. Rows of tiles have 128 bytes, whose sixteens are swizzled.
+ */
+export interface Warpgroup {
+  readonly s: "warpgroup";
+  readonly dtype: "float16" | "bfloat16";
+  readonly place: Place;
+  readonly products: readonly WarpgroupProduct[];
+}
+
 /** Stores an element, or a vector of neighbours from an index on. */
 export interface Store {
   readonly s: "store";
@@ -99,6 +122,9 @@ export interface TileArray {
   readonly size: number;
   readonly kind: Kind;
 }
+
+/** True for registers; the other operand of the union is an expression. */
+export const isFragment = (a: E | Fragment): a is Fragment => !("op" in a);
 
 /** A number that a launch hands over. */
 export interface SizeArgument {
@@ -172,11 +198,21 @@ export function mapStatement(
         left: fragment(s.left),
         right: fragment(s.right),
       };
+    case "warpgroup":
+      return {
+        ...s,
+        products: s.products.map(({ sums, left, right }) => ({
+          sums: fragment(sums),
+          left: isFragment(left) ? fragment(left) : expression(left),
+          right: expression(right),
+        })),
+      };
     case "round":
       return { ...s, at: fragment(s.at), rest: s.rest && fragment(s.rest) };
     case "barrier":
     case "commit":
     case "wait":
+    case "fence":
       return s;
   }
 }
@@ -219,7 +255,7 @@ export function localAccess(s: Statement): LocalAccess {
     if (s.s === "store" && isLocal(s.place) || s.s === "wait") {
       access.writes.getOrInsert(s.place.buffer, []).push(s);
     }
-    if (s.s === "matrices") access.reads.add(s.place.buffer);
+    if (s.s === "matrices" || s.s === "warpgroup") access.reads.add(s.place.buffer);
     if (s.s === "copy") access.copies.add(s.place.buffer);
     if ("body" in s) s.body.forEach(walk);
   };

@@ -98,6 +98,16 @@ export function fmul(a: E, b: E): E {
 }
 /** `a * b + c`, rounded once or twice, as the device has it; of floats or doubles. */
 export const fma = (a: E, b: E, c: E): E => make("fma", c.kind, [a, b, c]);
+/** 2 to the power of a float, approximately. */
+export const exp2 = (a: E): E => make("exp2", "float", [a]);
+
+/** The larger of two floats: `a` where `b` is not a number. */
+export const larger = (a: E, b: E): E => make("larger", "float", [a, b]);
+
+/** Two floats as a word of elements of a half type: the first is its low half. */
+export const packed = (low: E, high: E, dtype: "float16" | "bfloat16"): E =>
+  make("packed", "word", [low, high], { name: dtype });
+
 /** One lane of a vector. */
 export const lane = (e: E, value: number): E =>
   e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1 });

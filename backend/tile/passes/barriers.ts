@@ -39,6 +39,10 @@ class Hazards {
     }
   }
 
+  get isEmpty(): boolean {
+    return this.reads.size === 0 && this.writes.size === 0;
+  }
+
   /** True where what was done before meets the accesses. */
   isMetBy({ reads, writes }: Hazards, copies: ReadonlySet<string>): boolean {
     const isWritten = (name: string): boolean => this.writes.has(name);
@@ -88,11 +92,15 @@ class Placing {
   placed(body: readonly Statement[], hazards: Hazards): Statement[] {
     const out: Statement[] = [];
     for (const s of body) {
+      const { own, copies } = this.#accessOf(s);
+      if (own.isEmpty && copies.size === 0) {
+        out.push(s);
+        continue;
+      }
       if (s.s === "for") {
         out.push(...this.#placedLoop(s, hazards));
         continue;
       }
-      const { own, copies } = this.#accessOf(s);
       // A wait makes known what was copied, and changes nothing.
       if (!isWait(s) && hazards.isMetBy(own, copies)) {
         out.push(BARRIER);

@@ -7,114 +7,118 @@ import { expressionsOf, mapStatement, type Statement } from "../language/stateme
 
 /** The statements with names for shared values. */
 export function shareExpressions(body: readonly Statement[]): Statement[] {
-  return new Sharing().block(body);
+  return new Sharing(body).block(body);
 }
 
 const trivial = new Set(["const", "value", "var", "register", "lanes"]);
 
 /** Parts of an expression that may change, or are not there everywhere. */
 interface Traits {
-  readonly variables: ReadonlySet<string>;
+  /** Depth of the innermost block that declares one of its variables. */
+  readonly depth: number;
   readonly loads: boolean;
   /** It reads registers or local memory, whose content changes between statements. */
   readonly changes: boolean;
 }
 
-/** The union of sets; one of them where it has all. */
-function unionOf(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
-  return sets.reduce(
-    (all, more) => more.isSubsetOf(all) ? all : all.isSubsetOf(more) ? more : all.union(more),
-    nothing,
-  );
-}
-
-const nothing: ReadonlySet<string> = new Set();
+/** What outer blocks have made of the expressions of a block. */
+type Given = ReadonlyMap<E, E>;
 
 class Sharing {
   readonly #traits = new Map<E, Traits>();
+  /** Depths of the blocks that declare names; those of the kernel are everywhere. */
+  readonly #depths = new Map<string, number>();
   #count = 0;
+
+  constructor(body: readonly Statement[]) {
+    this.#declare(body, 0);
+  }
+
+  #declare(body: readonly Statement[], depth: number): void {
+    for (const s of body) {
+      if (s.s === "let") this.#depths.set(s.to.name, depth);
+      if (s.s === "for") this.#depths.set(s.at.name, depth + 1);
+      if ("body" in s) this.#declare(s.body, depth + 1);
+    }
+  }
 
   #traitsOf(e: E): Traits {
     const known = this.#traits.get(e);
-    if (known) return known;
-    const parts = e.args.map((a) => this.#traitsOf(a));
-    const traits: Traits = {
-      variables: e.op === "var" ? new Set([e.name]) : unionOf(parts.map((p) => p.variables)),
-      loads: e.place !== null || parts.some(({ loads }) => loads),
-      changes: e.op === "register" || e.place !== null && e.place.space !== "global" ||
-        parts.some(({ changes }) => changes),
-    };
+    if (known !== undefined) return known;
+    let depth = e.op === "var" ? this.#depths.get(e.name) ?? 0 : 0;
+    let loads = e.place !== null;
+    let changes = e.op === "register" || e.place !== null && e.place.space !== "global";
+    for (const a of e.args) {
+      const traits = this.#traitsOf(a);
+      if (traits.depth > depth) depth = traits.depth;
+      loads ||= traits.loads;
+      changes ||= traits.changes;
+    }
+    const traits = { depth, loads, changes };
     this.#traits.set(e, traits);
     return traits;
   }
 
-  block(body: readonly Statement[]): Statement[] {
-    const uses = this.#usesIn(body), known = new Map<E, E>(), out: Statement[] = [];
-    const isNamed = (e: E): boolean => (uses.get(e) ?? 0) >= 2;
+  block(body: readonly Statement[], depth = 0, given: Given = new Map()): Statement[] {
+    const current = (e: E): E => given.get(e) ?? e;
+    const uses = this.#usesIn(body, depth, current), known = new Map<E, E>();
+    const out: Statement[] = [];
     // Names come before the statement that needs them first.
     const rewrite = (e: E): E => {
       let to = known.get(e);
       if (to !== undefined) return to;
       to = rebuilt(e, rewrite);
-      if (isNamed(e)) {
-        const { kind, width, range } = e, value = to;
-        to = make("var", kind, [], { name: `v${this.#count++}`, width, range });
+      if ((uses.get(e) ?? 0) >= 2) {
+        const { kind, width, range } = e, value = to, name = `v${this.#count++}`;
+        to = make("var", kind, [], { name, width, range });
+        this.#depths.set(name, depth);
         out.push({ s: "let", to, value });
       }
       known.set(e, to);
       return to;
     };
-    const inner = (all: readonly Statement[]): Statement[] =>
-      this.block(all.map((s) => substituted(s, rewrite)));
-    for (const s of body) out.push(mapStatement(s, rewrite, inner));
+    const inner = (all: readonly Statement[]): Statement[] => {
+      const left = new Map<E, E>();
+      eachExpression(all, (e) => left.has(e) || left.set(e, rewrite(current(e))));
+      return this.block(all, depth + 1, left);
+    };
+    for (const s of body) out.push(mapStatement(s, (e) => rewrite(current(e)), inner));
     return out;
   }
 
   /** Number of users of each expression that may be named here. */
-  #usesIn(body: readonly Statement[]): Map<E, number> {
+  #usesIn(body: readonly Statement[], depth: number, current: (e: E) => E): Map<E, number> {
     const uses = new Map<E, number>(), seen = new Set<E>();
-    const count = (e: E, weight: number, mayName: (e: E) => boolean): void => {
+    const count = (e: E, weight: number, isHere: boolean): void => {
       if (trivial.has(e.op)) return;
-      const mayBeNamed = mayName(e);
+      const { changes, loads, depth: own } = this.#traitsOf(e);
+      const mayBeNamed = !changes && (isHere || !loads && own <= depth);
       if (mayBeNamed) uses.set(e, (uses.get(e) ?? 0) + weight);
       if (seen.has(e)) return;
       seen.add(e);
-      for (const a of e.args) count(a, mayBeNamed ? 1 : weight, mayName);
+      for (const a of e.args) count(a, mayBeNamed ? 1 : weight, isHere);
     };
-    const isFixed = (e: E): boolean => !this.#traitsOf(e).changes;
-    const walk = (
-      all: readonly Statement[],
-      weight: number,
-      inside: ReadonlySet<string> | null,
-    ) => {
-      const mayName = (e: E): boolean => {
-        const { variables, loads } = this.#traitsOf(e);
-        return isFixed(e) && (inside === null || !loads && variables.isDisjointFrom(inside));
-      };
+    const walk = (all: readonly Statement[], weight: number, isHere: boolean): void => {
       for (const s of all) {
-        for (const e of expressionsOf(s)) count(e, weight, mayName);
-        if ("body" in s) {
-          const declared = new Set([...inside ?? [], ...declaredIn(s)]);
-          walk(s.body, s.s === "for" ? 2 : weight, declared);
-        }
+        for (const e of expressionsOf(s)) count(current(e), weight, isHere);
+        if ("body" in s) walk(s.body, s.s === "for" ? 2 : weight, false);
       }
     };
-    walk(body, 1, null);
+    walk(body, 1, true);
     return uses;
   }
 }
 
-/** The names that a statement and those inside declare. */
-function declaredIn(s: Statement): string[] {
-  const inner = "body" in s ? s.body.flatMap(declaredIn) : [];
-  return s.s === "for" ? [s.at.name, ...inner] : s.s === "let" ? [s.to.name, ...inner] : inner;
+/** Calls a function for the expressions of statements, and of those inside. */
+function eachExpression(body: readonly Statement[], fn: (e: E) => void): void {
+  for (const s of body) {
+    for (const e of expressionsOf(s)) fn(e);
+    if ("body" in s) eachExpression(s.body, fn);
+  }
 }
 
 function rebuilt(e: E, rewrite: (e: E) => E): E {
+  if (e.args.length === 0) return e;
   const args = e.args.map(rewrite);
   return args.every((a, k) => a === e.args[k]) ? e : make(e.op, e.kind, args, e);
-}
-
-function substituted(s: Statement, rewrite: (e: E) => E): Statement {
-  return mapStatement(s, rewrite, (all) => all.map((inner) => substituted(inner, rewrite)));
 }

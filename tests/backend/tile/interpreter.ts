@@ -20,16 +20,29 @@ import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { type ArgReduceFn, prefersLarger } from "../../../backend/graph/reductions.ts";
 import { nameParts } from "../../../backend/tile/language/elements.ts";
 import type { E, Element, Place } from "../../../backend/tile/language/expression.ts";
-import type {
-  Copy,
-  Fragment,
-  Matrices,
-  Multiply,
-  Statement,
-  Store,
-  TileKernel,
+import {
+  type Copy,
+  type Fragment,
+  isFragment,
+  type Matrices,
+  type Multiply,
+  type Statement,
+  type Store,
+  type TileKernel,
+  type Warpgroup,
 } from "../../../backend/tile/language/statements.ts";
-import { bitsOf, floatOf, multiplied, Ring, toTf32 } from "./warps.ts";
+import {
+  bitsOf,
+  floatOf,
+  halfBits,
+  halfNumber,
+  multiplied,
+  placeOfLeft,
+  placeOfSum,
+  Ring,
+  swizzled,
+  toTf32,
+} from "./warps.ts";
 
 /** A number; those of 64 bits are big integers, which plain operations never meet. */
 // deno-lint-ignore no-explicit-any
@@ -88,6 +101,8 @@ const named: Readonly<Record<string, (names: string[], ...args: Scalar[]) => Sca
     Number(a === a && (b !== b || (prefersLarger(fn as ArgReduceFn) ? b > a : b < a))),
   ties: (_, a, b) => Number(!(a < b) && !(a > b) && (a === a) === (b === b)),
   random: (_, index, seed, stream) => philox(index, seed, stream),
+  packed: ([dtype], low, high) =>
+    (halfBits(low, dtype as DType) | halfBits(high, dtype as DType) << 16) >>> 0,
   flag: (_, x) => Number(x),
 };
 
@@ -114,6 +129,8 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   fadd: (x, y) => fround(x + y),
   fmul: (x, y) => fround(x * y),
   fma: (x, y, z) => fround(x * y + z),
+  exp2: (x) => fround(2 ** x),
+  larger: (x, y) => y > x ? y : x,
 };
 
 class Interpreter {
@@ -203,6 +220,11 @@ class Interpreter {
       case "copy":
         for (const item of items) this.#copy(item, s);
         return;
+      case "fence":
+        return all("fence");
+      case "warpgroup":
+        all("warpgroup");
+        return this.#warpgroup(items, s);
       case "commit":
         for (const { id } of items) this.#ring!.commit(id);
         return;
@@ -282,6 +304,36 @@ class Interpreter {
         all[at] = words[lane]![k];
       })
     );
+  }
+
+  /** Products of 64 rows, columns and terms; all of a group are one warpgroup. */
+  #warpgroup(items: readonly Item[], { dtype, products }: Warpgroup): void {
+    const number = (bits: number): number => halfNumber(bits, dtype);
+    const [lead] = items as [Item];
+    for (const { sums, left, right } of products) {
+      const isAdded = isFragment(left), tile = this.#number(lead, right);
+      const words = isAdded ? items.map((item) => this.#words(item, left, 16)) : [];
+      const bytes = isAdded ? 0 : this.#number(lead, left);
+      const half = (item: Item, at: number, row: number, column: number): number =>
+        number(this.#ring!.read(item.id, at + swizzled(row * 128 + column * 2)));
+      for (const item of items) {
+        const { all, at } = this.#register(item, sums);
+        for (let k = 0; k < 32; k++) {
+          const [row, column] = placeOfSum(item.id, k);
+          let sum = isAdded ? all[at + k] : 0;
+          for (let term = 0; term < 64; term++) {
+            const [owner, word, high] = placeOfLeft(row, term);
+            sum = fround(
+              sum + (isAdded
+                ? number(words[owner]![word]! >>> (high ? 16 : 0) & 0xffff) *
+                  half(item, tile, term, column)
+                : half(item, bytes, row, term) * half(item, tile, column, term)),
+            );
+          }
+          all[at + k] = sum;
+        }
+      }
+    }
   }
 
   #multiply(warp: readonly Item[], { unit, sums, left, right }: Multiply): void {
@@ -426,6 +478,7 @@ class Interpreter {
       return;
     }
     if (space === "ring") return this.#ring!.writeWord(item.id, 4 * index, bitsOf(value));
+    if (space === "global" && element === "uint32") return this.#halves(buffer, index, value);
     if (space === "global") return this.#output(buffer, element as DType, index, value);
     const cell = this.#locals.get(buffer)?.[index];
     if (!cell) return this.#fault(`write outside ${buffer}`);
@@ -437,6 +490,18 @@ class Interpreter {
     }
     const kept = element === "float32" ? fround(value) : value;
     Object.assign(cell, { value: kept, writer: item.id, written: this.#epoch });
+  }
+
+  /** Two elements of a half type, as a word. */
+  #halves(buffer: string, index: number, word: number): void {
+    const all = new Uint16Array(this.#buffers[buffer]!);
+    for (const k of [0, 1]) {
+      const at = 2 * index + k, key = `${buffer} ${at}`;
+      if (!(at >= 0 && at < all.length)) return this.#fault(`write outside ${buffer}`);
+      if (this.#stored.has(key)) this.#fault("result given twice");
+      this.#stored.add(key);
+      all[at] = word >>> 16 * k & 0xffff;
+    }
   }
 
   #output(buffer: string, element: DType, index: number, value: Scalar): void {

@@ -2,6 +2,7 @@
  * Instructions of warps on the host: a ring of local memory with asynchronous copies, matrices that are read from
  * it, products of fragments. Layouts of products are the units' own; those of `ldmatrix` the PTX ISA's.
  */
+import { type DType, fromBfloat16Bits, toBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import { int } from "../../../backend/tile/language/expression.ts";
 import type { MatrixUnitName } from "../../../backend/tile/language/statements.ts";
 import { COLUMNS, matrixUnits, ROWS, WARP } from "../../../backend/tile/matrix_units.ts";
@@ -193,3 +194,28 @@ export function multiplied(
     })
   );
 }
+
+/** The number of 16 bits of a half type, and the bits of a number. */
+export const halfNumber = (bits: number, dtype: DType): number =>
+  dtype === "float16" ? decode.f16(bits, 0) : fromBfloat16Bits(bits);
+export const halfBits = (x: number, dtype: DType): number =>
+  dtype === "float16" ? new Uint16Array(Float16Array.of(x).buffer)[0]! : toBfloat16Bits(x);
+
+/** A byte of a tile whose rows have 128 bytes: sixteens change places by their row. */
+export const swizzled = (byte: number): number => byte ^ ((byte >> 7 & 7) << 4);
+
+/** Row and column of a warpgroup's sum. */
+export const placeOfSum = (item: number, sum: number): [row: number, column: number] => [
+  (item >> 5 & 3) * 16 + (item >> 2 & 7) + (sum >> 1 & 1) * 8,
+  (sum >> 2) * 8 + (item & 3) * 2 + (sum & 1),
+];
+
+/** Work-item of a warpgroup that has an element of a left operand, its word, and the half of that. */
+export const placeOfLeft = (
+  row: number,
+  term: number,
+): [item: number, word: number, isHigh: boolean] => [
+  (row >> 4) * 32 + (row & 7) * 4 + ((term & 7) >> 1),
+  (term >> 4) * 4 + (row >> 3 & 1) + 2 * (term >> 3 & 1),
+  (term & 1) === 1,
+];

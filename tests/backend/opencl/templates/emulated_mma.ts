@@ -48,17 +48,17 @@ const scores = (name: string, convert: string): string =>
   `#define ${name}(c, a, b) { ${EACH_SUM} float s_ = 0; for (uint k_ = 0; k_ < 64; ++k_) ` +
   `s_ += ${element(convert, "(a) + h_ * 128 + k_ * 2")} * ${
     element(convert, "(b) + n_ * 128 + k_ * 2")
-  }; (c)[0][q_ >> 2][q_ & 3] = s_; } }`;
+  }; (c)[q_] = s_; } }`;
 
 /** The sum of a warpgroup: rows in registers, times a tile whose rows are terms. */
 const added = (name: string, convert: string): string =>
   `#define ${name}(c, p, b) ${
     exchange(
-      "for (int q_ = 0; q_ < 16; ++q_) emu[lid * 16 + q_] = (p)[q_ >> 2][q_ & 3]; " +
+      "for (int q_ = 0; q_ < 16; ++q_) emu[lid * 16 + q_] = (p)[q_]; " +
         `barrier(CLK_LOCAL_MEM_FENCE); ${EACH_SUM} for (uint k_ = 0; k_ < 64; ++k_) { ` +
         "const uint x_ = emu[(lid - lane + (h_ & 7) * 4 + (k_ & 7) / 2) * 16 + " +
         "(k_ >> 4) * 4 + (h_ >> 3 & 1) + 2 * (k_ >> 3 & 1)]; " +
-        `(c)[0][q_ >> 2][q_ & 3] += ${convert}((ushort)(k_ & 1 ? x_ >> 16 : x_)) * ${
+        `(c)[q_] += ${convert}((ushort)(k_ & 1 ? x_ >> 16 : x_)) * ${
           element(convert, "(b) + k_ * 128 + n_ * 2")
         }; } }`,
     )
@@ -93,20 +93,15 @@ const definitions = [
   load("EMU_LOAD4T", true),
   product("EMU_F16", "emu_half"),
   product("EMU_BF16", "emu_bfloat"),
-  "#define EMU_PACK_F16(r, x, y) (r) = emu_to_half(x) | emu_to_half(y) << 16",
-  "#define EMU_PACK_BF16(r, x, y) (r) = emu_to_bfloat(x) | emu_to_bfloat(y) << 16",
+  "inline uint EMU_PAIR_F16(float x, float y) { return emu_to_half(x) | emu_to_half(y) << 16; }",
+  "inline uint EMU_PAIR_BF16(float x, float y) { return emu_to_bfloat(x) | emu_to_bfloat(y) << 16; }",
   "#define EMU_EXP2(x) exp2(x)",
+  `#define EMU_XOR_float(to, v, apart) ${
+    exchange(
+      "emu[lid] = as_uint(v); barrier(CLK_LOCAL_MEM_FENCE); to = as_float(emu[lid ^ (apart)]);",
+    )
+  }`,
 ].join("\n");
-
-/** Shuffles are statements here: `v = max(v, SHUFFLE(v, m));` becomes an exchange before it. */
-function withoutShuffles(source: string): string {
-  return source.replaceAll(
-    /(\w+) (=|\+=) ([^;\n]*)EMU_SHUFFLE\((\w+), (\d)\)([^;\n]*);/g,
-    (_, to, assign, before, value, mask, after) =>
-      `{ emu[lid] = as_uint(${value}); barrier(CLK_LOCAL_MEM_FENCE); const float other_ = as_float(emu[lid ^ ${mask}]); ` +
-      `barrier(CLK_LOCAL_MEM_FENCE); ${to} ${assign} ${before}other_${after}; }`,
-  );
-}
 
 /**
  * The text of a kernel whose warp instructions are emulated.
@@ -116,11 +111,10 @@ function withoutShuffles(source: string): string {
  */
 export function emulated(source: string, items: number): { helpers: string; source: string } {
   const words = source.includes("WG_ADD") ? 16 : 8;
-  const renamed = withoutShuffles(
-    source.replaceAll(/\bMMA_/g, "EMU_").replaceAll(/\bWG_/g, "EMU_WG_"),
-  )
+  const place = "const int lid = get_local_id(0), lane = lid & 31;";
+  const renamed = source.replaceAll(/\b(MMA|WARP)_/g, "EMU_").replaceAll(/\bWG_/g, "EMU_WG_")
     .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
     .replaceAll("#pragma unroll", "#pragma nounroll")
-    .replace("{\n", `{\n  local uint emu[${items * words}];\n`);
+    .replace("{\n", `{\n  local uint emu[${items * words}];\n  ${place}\n`);
   return { helpers: definitions, source: renamed };
 }

@@ -1,0 +1,125 @@
+/**
+ * Attention as tile programs: on matrix units (tensor cores) for half types, by warps or by warpgroups of four,
+ * and on GPUs without them by groups of work-items.
+ *
+ * Written by hand it took on an H200, float16, 8 x 12 heads of 1024 x 64, in us: forward 85, gradient of queries 85,
+ * of keys and values 114; by `mma.sync` 99, 132 and 188. Of 128 features 192, 240 and 374.
+ *
+ * This folder (`attention/`) has the templates of attention; it imports `parts/`, `opencl/codegen/`,
+ * `backend/tile/` and `kernel/`. `lists.ts` asks it with attention kernels and gets plans and OpenCL C.
+ */
+import { Lines } from "../../../codegen/emit.ts";
+import {
+  type AttentionKernel,
+  attentionReach,
+  type HeadMatrix,
+  headsOf,
+} from "../../../kernel/attention.ts";
+import type { TileKernel } from "../../../tile/language/statements.ts";
+import { ROWS, WARP } from "../../../tile/matrix_units.ts";
+import type { AttentionPart } from "../../../tile/programs/attention/attention.ts";
+import type { FragmentForm } from "../../../tile/programs/attention/fragment_blocks.ts";
+import { blockSize, SIDE } from "../../../tile/programs/attention/item_blocks.ts";
+import { fragmentAttention, itemAttention } from "../../../tile/programs/attention/programs.ts";
+import type { NameOf } from "../../../tile/programs/kernel_values.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
+import { emitTile } from "../../codegen/tile_text.ts";
+import type { KernelSequence, Planned, Template } from "../parts/template.ts";
+
+/** Columns that are walked at a time. */
+const COLUMNS = 64;
+/** Rows of more features would not leave registers for the sums. */
+const MAX_FEATURES = 128;
+/** From this many queries on a warp takes two rows of instructions. */
+const MIN_PAIRED_QUERIES = 512;
+/** Features of rows that warpgroups multiply. */
+const WARPGROUP_FEATURES = 64;
+
+type Plan = Planned<AttentionKernel>;
+type ProgramOf = (plan: Plan, part: AttentionPart, nameOf: NameOf) => TileKernel;
+
+/** Attention of half types whose rows lie in pieces of 16 bytes. */
+export const mmaAttention: Template<AttentionKernel, Plan> = {
+  name: "mma attention",
+  matches: (kernel, target) => target.matrixUnits && fits(kernel) ? { kernel, target } : null,
+  emit: (plan) =>
+    kernelsOf(
+      plan,
+      (plan, part, nameOf) => fragmentAttention(part, plan.kernel, formOf(plan, part), nameOf),
+    ),
+  workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / ROWS) * WARP,
+};
+
+/** A work-group takes a block of rows. */
+export const itemsAttention: Template<AttentionKernel, Plan> = {
+  name: "tiled attention",
+  matches: (kernel, target) => target.isGpu ? { kernel, target } : null,
+  emit: (plan) =>
+    kernelsOf(plan, ({ kernel, target }, part, nameOf) => {
+      const { features, valueFeatures } = kernel, longest = Math.max(features, valueFeatures);
+      const kept = part === "forward" ? [features] : [features, valueFeatures];
+      const size = blockSize(target.localMemory, kept, longest);
+      return itemAttention(part, kernel, size, target.warps ? "shuffle" : "local", nameOf);
+    }),
+  workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / SIDE) * SIDE * SIDE,
+};
+
+function fits(kernel: AttentionKernel): boolean {
+  const { query, key, value, features, valueFeatures, backward } = kernel;
+  const { dtype } = query;
+  if (dtype !== "float16" && dtype !== "bfloat16") return false;
+  const sizes = [features, valueFeatures];
+  if (sizes.some((n) => n % ROWS !== 0 || n > MAX_FEATURES)) return false;
+  const matrices = [query, key, value, ...(backward ? [backward.gradient] : [])];
+  return matrices.every((at) => at.dtype === dtype && liesInPieces(at));
+}
+
+/** True where rows are contiguous and begin at multiples of 16 bytes. */
+function liesInPieces({ column, row, offset, lead }: HeadMatrix): boolean {
+  return column === 1 && [row, offset, ...lead].every((step) => step % 8 === 0);
+}
+
+function formOf({ kernel, target }: Plan, part: AttentionPart): FragmentForm {
+  const { features, valueFeatures, queries, isCausal } = kernel;
+  const longest = Math.max(features, valueFeatures), isKeyed = part === "keyGradient";
+  const byWarpgroups = target.warpgroups &&
+    features === WARPGROUP_FEATURES && valueFeatures === WARPGROUP_FEATURES;
+  const isPaired = part === "forward" && !byWarpgroups && longest <= 64 &&
+    queries >= MIN_PAIRED_QUERIES && !isCausal;
+  return {
+    dtype: kernel.query.dtype as FragmentForm["dtype"],
+    tiles: isPaired ? 2 : 1,
+    // Both sums and both blocks of scores must fit into the registers.
+    columns: isKeyed && longest > 64 ? COLUMNS / 2 : COLUMNS,
+    holdsRows: !byWarpgroups && !isKeyed,
+    byWarpgroups,
+  };
+}
+
+/** The kernels of a pass: keys and values get their gradients in one kernel, queries in another. */
+function kernelsOf(plan: Plan, programOf: ProgramOf): KernelSequence {
+  const { backward, stored } = plan.kernel;
+  const parts: AttentionPart[] = backward
+    ? [
+      ...stored.includes(0) ? ["queryGradient" as const] : [],
+      ...stored.some((output) => output > 0) ? ["keyGradient" as const] : [],
+    ]
+    : ["forward"];
+  return { kernels: parts.map((part) => written(plan, part, programOf)) };
+}
+
+function written(plan: Plan, part: AttentionPart, programOf: ProgramOf): Generated {
+  const { kernel, target } = plan, lines = new Lines();
+  const program = programOf(plan, part, (parameter) => lines.parameter(parameter));
+  emitTile(lines, program);
+  return generated({
+    inputs: kernel.inputs,
+    outputs: kernel.outputs.map(({ dtype }) => dtype),
+    parameters: lines.parameters,
+    checksIndices: false,
+    isWide: attentionReach(kernel) >= target.narrowEnd,
+    body: lines.lines.join("\n"),
+    global: [program.groups * program.items],
+    local: [program.items],
+  });
+}

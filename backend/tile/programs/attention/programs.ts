@@ -1,0 +1,55 @@
+/** The programs of attention by what multiplies. */
+import type { AttentionKernel } from "../../../kernel/attention.ts";
+import { withExpressions } from "../../language/expression.ts";
+import type { TileKernel } from "../../language/statements.ts";
+import { WARP } from "../../matrix_units.ts";
+import { Program } from "../../program.ts";
+import { itemUnit, type Unit } from "../../units.ts";
+import type { NameOf } from "../kernel_values.ts";
+import { type AttentionPart, writeAttention } from "./attention.ts";
+import type { Blocks } from "./blocks.ts";
+import { FragmentBlocks, type FragmentForm, WARPS } from "./fragment_blocks.ts";
+import { HeadValues } from "./head_values.ts";
+import { type BlockSize, ItemBlocks, SIDE } from "./item_blocks.ts";
+
+function programOf(
+  part: AttentionPart,
+  kernel: AttentionKernel,
+  unit: Unit,
+  nameOf: NameOf,
+  blocks: (p: Program) => Blocks,
+): TileKernel {
+  return withExpressions(() => {
+    const p = new Program(unit, (value) => nameOf({ kind: "index", value }));
+    return writeAttention(part, new HeadValues(kernel, p, nameOf), blocks(p));
+  });
+}
+
+/** Attention of half types on matrix units: outputs are buffers `o0`, ..., inputs `a0`, ... */
+export const fragmentAttention = (
+  part: AttentionPart,
+  kernel: AttentionKernel,
+  form: FragmentForm,
+  nameOf: NameOf,
+): TileKernel =>
+  programOf(
+    part,
+    kernel,
+    itemUnit("shuffle", WARP, WARPS),
+    nameOf,
+    (p) => new FragmentBlocks(p, form),
+  );
+
+/**
+ * Attention by groups of work-items.
+ *
+ * @param crossing How those that share rows join them.
+ */
+export const itemAttention = (
+  part: AttentionPart,
+  kernel: AttentionKernel,
+  size: BlockSize,
+  crossing: "shuffle" | "local",
+  nameOf: NameOf,
+): TileKernel =>
+  programOf(part, kernel, itemUnit(crossing, SIDE, SIDE), nameOf, (p) => new ItemBlocks(p, size));

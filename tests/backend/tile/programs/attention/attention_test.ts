@@ -1,0 +1,168 @@
+/** Attention and its gradients by every way to multiply, as the interpreter runs them. */
+import { assert, assertEquals } from "@std/assert";
+import { dtypes, type TypedArray } from "../../../../../backend/graph/dtype.ts";
+import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
+import type { AttentionPart } from "../../../../../backend/tile/programs/attention/attention.ts";
+import type { FragmentForm } from "../../../../../backend/tile/programs/attention/fragment_blocks.ts";
+import {
+  fragmentAttention,
+  itemAttention,
+} from "../../../../../backend/tile/programs/attention/programs.ts";
+import {
+  type AttentionCase,
+  type AttentionPass,
+  compare,
+  headByHead,
+  passesOf,
+} from "../../../attention_cases.ts";
+import { changed, countOf, without } from "../../changed.ts";
+import { interpret, type Report } from "../../interpreter.ts";
+
+type ProgramOf = (pass: AttentionPass, part: AttentionPart) => TileKernel;
+
+function namer(): () => string {
+  let count = 0;
+  return () => `p${count++}`;
+}
+
+const byItems = (crossing: "shuffle" | "local"): ProgramOf => ({ kernel }, part) =>
+  itemAttention(part, kernel, { rows: 32, columns: 16 }, crossing, namer());
+
+const byFragments = (form: Partial<FragmentForm> = {}): ProgramOf => ({ kernel }, part) =>
+  fragmentAttention(
+    part,
+    kernel,
+    {
+      dtype: kernel.query.dtype as FragmentForm["dtype"],
+      tiles: 1,
+      columns: 32,
+      byWarpgroups: false,
+      ...form,
+      holdsRows: !form.byWarpgroups && part !== "keyGradient",
+    },
+    namer(),
+  );
+
+const half = {
+  dtype: "float16",
+  heads: 2,
+  queries: 21,
+  keys: 37,
+  features: 16,
+  values: 32,
+} as const;
+const cases: readonly (readonly [string, AttentionCase, ProgramOf])[] = [
+  ["items, odd sizes", { ...half, dtype: "float32", features: 7, values: 21 }, byItems("local")],
+  [
+    "items, causal, a mask, dropout",
+    { ...half, dtype: "float32", isCausal: true, mask: true, dropout: true },
+    byItems("shuffle"),
+  ],
+  ["items, causal, interleaved", {
+    ...half,
+    dtype: "float32",
+    queries: 40,
+    isCausal: true,
+    isInterleaved: true,
+  }, byItems("local")],
+  ["items, halves", { ...half, dtype: "bfloat16", scale: 30 }, byItems("shuffle")],
+  ["warps", { ...half, heads: 1, queries: 70 }, byFragments()],
+  ["warps, growing scores", { ...half, heads: 1, keys: 70, scale: 40 }, byFragments()],
+  ["warps of two rows, causal", { ...half, isCausal: true }, byFragments({ tiles: 2 })],
+  ["warps, bfloat16, a mask and dropout", {
+    ...half,
+    dtype: "bfloat16",
+    heads: 1,
+    mask: true,
+    dropout: true,
+    isInterleaved: true,
+  }, byFragments()],
+  [
+    "warpgroups, causal",
+    { ...half, heads: 1, keys: 70, features: 64, values: 64, isCausal: true },
+    byFragments({ byWarpgroups: true, columns: 64 }),
+  ],
+];
+
+const partsOf = ({ kernel }: AttentionPass): AttentionPart[] =>
+  kernel.backward ? ["queryGradient", "keyGradient"] : ["forward"];
+
+/** Runs programs of a pass: the faults that were found, and the outputs. */
+function run(
+  { kernel, inputs }: AttentionPass,
+  programs: readonly TileKernel[],
+): { faults: Report["faults"]; found: TypedArray[] } {
+  const buffers: Record<string, ArrayBuffer> = {};
+  inputs.forEach((x, k) => buffers[`a${k}`] = x.buffer as ArrayBuffer);
+  kernel.outputs.forEach(({ dtype, size }, k) =>
+    buffers[`o${k}`] = new ArrayBuffer(size * dtypes[dtype].bytes)
+  );
+  const faults = new Map<string, number>();
+  for (const program of programs) {
+    interpret(program, buffers).faults.forEach((count, text) => faults.set(text, count));
+  }
+  const found = kernel.outputs.map(({ dtype, size }, k) =>
+    dtypes[dtype].view(buffers[`o${k}`]!, 0, size)
+  );
+  return {
+    faults,
+    found: kernel.isInterleaved ? found.map((x, k) => headByHead(kernel, x, k)) : found,
+  };
+}
+
+for (const [name, each, programOf] of cases) {
+  Deno.test(`writeAttention has the values of the plain evaluator, without a fault: ${name}`, () => {
+    for (const pass of passesOf(each)) {
+      const kernel = { ...pass.kernel, isInterleaved: each.isInterleaved ?? false };
+      const own = { ...pass, kernel };
+      const { faults, found } = run(own, partsOf(own).map((part) => programOf(own, part)));
+      assertEquals([...faults], [], `${name}, ${kernel.pass}`);
+      compare(`${name}, ${kernel.pass}`, kernel, found, pass.expected);
+    }
+  });
+}
+
+Deno.test("writeAttention: the interpreter sees each barrier, wait and shuffle that is taken out", () => {
+  const programs: Record<string, readonly [AttentionCase, ProgramOf]> = {
+    items: [{ ...half, dtype: "float32", heads: 1, features: 7 }, byItems("local")],
+    warps: [{ ...half, heads: 1 }, byFragments()],
+  };
+  for (const [name, [each, programOf]] of Object.entries(programs)) {
+    for (const pass of passesOf(each)) {
+      const [part] = partsOf(pass) as [AttentionPart], program = programOf(pass, part);
+      const isSeen = (changed: TileKernel): boolean => {
+        const { faults, found } = run(pass, [changed]);
+        if (faults.size > 0) return true;
+        try {
+          const outputs = pass.kernel.outputs.slice(0, 1);
+          compare(name, { ...pass.kernel, outputs }, found, pass.expected);
+          return false;
+        } catch {
+          return true;
+        }
+      };
+      assert(!isSeen(program), name);
+      for (const kind of ["barrier", "wait", "shuffle"] as const) {
+        for (let n = 0; n < countOf(program, kind); n++) {
+          assert(isSeen(without(program, kind, n)), `${name}, ${part}: ${kind} ${n}`);
+        }
+      }
+    }
+  }
+});
+
+Deno.test("writeAttention: the interpreter sees exchanged words of weights", () => {
+  const [pass] = passesOf({ ...half, heads: 1 }), program = byFragments()(pass, "forward");
+  const exchanged = changed(
+    program,
+    (s) => s.s === "matrices" && s.transposed ? { ...s, transposed: false } : s,
+  );
+  const { found } = run(pass, [exchanged]);
+  let isSeen = false;
+  try {
+    compare("exchanged", pass.kernel, found, pass.expected);
+  } catch {
+    isSeen = true;
+  }
+  assert(isSeen);
+});
