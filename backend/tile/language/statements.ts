@@ -28,7 +28,7 @@ export type Statement =
   | Matrices
   | Multiply
   | Warpgroup
-  /** What work-items have written to a ring, by copies too, is seen by products of warpgroups. */
+  /** Lets products of warpgroups see what work-items have written to a ring, by copies too. */
   | { readonly s: "fence" }
   /** A float becomes a number of TF32; what is left of it another one. */
   | { readonly s: "round"; readonly at: Fragment; readonly rest: Fragment | null };

@@ -21,7 +21,7 @@ interface Traits {
   readonly changes: boolean;
 }
 
-/** What outer blocks have made of the expressions of a block. */
+/** Expressions of a block, as outer blocks have left them. */
 type Given = ReadonlyMap<E, E>;
 
 class Sharing {

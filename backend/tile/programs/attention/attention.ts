@@ -311,7 +311,7 @@ class AttentionWriter {
 class Softmax {
   readonly #blocks: Blocks;
   readonly #sums: Grid;
-  /** What weights are taken against, and the sum of the weights so far, of each row. */
+  /** Scores that weights are taken against, and sums of the weights so far, a row each. */
   readonly #top: readonly E[];
   readonly #total: readonly E[];
   #factor: E | null = null;

@@ -4,9 +4,9 @@
  * copies, two at a time. Where a device multiplies by warpgroups, four warps multiply tiles of 64 rows at once.
  */
 import { add, div, type E, int, mod, mul, type Place, sub } from "../../language/expression.ts";
-import { held, sideBySide } from "../../language/elements.ts";
+import { sideBySide } from "../../language/elements.ts";
 import type { Fragment } from "../../language/statements.ts";
-import { choose, exclusiveOr, float, fmul, lt, packed } from "../../language/values.ts";
+import { float, fmul, lt, packed } from "../../language/values.ts";
 import { COLUMNS, ROWS, WARP } from "../../matrix_units.ts";
 import type { Program } from "../../program.ts";
 import {
@@ -20,13 +20,10 @@ import {
   type WeightedSum,
 } from "./blocks.ts";
 import type { Operand } from "./head_values.ts";
+import { RING, RingNumbers, RingRows } from "./ring_rows.ts";
 
-/** Elements of a piece of 16 bytes. */
-const PIECE = 8;
 /** Warps of a group. */
 export const WARPS = 4;
-/** Bytes of the numbers of a column that travel with it. */
-const NUMBER_BYTES = 4;
 
 /** Form of a group. */
 export interface FragmentForm {
@@ -40,16 +37,6 @@ export interface FragmentForm {
   readonly byWarpgroups: boolean;
 }
 
-/** Rows of a matrix in the ring; `bytes` of one of the tiles that take turns. */
-interface RingTile {
-  readonly operand: Operand;
-  readonly rows: number;
-  readonly at: number;
-  readonly bytes: number;
-}
-
-const RING: Place = { space: "ring", buffer: "sm", element: "uint8" };
-
 /** The blocks of a group of four warps. */
 export class FragmentBlocks implements Blocks {
   readonly p: Program;
@@ -60,7 +47,7 @@ export class FragmentBlocks implements Blocks {
   readonly #form: FragmentForm;
   readonly #lane: E;
   readonly #warpRow: E;
-  #kept: RingTile[] = [];
+  #kept: RingRows[] = [];
   /** The words of rows that are held, of each 16 rows and features. */
   #words: (Place | null)[] = [];
   #bytes = 0;
@@ -98,8 +85,12 @@ export class FragmentBlocks implements Blocks {
       runs,
       run: 2,
       at: (row, run, k) => add(mul(add((row >> 1) * runs, run), 4), (row & 1) * 2 + k),
-      column: (run, k) => add(mul(run, COLUMNS), mul(mod(this.#lane, 4), 2), k),
+      column: (run, k) => this.#columnOf(run, k),
     };
+  }
+
+  #columnOf(run: E, k: number): E {
+    return add(mul(run, COLUMNS), mul(mod(this.#lane, 4), 2), k);
   }
 
   #clear(grid: Grid): void {
@@ -131,78 +122,27 @@ export class FragmentBlocks implements Blocks {
     this.p.when(lt(mod(this.#lane, 4), 1), body);
   }
 
-  #tile(operand: Operand, rows: number, count: number): RingTile {
-    const bytes = rows * operand.features * 2, at = this.#bytes;
-    this.#bytes += count * bytes;
-    return { operand, rows, at, bytes };
+  /** A place in the ring for so many tiles of rows. */
+  #tile(operand: Operand, rows: number, count: number): RingRows {
+    const tile = new RingRows(this.p, operand, rows, this.#bytes);
+    this.#bytes += count * tile.bytes;
+    return tile;
   }
 
   keep(kept: readonly Operand[], row0: E): void {
     this.#kept = kept.map((operand) => this.#tile(operand, this.rows, 1));
-    for (const tile of this.#kept) this.#copy(tile, int(tile.at), row0);
-  }
-
-  /** The byte of a piece of a row: the rows of an instruction lie in different banks. */
-  #place({ operand: { features } }: RingTile, base: E, row: E, piece: E): E {
-    const pieces = features / PIECE;
-    const turned = pieces % 8 === 0
-      ? mod(row, 8)
-      : pieces % 4 === 0
-      ? mod(div(row, 2), 4)
-      : mod(div(row, 4), 2);
-    return add(base, mul(row, features * 2), mul(exclusiveOr(piece, turned), 16));
-  }
-
-  /** Starts copying the rows from `first` on; rows behind the last are zeros. */
-  #copy(tile: RingTile, base: E, first: E): void {
-    const { operand, rows } = tile, pieces = operand.features / PIECE, { p } = this;
-    p.loop(int(Math.ceil(rows * pieces / p.items)), (turn) => {
-      const own = add(mul(turn, p.items), p.item), row = div(own, pieces), piece = mod(own, pieces);
-      p.when(lt(own, rows * pieces), () => {
-        const at = p.let(add(first, row)), isThere = lt(at, operand.length);
-        p.emit({
-          s: "copy",
-          place: RING,
-          index: this.#place(tile, base, row, piece),
-          from: operand.place,
-          at: choose(isThere, operand.index(at, mul(piece, PIECE)), 0),
-          bytes: 16,
-          count: choose(isThere, 16, 0),
-        });
-      });
-    }, Infinity);
-  }
-
-  /** Starts copying numbers of columns; those behind the last are 0. */
-  #copyNumbers(numbers: readonly Operand[], base: E, first: E): void {
-    const { p, columns } = this;
-    p.when(lt(p.item, columns), () => {
-      const column = p.let(add(first, p.item));
-      numbers.forEach((operand, k) => {
-        const isThere = lt(column, operand.length);
-        p.emit({
-          s: "copy",
-          place: RING,
-          index: add(base, mul(add(p.item, k * columns), NUMBER_BYTES)),
-          from: operand.place,
-          at: choose(isThere, operand.index(column, int(0)), 0),
-          bytes: NUMBER_BYTES,
-          count: choose(isThere, NUMBER_BYTES, 0),
-        });
-      });
-    });
+    for (const tile of this.#kept) tile.copy(int(tile.at), row0);
   }
 
   walk({ walked, numbers, from, to }: Walk, body: (turn: Turn) => void): void {
     const { p, columns } = this;
     const tiles = walked.map((operand) => this.#tile(operand, columns, 2));
-    const numbersAt = this.#bytes, numberBytes = numbers.length * columns * NUMBER_BYTES;
-    this.#bytes += 2 * numberBytes;
+    const beside = new RingNumbers(p, numbers, columns, this.#bytes);
+    this.#bytes += 2 * beside.bytes;
     p.ring(this.#bytes);
     const copy = (first: E, turn: E): void => {
-      for (const tile of tiles) this.#copy(tile, p.let(add(tile.at, mul(turn, tile.bytes))), first);
-      if (numbers.length === 0) return;
-      this.#copyNumbers(numbers, p.let(add(numbersAt, mul(turn, numberBytes))), first);
+      for (const tile of tiles) tile.copy(p.let(add(tile.at, mul(turn, tile.bytes))), first);
+      beside.copy(turn, first);
     };
     copy(from, int(0));
     p.emit({ s: "commit" });
@@ -214,14 +154,9 @@ export class FragmentBlocks implements Blocks {
       p.when(lt(add(first, columns), to), () => copy(add(first, columns), p.let(sub(1, turn))));
       p.emit({ s: "commit" });
       const bases = tiles.map((tile) => p.let(add(tile.at, mul(turn, tile.bytes))));
-      const found = p.let(add(numbersAt, mul(turn, numberBytes)));
       body({
         first,
-        number: (which, run, k) => {
-          const column = add(mul(run, COLUMNS), mul(mod(this.#lane, 4), 2), k);
-          const index = add(div(found, NUMBER_BYTES), which * columns, column);
-          return held({ ...RING, element: "float32" }, index, "float");
-        },
+        number: (which, run, k) => beside.number(which, turn, this.#columnOf(run, k)),
         scores: (all) => this.#scores(all, tiles, bases),
         add: (all) => this.#add(all, tiles, bases),
       });
@@ -257,12 +192,12 @@ export class FragmentBlocks implements Blocks {
   }
 
   /** Reads 16 rows and features of a tile of the warp's rows. */
-  #readRows(to: Place, at: E, tile: RingTile, row: E, part: E): void {
+  #readRows(to: Place, at: E, tile: RingRows, row: E, part: E): void {
     const own = add(this.#warpRow, row, mod(this.#lane, 16));
     this.#read(
       to,
       at,
-      this.#place(tile, int(tile.at), own, add(mul(part, 2), div(this.#lane, 16))),
+      tile.place(int(tile.at), own, add(mul(part, 2), div(this.#lane, 16))),
     );
   }
 
@@ -271,7 +206,7 @@ export class FragmentBlocks implements Blocks {
     this.p.emit({ s: "matrices", to: registers, place: RING, index, transposed });
   }
 
-  #scores(all: readonly ScoreProduct[], tiles: readonly RingTile[], bases: readonly E[]): Grid[] {
+  #scores(all: readonly ScoreProduct[], tiles: readonly RingRows[], bases: readonly E[]): Grid[] {
     const grids = all.map(() => this.#grid(this.columns));
     if (this.#form.byWarpgroups) {
       const products = all.map(({ kept, walked }, k) => ({
@@ -291,7 +226,7 @@ export class FragmentBlocks implements Blocks {
   }
 
   /** Adds the products of kept rows and rows of a tile, over their features. */
-  #multiply(grid: Grid, kept: number, tile: RingTile, base: E): void {
+  #multiply(grid: Grid, kept: number, tile: RingRows, base: E): void {
     const { p } = this, parts = tile.operand.features / ROWS, words = this.#words[kept] ?? null;
     const { tiles } = this.#form, lane = this.#lane;
     const own = words ?? p.array("private", 4 * tiles, "word");
@@ -306,7 +241,7 @@ export class FragmentBlocks implements Blocks {
       p.loop(int(grid.runs / 2), (pair) => {
         const row = add(mul(pair, 2 * COLUMNS), mod(lane, 8), mul(div(lane, 16), 8));
         const piece = add(mul(part, 2), mod(div(lane, 8), 2));
-        this.#read(this.#right, int(0), this.#place(tile, base, row, piece));
+        this.#read(this.#right, int(0), tile.place(base, row, piece));
         this.#products(
           grid,
           pair,
@@ -343,7 +278,7 @@ export class FragmentBlocks implements Blocks {
     }
   }
 
-  #add(all: readonly WeightedSum[], tiles: readonly RingTile[], bases: readonly E[]): void {
+  #add(all: readonly WeightedSum[], tiles: readonly RingRows[], bases: readonly E[]): void {
     if (!this.#form.byWarpgroups) {
       all.forEach((each) => this.#addOne(each, tiles[each.walked]!, bases[each.walked]!));
       return;
@@ -365,7 +300,7 @@ export class FragmentBlocks implements Blocks {
     p.emit({ s: "warpgroup", dtype: this.#form.dtype, place: RING, products });
   }
 
-  #addOne({ sums, weights }: WeightedSum, tile: RingTile, base: E): void {
+  #addOne({ sums, weights }: WeightedSum, tile: RingRows, base: E): void {
     const { p } = this, { tiles } = this.#form, lane = this.#lane;
     const left = p.array("private", 4 * tiles, "word");
     p.loop(int(weights.runs / 2), (part) => {
@@ -373,7 +308,7 @@ export class FragmentBlocks implements Blocks {
       p.loop(int(sums.runs / 2), (pair) => {
         const row = add(mul(part, ROWS), mod(lane, 8), mul(mod(div(lane, 8), 2), 8));
         const piece = add(mul(pair, 2), div(lane, 16));
-        this.#read(this.#right, int(0), this.#place(tile, base, row, piece), true);
+        this.#read(this.#right, int(0), tile.place(base, row, piece), true);
         this.#products(sums, pair, left, (i) => mul(i, 4));
       }, Infinity);
     }, Infinity);

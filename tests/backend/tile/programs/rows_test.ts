@@ -103,7 +103,7 @@ Deno.test("rows have the values of the plain evaluator, each given once, in ever
   assertEquals(seen.size, templates.length);
 });
 
-Deno.test("registerRows: no item is without a vector of the row, however many values the row is made of", () => {
+Deno.test("rows: no item of registerRows is without a vector of the row, however many values the row is made of", () => {
   const sum = (shape: number[]): Tensor =>
     Array.from({ length: 6 }, () => of(shape)).reduce((a, b) => a.add(b));
   for (const target of targets) {
