@@ -56,6 +56,8 @@ export type { TensorLike } from "./core/arguments.ts";
 export type { CrossEntropyOptions } from "./core/arguments.ts";
 export { einsum } from "./ops/einsum.ts";
 export {
+  gradient,
+  type GradientOptions,
   histogramdd,
   type HistogramddOptions,
   interp,
@@ -67,7 +69,7 @@ export type { BincountOptions, HistogramOptions, Unique } from "./core/arguments
 export type { MultinomialOptions } from "./core/arguments.ts";
 export type { ScatterReduceOptions, ScatterReduction } from "./core/arguments.ts";
 export type { SearchOptions, SortOptions, TopkOptions } from "./core/arguments.ts";
-export type { Index, IndexPutOptions, RepeatOptions } from "./core/arguments.ts";
+export type { Index, IndexAddOptions, IndexPutOptions, RepeatOptions } from "./core/arguments.ts";
 export type { MeshOptions } from "./core/arguments.ts";
 export type {
   CovarianceOptions,

@@ -28,12 +28,14 @@ import type {
   CovarianceOptions,
   CrossEntropyOptions,
   DiffOptions,
+  DistanceOptions,
   ExponentialOptions,
   GradientHook,
   HistogramOptions,
   HostArrayOf,
   HostData,
   Index,
+  IndexAddOptions,
   IndexPutOptions,
   MeshOptions,
   MultinomialOptions,
@@ -111,6 +113,7 @@ import * as slices from "../ops/shaping/slices.ts";
 import * as triangles from "../ops/shaping/triangles.ts";
 import * as views from "../ops/shaping/views.ts";
 import * as counts from "../ops/special/counts.ts";
+import * as distances from "../ops/distances.ts";
 import * as statistics from "../ops/statistics.ts";
 import { to } from "../ops/transfer.ts";
 
@@ -166,7 +169,7 @@ import { to } from "../ops/transfer.ts";
  * - **Reductions**, over one axis, several, or (by default) all; reduced axes go, unless `keepDims`:
  *   `sum`, `mean`, `prod`, `max`, `min`, `argmax`, `argmin`, `maxWithIndices`, `minWithIndices`, `any`,
  *   `all`, `variance`, `std`, `norm`, `logSumExp`, `softmax`, `logSoftmax`
- * - **Statistics**: `mode`, `median`, `nanmedian`, `quantile`, `nansum`, `nanmean`, `nanToNum`, `cov`,
+ * - **Statistics**: `mode`, `median`, `nanmedian`, `quantile`, `nanquantile`, `nansum`, `nanmean`, `nanToNum`, `cov`,
  *   `corrcoef`, `diff`, `trapezoid`
  * - **Scans**, running results along an axis: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`
  * - **Shape**, views, which cost nothing by themselves and fuse into what reads them; axes may be
@@ -182,7 +185,7 @@ import { to } from "../ops/transfer.ts";
  *   `maskedSelectAsync`, `nonzero`, `nonzeroSync`, `oneHot`, `repeatInterleave`
  * - **Sorting and counting**: `argsort`, `sort`, `topk`, `searchsorted`, `unique`, `uniqueSync`, `bincount`,
  *   `histogram`
- * - **Products**: `matmul`, `bmm`, `outer`, `cdist`
+ * - **Products**: `matmul`, `bmm`, `outer`, `cdist`, `pdist`
  * - **Images**, convolution, pooling and resampling of (batch, channels, ...): `conv1d`, `conv2d`,
  *   `conv3d`, `convTranspose1d`, `convTranspose2d`, `convTranspose3d`, `maxPool2d`, `avgPool2d`,
  *   `adaptiveMaxPool2d`, `adaptiveAvgPool2d`, `interpolate`, `pixelShuffle`, `pixelUnshuffle`
@@ -2333,6 +2336,21 @@ export class Tensor implements Disposable {
     return compute(statistics.quantile, this, q, axis, options);
   }
 
+  /**
+   * {@linkcode Tensor.quantile} of what is not NaN; NaN where there is nothing else.
+   *
+   * @param q The share, from 0 to 1; of a list or a vector of them the results are along a new first axis.
+   * @param axis Along which axis.
+   * @param options What is taken between two elements.
+   */
+  nanquantile(
+    q: number | readonly number[] | Tensor,
+    axis?: number,
+    options?: QuantileOptions,
+  ): Tensor {
+    return compute(statistics.nanquantile, this, q, axis, options);
+  }
+
   /** The sum of what is not NaN. */
   nansum(axes?: Axes, options?: ReduceOptions): Tensor {
     return compute(statistics.nansum, this, axes, options);
@@ -2918,11 +2936,13 @@ export class Tensor implements Disposable {
    * @param axis Along which axis.
    * @param indices A vector of positions, integers.
    * @param source A slice for each, of the shape of this tensor's.
+   * @param options A factor of the slices.
    * @throws {ShapeError} When there is not a slice for each position.
    * @throws {RangeError} At the next read, when a position is out of range.
    */
-  indexAdd(axis: number, indices: Tensor, source: Tensor): Tensor {
-    return compute(indexing.indexAdd, this, axis, indices, source);
+  indexAdd(axis: number, indices: Tensor, source: Tensor, options?: IndexAddOptions): Tensor {
+    const args = [this, axis, indices, source, options];
+    return observedCall("compute", indexing.indexAdd, undefined, args) as Tensor;
   }
 
   /**
@@ -3290,9 +3310,11 @@ export class Tensor implements Disposable {
   }
 
   /**
-   * The Euclidean distance of each row to each of `b`: (..., m, k) and (..., n, k) give (..., m, n). The
-   * gradient where rows are equal is 0, as in PyTorch.
+   * The distance of each row to each of `b`: (..., m, k) and (..., n, k) give (..., m, n). The gradient where
+   * rows are equal is 0, as in PyTorch.
    *
+   * @param b The other rows.
+   * @param options The norm, by default Euclid's.
    * @throws {ShapeError} When they have not as many features.
    *
    * @example
@@ -3304,8 +3326,20 @@ export class Tensor implements Disposable {
    * assertEquals(await a.cdist(b).toArray(), [[0], [5]]);
    * ```
    */
-  cdist(b: Tensor): Tensor {
-    return compute(statistics.cdist, this, b);
+  cdist(b: Tensor, options?: DistanceOptions): Tensor {
+    return compute(distances.cdist, this, b, options);
+  }
+
+  /**
+   * The distances of all pairs of rows, (n, k) to a vector of n (n - 1) / 2: row 0 to those after it, row 1
+   * to those after it, ...
+   *
+   * @param options The norm.
+   * @throws {ShapeError} When there are not two axes.
+   * @throws {DTypeError} When the elements are integers.
+   */
+  pdist(options?: DistanceOptions): Tensor {
+    return compute(distances.pdist, this, options);
   }
 
   // ---- images

@@ -149,7 +149,7 @@ export interface QuantileOptions extends ReduceOptions {
 }
 
 /** Result of elements that meet at an index. */
-export type ScatterReduction = "sum" | "mean" | "amax" | "amin";
+export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
 
 /** Options of `scatterReduce`. */
 export interface ScatterReduceOptions {
@@ -157,6 +157,18 @@ export interface ScatterReduceOptions {
   reduce: ScatterReduction;
   /** False: an element that something is stored at does not count itself. */
   includeSelf?: boolean;
+}
+
+/** Options of `indexAdd`. */
+export interface IndexAddOptions {
+  /** Factor of the slices; 1 by default. */
+  alpha?: number;
+}
+
+/** Options of `cdist` and `pdist`. */
+export interface DistanceOptions {
+  /** The norm: 2 by default, 1 the sum of distances, Infinity the largest, 0 how many features differ. */
+  p?: number;
 }
 
 /** Options of `cov`. */

@@ -16,8 +16,8 @@ export function variant<First, A extends unknown[], R>(
   fn: (first: First, ...args: A) => R,
   first: First,
 ): (...args: A) => R {
-  const one = (a: unknown, b: unknown, c: unknown): R =>
-    (fn as (...args: unknown[]) => R)(first, a, b, c);
+  const one = (a: unknown, b: unknown, c: unknown, d: unknown): R =>
+    (fn as (...args: unknown[]) => R)(first, a, b, c, d);
   return Object.defineProperty(one, "name", { value: name }) as (...args: unknown[]) => R;
 }
 

@@ -61,7 +61,8 @@ function valuesOf(a: Tensor): Tensor {
   return eigenOf(a).values;
 }
 
-function eigenOf(a: Tensor): Eigen {
+/** See {@linkcode eigh}, of the lower triangle. */
+export function eigenOf(a: Tensor): Eigen {
   const [n] = sides(a), half = (n + 1) >> 1;
   const [values, vectors] = differentiable("eigh", [a], () => {
     const batch = batchOf(a), row = [...batch, n];

@@ -23,6 +23,7 @@ export {
   tensorsolve,
 } from "./solve.ts";
 export {
+  type HermitianOptions,
   lstsq,
   matrixRank,
   pinv,

@@ -2,7 +2,7 @@
 import { compute } from "../core/operations.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
-import { columns, offDiagonal } from "./eigh.ts";
+import { columns, eigenOf, offDiagonal } from "./eigh.ts";
 import { svdKernel } from "./kernels/jacobi.ts";
 import { callMatrixKernel, epsilon, type RealType } from "../ops/custom/matrix_kernel.ts";
 import {
@@ -12,6 +12,7 @@ import {
   differentiable,
   identityLike,
   requireMatrices,
+  requireSquare,
   sides,
   transposed,
 } from "./matrices.ts";
@@ -142,15 +143,45 @@ export interface RankOptions {
 
 const rankRules: Rules<RankOptions> = { atol: takes.nonNegative, rtol: takes.nonNegative };
 
+/** Options of {@linkcode pinv} and {@linkcode matrixRank}. */
+export interface HermitianOptions extends RankOptions {
+  /** The matrices are symmetric, and their lower triangles are read: eigenvalues take the place of singular ones. */
+  hermitian?: boolean;
+}
+
+const hermitianRules: Rules<HermitianOptions> = { ...rankRules, hermitian: takes.bool };
+
+/** Columns u and v and values s of A = u diag(s) vᵀ; of symmetric matrices the signs are those of v. */
+function factorsOf(
+  a: Tensor,
+  { hermitian = false }: HermitianOptions,
+): { u: Tensor; s: Tensor; v: Tensor } {
+  if (!hermitian) {
+    const { u, s, vh } = svdOf(a, false);
+    return { u, s, v: transposed(vh) };
+  }
+  const { values, vectors } = eigenOf(a);
+  return {
+    u: vectors.mul(values.lt(0).where(-1, values.onesLike()).unsqueeze(-2)),
+    s: values.abs(),
+    v: vectors,
+  };
+}
+
+function requireRankable(op: string, a: Tensor, options: HermitianOptions): void {
+  requireMatrices(op, a);
+  checkOptions(op, options, hermitianRules);
+  if (options.hermitian) requireSquare(op, a);
+}
+
 /**
  * The pseudo-inverse of Moore and Penrose, [..., n, m].
  *
  * @param a Matrices [..., m, n] of float32 or float64.
- * @param options See {@linkcode RankOptions}.
+ * @param options See {@linkcode HermitianOptions}.
  */
-export function pinv(a: Tensor, options: RankOptions = {}): Tensor {
-  requireMatrices("pinv", a);
-  checkOptions("pinv", options, rankRules);
+export function pinv(a: Tensor, options: HermitianOptions = {}): Tensor {
+  requireRankable("pinv", a, options);
   return compute(pseudoInverse, a, options);
 }
 
@@ -159,13 +190,13 @@ function isNonzero(a: Tensor, s: Tensor, { atol = 0, rtol }: RankOptions): Tenso
   return s.gt(s.max(-1, { keepDims: true }).mul(share).clamp(atol));
 }
 
-function pseudoInverse(a: Tensor, options: RankOptions): Tensor {
+function pseudoInverse(a: Tensor, options: HermitianOptions): Tensor {
   const [p] = differentiable("pinv", [a], () => {
     if (a.size === 0) return [transposed(a)];
-    const { u, s, vh } = svdOf(a, false);
+    const { u, s, v } = factorsOf(a, options);
     const isKept = isNonzero(a, s, options);
     const inverse = isKept.where(isKept.where(s, 1).reciprocal(), 0);
-    return [transposed(vh).mul(inverse.unsqueeze(-2)).matmul(transposed(u))];
+    return [v.mul(inverse.unsqueeze(-2)).matmul(transposed(u))];
   }, ([g], [p]) => {
     if (g === null) return [null];
     // G. Golub and V. Pereyra (1973), for matrices of one rank.
@@ -206,15 +237,14 @@ function leastSquares(a: Tensor, b: Tensor, options: RankOptions): Tensor {
  * The number of singular values that are not 0, [...] of int32.
  *
  * @param a Matrices [..., m, n] of float32 or float64.
- * @param options See {@linkcode RankOptions}.
+ * @param options See {@linkcode HermitianOptions}.
  */
-export function matrixRank(a: Tensor, options: RankOptions = {}): Tensor {
-  requireMatrices("matrixRank", a);
-  checkOptions("matrixRank", options, rankRules);
+export function matrixRank(a: Tensor, options: HermitianOptions = {}): Tensor {
+  requireRankable("matrixRank", a, options);
   return compute(rankOf, a.detach(), options);
 }
 
-function rankOf(a: Tensor, options: RankOptions): Tensor {
+function rankOf(a: Tensor, options: HermitianOptions): Tensor {
   if (a.size === 0) return a.cast("int32").sum([-2, -1]);
-  return isNonzero(a, svdOf(a, false).s, options).cast("int32").sum(-1);
+  return isNonzero(a, factorsOf(a, options).s, options).cast("int32").sum(-1);
 }

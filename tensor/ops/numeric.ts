@@ -7,6 +7,9 @@ import { compute } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import type { Tensor } from "../core/mod.ts";
+import { isTensor } from "../core/internals.ts";
+import { concat } from "./shaping/joining.ts";
+import { normalizeAxis } from "./shaping/axes.ts";
 import { bincount } from "./indexing/counting.ts";
 import { indexSelect } from "./indexing/indexing.ts";
 import { searchsorted } from "./indexing/searching.ts";
@@ -171,4 +174,102 @@ function boxes(
   const all = bincount(isInside.where(box, total), { minLength: total + 1 });
   const counts = all.slice([0, total]).reshape([...bins]).cast(points.dtype);
   return { counts, edges: columns.map(({ edges }) => edges) };
+}
+
+/** Options of {@linkcode gradient}. */
+export interface GradientOptions {
+  /** The distance of neighbours (1 by default) or their places, a vector; a list has one for each axis. */
+  spacing?: number | Tensor | readonly (number | Tensor)[];
+  /** The axes; all by default. */
+  axes?: readonly number[];
+  /** 1 (default): ends have the slope to their neighbour; 2: that of a parabola through three elements. */
+  edgeOrder?: 1 | 2;
+}
+
+const isSpacing = (v: unknown): boolean => typeof v === "number" && v !== 0 || isTensor(v);
+const gradientRules: Rules<GradientOptions> = {
+  spacing: {
+    takes: "a number, a vector of places, or a list of them",
+    accepts: (v) => isSpacing(v) || Array.isArray(v) && v.every(isSpacing),
+  },
+  axes: takes.list,
+  edgeOrder: { takes: "1 or 2", accepts: (v) => v === 1 || v === 2 },
+};
+
+/**
+ * Slopes by differences of neighbours, one tensor an axis: `torch.gradient`, `numpy.gradient`.
+ *
+ * @param x Floating point numbers at points of a grid.
+ * @param options How far the points are from each other, along which axes, and what is done at the ends.
+ * @throws {ShapeError} When an axis is too short, or places do not fit it.
+ * @example The slope of a square
+ * ```ts
+ * import { gradient, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const [slope] = gradient(Tensor.fromHost([0, 1, 4, 9]));
+ * assertEquals(await slope!.toArray(), [1, 2, 4, 5]);
+ * ```
+ */
+export function gradient(x: Tensor, options: GradientOptions = {}): Tensor[] {
+  requireTensor("take the gradient", x);
+  checkOptions("take the gradient", options, gradientRules);
+  if (isFloat(x.dtype)) return compute(slopes, x, options);
+  throw dtypeError("gradient")`
+    Cannot take the gradient of ${x.dtype}: cast it with .cast("float32")`;
+}
+
+function slopes(x: Tensor, options: GradientOptions): Tensor[] {
+  const { spacing = 1, edgeOrder = 1, axes = x.shape.map((_, k) => k) } = options;
+  const widths: readonly (number | Tensor)[] = Array.isArray(spacing)
+    ? spacing
+    : axes.map(() => spacing as number | Tensor);
+  if (widths.length !== axes.length) {
+    throw new RangeError(
+      `Cannot take the gradient along ${axes.length} axes with ${widths.length} spacings: pass one for each`,
+    );
+  }
+  return axes.map((axis, k) =>
+    slope(x, normalizeAxis("gradient", axis, x.shape), widths[k]!, edgeOrder)
+  );
+}
+
+/** Slopes along an axis: of an element the mean of those to both neighbours, where the nearer counts for more. */
+function slope(x: Tensor, at: number, spacing: number | Tensor, edgeOrder: 1 | 2): Tensor {
+  const n = x.shape[at]!;
+  const part = (y: Tensor, from: number, to: number) =>
+    y.slice(...y.shape.map((_, k) => k === at ? [from, to] as const : null));
+  if (n <= edgeOrder) {
+    throw shapeError("gradient", at)`
+      Cannot take the gradient of shape ${x.shape} along axis ${at}: it takes ${edgeOrder + 1}
+      elements`;
+  }
+  const widths = typeof spacing === "number" ? null : widthsOf(spacing, x, at);
+  const plain = x.diff({ axis: at }).div(widths ?? spacing);
+  // Of the widths of steps and of those behind them the share of one.
+  const share = (from: number, to: number, which: 0 | 1): Tensor | number => {
+    if (widths === null) return 0.5;
+    const pair = [part(widths, from, to), part(widths, from + 1, to + 1)] as const;
+    return pair[which].div(pair[0].add(pair[1]));
+  };
+  const [first, last] = [part(plain, 0, 1), part(plain, n - 2, n - 1)];
+  if (n === 2) return concat([first, last], at);
+  const [left, right] = [part(plain, 0, n - 2), part(plain, 1, n - 1)];
+  const inside = left.add(right.sub(left).mul(share(0, n - 2, 0)));
+  if (edgeOrder === 1) return concat([first, inside, last], at);
+  const [second, before] = [part(plain, 1, 2), part(plain, n - 3, n - 2)];
+  const start = first.add(first.sub(second).mul(share(0, 1, 0)));
+  return concat([start, inside, last.add(last.sub(before).mul(share(n - 3, n - 2, 1)))], at);
+}
+
+/** Distances of places, as a tensor along an axis of `x`. */
+function widthsOf(places: Tensor, x: Tensor, at: number): Tensor {
+  sameDevice("gradient", [x, places]);
+  const n = x.shape[at]!;
+  if (places.ndim !== 1 || places.size !== n) {
+    throw shapeError("gradient", at)`
+      Cannot take the gradient of shape ${x.shape} along axis ${at} at places of shape
+      ${places.shape}: pass a vector of ${n}`;
+  }
+  return places.cast(x.dtype).diff().reshape(x.shape.map((_, k) => k === at ? n - 1 : 1));
 }

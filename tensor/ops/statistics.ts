@@ -113,19 +113,34 @@ export function mode(
   };
 }
 
-/** See `Tensor.quantile`. */
-export function quantile(
+/** Shares of a quantile: one, a list, or a vector that the device has. */
+type Shares = number | readonly number[] | Tensor;
+
+function quantileOf(
+  omitsNaN: boolean,
   x: Tensor,
-  q: number | readonly number[] | Tensor,
+  q: Shares,
   axis?: number,
   options?: QuantileOptions,
 ): Tensor {
-  checkOptions("take the quantile", options, quantileRules);
-  requireFloat("quantile", x);
-  if (isTensor(q)) return quantilesOf(x, q, axis, options);
+  const op = omitsNaN ? "nanquantile" : "quantile";
+  checkOptions(`take the ${op}`, options, quantileRules);
+  requireFloat(op, x);
+  if (isTensor(q)) {
+    sameDevice(op, [x, q]);
+    if (q.ndim > 1) {
+      throw shapeError(op)`
+        Cannot take the ${op} at shares of shape ${q.shape}: pass one number, or a vector of some`;
+    }
+    return omitsNaN ? presentQuantiles(x, q, axis, options) : quantilesOf(x, q, axis, options);
+  }
   const list = typeof q === "number" ? [q] : q;
-  requireValue("take the quantile", "q", list, takes.list);
-  for (const share of list) requireValue("take the quantile", "q", share, takes.share);
+  requireValue(`take the ${op}`, "q", list, takes.list);
+  for (const share of list) requireValue(`take the ${op}`, "q", share, takes.share);
+  if (list.length === 0) {
+    throw new RangeError(`Cannot take the ${op} of no shares: pass a number, or a list of some`);
+  }
+  if (omitsNaN) return presentQuantiles(x, q, axis, options);
   const { sorted, broken, at, n } = sortedLine(x, axis);
   const found = list.map((share) => {
     const place = placeOf(share * (n - 1), options?.interpolation ?? "linear");
@@ -135,9 +150,46 @@ export function quantile(
     const value = rest === 0 ? low : low.lerp(element(Math.ceil(place)), rest);
     return finished(broken.where(NaN, value), x, at, axis, options);
   });
-  if (typeof q === "number") return found[0]!;
-  if (found.length > 0) return stack(found);
-  throw new RangeError("Cannot take the quantile of no shares: pass a number, or a list of some");
+  return typeof q === "number" ? found[0]! : stack(found);
+}
+
+export const quantile = variant("quantile", quantileOf, false);
+export const nanquantile = variant("nanquantile", quantileOf, true);
+
+/** Quantiles of what is not NaN, of which each line has a number of its own. */
+function presentQuantiles(
+  x: Tensor,
+  q: Shares,
+  axis: number | undefined,
+  options: QuantileOptions = {},
+): Tensor {
+  const { sorted, at, n } = sortedLine(x, axis);
+  const present = withoutGrad(() => {
+    return sorted.detach().isNaN().logicalNot().cast("int32").sum(at, { keepDims: true });
+  });
+  const one = (share: number | Tensor): Tensor => {
+    const { low, rest, isOut } = withoutGrad(() => {
+      const places = present.sub(1).clamp(0).cast(x.dtype).mul(share);
+      const { low, rest } = placesOf(places, options.interpolation ?? "linear");
+      const isOut = places.lt(0).logicalOr(low.ge(present.clamp(1)));
+      return {
+        low: low.clamp(0, n - 1).cast("int32"),
+        rest,
+        isOut: isOut.logicalOr(present.eq(0)),
+      };
+    });
+    const from = sorted.gather(at, low);
+    const value = rest.eq(0).where(
+      from,
+      from.lerp(sorted.gather(at, low.add(1).minimum(n - 1)), rest),
+    );
+    return finished(isOut.where(NaN, value), x, at, axis, options);
+  };
+  if (typeof q === "number") return one(q);
+  if (!isTensor(q)) return stack(q.map(one));
+  const shares = q.detach().cast(x.dtype);
+  if (q.ndim === 0) return one(shares);
+  return stack(Array.from({ length: q.size }, (_, k) => one(shares.slice(k))));
 }
 
 /** The elements in order along the axis, and where NaN is among them. */
@@ -158,11 +210,6 @@ function quantilesOf(
   axis: number | undefined,
   options: QuantileOptions = {},
 ): Tensor {
-  sameDevice("quantile", [x, q]);
-  if (q.ndim > 1) {
-    throw shapeError("quantile")`
-      Cannot take the quantile at shares of shape ${q.shape}: pass one number, or a vector of some`;
-  }
   const { sorted, broken, at, n } = sortedLine(x, axis);
   const along = sorted.shape.map((_, k) => k === at ? q.size : 1);
   const { low, rest, isOut } = withoutGrad(() => {
@@ -311,16 +358,4 @@ export function corrcoef(x: Tensor): Tensor {
   if (c.ndim === 0) return c.div(c);
   const deviations = c.diagonal().sqrt();
   return c.div(deviations.unsqueeze(1)).div(deviations.unsqueeze(0)).clamp(-1, 1);
-}
-
-/** See `Tensor.cdist`. */
-export function cdist(a: Tensor, b: Tensor): Tensor {
-  sameDevice("cdist", [a, b]);
-  if (a.ndim < 2 || b.ndim < 2 || a.shape.at(-1) !== b.shape.at(-1)) {
-    throw shapeError("cdist")`
-      Cannot cdist rows of shapes ${a.shape} and ${b.shape}: pass (..., rows, features), of as
-      many features`;
-  }
-  // Differences, not products: those lose the digits of near neighbours.
-  return a.unsqueeze(-2).sub(b.unsqueeze(-3)).norm(-1);
 }

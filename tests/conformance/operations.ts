@@ -6,6 +6,7 @@ import {
   type BackendName,
   type DType,
   einsum,
+  gradient,
   histogramdd,
   interp,
   nn,
@@ -66,6 +67,11 @@ function option(at: number, name: string, call: Operation["call"]): Operation["c
     call(tensors, args.map((value, k) => k === at && value !== null ? { [name]: value } : value));
 }
 
+/** Calls a method with a norm, which JSON has as text where it is infinite. */
+function norms(name: string): Operation["call"] {
+  return (tensors, [p]) => method(name)(tensors, p === undefined ? [] : [{ p: argument(p) }]);
+}
+
 /** Calls a static method of `Tensor`. */
 function maker(name: string): Operation["call"] {
   return (_, args) => (Tensor as unknown as Record<string, Method>)[name]!(...args.map(argument));
@@ -112,7 +118,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   ...Object.fromEntries(methods.map((name) => [name, { call: method(name) }])),
   ...Object.fromEntries(makers.map((name) => [name, { call: maker(name) }])),
   ...Object.fromEntries(
-    "median nanmedian quantile nansum nanmean nanToNum cov corrcoef diff xlogy logaddexp hypot sinc"
+    "median nanmedian quantile nanquantile nansum nanmean nanToNum cov corrcoef diff xlogy logaddexp hypot sinc"
       .split(" ").map((name) => [name, { call: method(name), slack: 2 }]),
   ),
   // Series, and differences of large numbers where the value is small.
@@ -175,9 +181,37 @@ export const operations: Readonly<Record<string, Operation>> = {
       }),
     slack: 2,
   },
-  cdist: { call: method("cdist"), floats: precise, slack: 4 },
+  ...Object.fromEntries(
+    ["cdist", "pdist"].map((name) => [name, { call: norms(name), floats: precise, slack: 8 }]),
+  ),
+  gradient: {
+    call: ([x, ...places], [options]) =>
+      gradient(x!, { ...options as object, ...places.length > 0 ? { spacing: places } : {} }),
+    floats: precise,
+    slack: 4,
+  },
+  frexp: {
+    call: ([x]) => {
+      const { mantissa, exponent } = special.frexp(x!);
+      return [mantissa, exponent];
+    },
+    floats: precise,
+  },
+  nextafter: { call: free(special.nextafter), floats: precise },
+  betainc: {
+    call: ([x], [a, b]) => {
+      const { device, dtype } = x!;
+      const [left, right] = [a, b].map((data) =>
+        Tensor.fromHost(data as number[], { device, dtype })
+      );
+      return special.betainc(left!, right!, x!);
+    },
+    floats: precise,
+    slack: 64,
+  },
   indexAdd: {
-    call: ([x, indices, source], [axis]) => x!.indexAdd(axis as number, indices!, source!),
+    call: ([x, indices, source], [axis, options]) =>
+      x!.indexAdd(axis as number, indices!, source!, options as object | undefined),
   },
   trapezoid: {
     call: ([y, x], [options]) => y!.trapezoid({ ...options as object, ...x && { x } }),

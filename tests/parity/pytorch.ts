@@ -84,9 +84,7 @@ export const renamed: Readonly<Record<string, string>> = {
   histc: "x.histogram(bins)",
   kthvalue: "x.sort(axis).values.slice(k)",
   msort: "x.sort(0)",
-  nanquantile: "x.maskedSelect(x.isNaN().logicalNot()).quantile(q)",
   cumulative_trapezoid: "y.slice([1, null]).add(y.slice([0, -1])).mul(dx / 2).cumsum(0)",
-  pdist: "x.cdist(x)",
   "torch.pairwise_distance": "x.sub(y).norm(-1)",
   "nn.functional.pairwise_distance": "x.sub(y).norm(-1)",
   "torch.cosine_similarity": "nn.cosineSimilarity(x, y)",
@@ -282,10 +280,10 @@ export const absent: Readonly<Record<string, string>> = {
     "/_ex$",
   "a layer says its sizes: shapes are checked when it is made": "/^Lazy",
   "not written yet":
-    "gradient adaptive_avg_pool1d AdaptiveAvgPool1d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool3d AlphaDropout CircularPad1d CircularPad2d CircularPad3d FeatureAlphaDropout GaussianNLLLoss HingeEmbeddingLoss LPPool1d LPPool2d LPPool3d LocalResponseNorm MarginRankingLoss MaxUnpool1d MaxUnpool2d MaxUnpool3d MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss RReLU SoftMarginLoss Transformer adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices alpha_dropout feature_alpha_dropout gaussian_nll_loss gumbel_softmax hinge_embedding_loss local_response_norm lp_pool1d lp_pool2d lp_pool3d margin_ranking_loss max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss poisson_nll_loss rrelu soft_margin_loss dirac_ eye_ ones_ orthogonal_ trunc_normal_ zeros_ ASGD Adadelta Adamax Rprop ContinuousBernoulli FisherSnedecor GeneralizedPareto HalfCauchy InverseGamma Kumaraswamy LKJCholesky LogisticNormal LowRankMultivariateNormal MixtureSameFamily Multinomial OneHotCategoricalStraightThrough Pareto RelaxedBernoulli RelaxedOneHotCategorical TransformedDistribution VonMises Weibull Wishart",
+    "adaptive_avg_pool1d AdaptiveAvgPool1d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool3d AlphaDropout CircularPad1d CircularPad2d CircularPad3d FeatureAlphaDropout GaussianNLLLoss HingeEmbeddingLoss LPPool1d LPPool2d LPPool3d LocalResponseNorm MarginRankingLoss MaxUnpool1d MaxUnpool2d MaxUnpool3d MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss RReLU SoftMarginLoss Transformer adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices alpha_dropout feature_alpha_dropout gaussian_nll_loss gumbel_softmax hinge_embedding_loss local_response_norm lp_pool1d lp_pool2d lp_pool3d margin_ranking_loss max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss poisson_nll_loss rrelu soft_margin_loss dirac_ eye_ ones_ orthogonal_ trunc_normal_ zeros_ ASGD Adadelta Adamax Rprop ContinuousBernoulli FisherSnedecor GeneralizedPareto HalfCauchy InverseGamma Kumaraswamy LKJCholesky LogisticNormal LowRankMultivariateNormal MixtureSameFamily Multinomial OneHotCategoricalStraightThrough Pareto RelaxedBernoulli RelaxedOneHotCategorical TransformedDistribution VonMises Weibull Wishart",
   "superseded in PyTorch itself": "Container CrossMapLRN2d lu_unpack conv_tbc",
   "unused outside of papers: nobody has asked":
-    "/chebyshev|hermite|laguerre|legendre|bessel|airy|^(FractionalMaxPool.*|fractional_max_pool.*|AdaptiveLogSoftmaxWithLoss|lobpcg|svd_lowrank|pca_lowrank|ldl_.*|matrix_sqrth|nextafter|frexp|geqrf|ormqr|segment_reduce|index_reduce|sparse_)$",
+    "/chebyshev|hermite|laguerre|legendre|bessel|airy|^(FractionalMaxPool.*|fractional_max_pool.*|AdaptiveLogSoftmaxWithLoss|lobpcg|svd_lowrank|pca_lowrank|ldl_.*|matrix_sqrth|geqrf|ormqr|segment_reduce|index_reduce|sparse_)$",
 };
 
 /** `"a b, c d"` as `{ a: "b", c: "d" }`. */

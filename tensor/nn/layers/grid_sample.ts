@@ -8,8 +8,8 @@ import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/
 
 /** Options of {@linkcode gridSample}. */
 export interface GridSampleOptions {
-  /** Weighted sum of the four pixels around a place (default), or the nearest one. */
-  mode?: "bilinear" | "nearest";
+  /** Weighted sum of the four pixels around a place (default), of the sixteen, or the nearest one. */
+  mode?: "bilinear" | "bicubic" | "nearest";
   /** Pixels outside: 0 (default), the nearest at the border, or the image mirrored. */
   paddingMode?: "zeros" | "border" | "reflection";
   /** True: -1 and 1 are the centres of the outer pixels, not their edges; default false. */
@@ -17,7 +17,7 @@ export interface GridSampleOptions {
 }
 
 const rules: Rules<GridSampleOptions> = {
-  mode: takes.oneOf("bilinear", "nearest"),
+  mode: takes.oneOf("bilinear", "bicubic", "nearest"),
   paddingMode: takes.oneOf("zeros", "border", "reflection"),
   alignCorners: takes.bool,
 };
@@ -51,9 +51,11 @@ export function gridSample(x: Tensor, grid: Tensor, options: GridSampleOptions =
 
 function sampled(x: Tensor, grid: Tensor, options: GridSampleOptions): Tensor {
   const { mode = "bilinear" } = options, [n, c, h, w] = x.shape as [number, number, number, number];
-  const [column, row] = [w, h].map((size, k) =>
-    placeOf(grid.slice(null, null, null, k), size, options)
-  );
+  const [column, row] = [w, h].map((size, k) => {
+    const place = placeOf(grid.slice(null, null, null, k), size, options);
+    // Of a cubic sum each pixel is padded by itself.
+    return mode === "bicubic" ? place : padded(place, size, options);
+  });
   const shape = column!.shape, flat = x.reshape([n, c, h * w]);
   const at = (y: Tensor, x: Tensor): Tensor => {
     const [isInside, places] = withoutGrad(() => {
@@ -68,6 +70,11 @@ function sampled(x: Tensor, grid: Tensor, options: GridSampleOptions): Tensor {
   };
   // Whole places have no gradient.
   if (mode === "nearest") return at(row!.detach().round(), column!.detach().round());
+  if (mode === "bicubic") {
+    const [ys, xs] = [cubic(row!, h, options), cubic(column!, w, options)];
+    const lines = ys.map((y) => weighted(xs, (x) => at(y.place, x.place)).mul(y.weight));
+    return lines.reduce((sum, line) => sum.add(line));
+  }
   const [top, left] = withoutGrad(() => [row!.detach().floor(), column!.detach().floor()]);
   const [down, right] = [row!.sub(top!).unsqueeze(1), column!.sub(left!).unsqueeze(1)];
   const upper = at(top!, left!).mul(right.neg().add(1)).add(at(top!, left!.add(1)).mul(right));
@@ -76,14 +83,40 @@ function sampled(x: Tensor, grid: Tensor, options: GridSampleOptions): Tensor {
   return upper.mul(down.neg().add(1)).add(lower.mul(down));
 }
 
+/** One of the four pixels of a line around a place, and what it counts for. */
+interface Neighbour {
+  readonly place: Tensor;
+  readonly weight: Tensor;
+}
+
+/** R. Keys (1981), with the slope -3/4 as PyTorch's. */
+function cubic(place: Tensor, size: number, options: GridSampleOptions): Neighbour[] {
+  const first = withoutGrad(() => place.detach().floor()), t = place.sub(first).unsqueeze(1);
+  const near = (d: Tensor) => d.mul(1.25).sub(2.25).mul(d).mul(d).add(1);
+  const far = (d: Tensor) => d.mul(-0.75).add(3.75).mul(d).sub(6).mul(d).add(3);
+  const rest = t.neg().add(1);
+  return [far(t.add(1)), near(t), near(rest), far(rest.add(1))].map((weight, k) => ({
+    weight,
+    place: withoutGrad(() => padded(first.add(k - 1), size, options)),
+  }));
+}
+
+function weighted(line: readonly Neighbour[], pixel: (at: Neighbour) => Tensor): Tensor {
+  return line.map((at) => pixel(at).mul(at.weight)).reduce((sum, part) => sum.add(part));
+}
+
 function within(place: Tensor, size: number): Tensor {
   return place.ge(0).logicalAnd(place.le(size - 1));
 }
 
-/** Places as indices of pixels, those outside of the image by the padding. */
-function placeOf(g: Tensor, size: number, options: GridSampleOptions): Tensor {
+/** Places as indices of pixels. */
+function placeOf(g: Tensor, size: number, { alignCorners = false }: GridSampleOptions): Tensor {
+  return alignCorners ? g.add(1).mul((size - 1) / 2) : g.add(1).mul(size / 2).sub(0.5);
+}
+
+/** Indices outside of the image by the padding. */
+function padded(place: Tensor, size: number, options: GridSampleOptions): Tensor {
   const { paddingMode = "zeros", alignCorners = false } = options;
-  const place = alignCorners ? g.add(1).mul((size - 1) / 2) : g.add(1).mul(size / 2).sub(0.5);
   if (paddingMode === "zeros") return place;
   if (paddingMode === "border") return place.clamp(0, size - 1);
   const low = alignCorners ? 0 : -0.5, span = alignCorners ? size - 1 : size;

@@ -4,7 +4,8 @@
  * A text is C without pointers: `T` is the element type, `each(i, from, to) { ... }` divides a loop
  * among the work-items of the group, `sync;` waits for all of them, and whatever else stands there is
  * done by every work-item alike. Numbers in it are whole ones, since 0.5 would be a double. As
- * JavaScript, `each` is a plain loop and `sync` nothing. `EPS` and `PI` are numbers of the type.
+ * JavaScript, `each` is a plain loop and `sync` nothing. `EPS`, `PI`, `LEAST` and
+ * `LARGEST` are numbers of the type: the last two its least positive and its largest one.
  */
 import type { DeviceHandle, DType, Shape } from "../../../backend/internal.ts";
 import { full } from "../creation/sequences.ts";
@@ -43,6 +44,22 @@ export const epsilon: Readonly<Record<RealType, number>> = {
   float64: 2 ** -52,
 };
 
+/** Numbers that texts have by name. */
+const constants: Readonly<Record<RealType, Readonly<Record<string, number>>>> = {
+  float32: {
+    EPS: epsilon.float32,
+    PI: Math.PI,
+    LEAST: 2 ** -149,
+    LARGEST: (2 - 2 ** -23) * 2 ** 127,
+  },
+  float64: {
+    EPS: epsilon.float64,
+    PI: Math.PI,
+    LEAST: Number.MIN_VALUE,
+    LARGEST: Number.MAX_VALUE,
+  },
+};
+
 /** The name of a parameter as the text has it. */
 function nameOf(key: string): string {
   return key.slice(key.lastIndexOf(" ") + 1);
@@ -78,11 +95,13 @@ function openclSource(
   const starts = own.map(([key, size]) =>
     `${nameOf(key)} += get_group_id(0) * (${size.replace(/\w+/, "(size_t)$&")});`
   );
+  const named = Object.entries(constants[dtype]).map(([name, value]) =>
+    `#define ${name} ((T)${value}${dtype === "float32" ? "f" : ""})`
+  );
   return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : ""}
 #define each(i, from, to) for (int i = (from) + (int)get_local_id(0); i < (to); i += (int)get_local_size(0))
 #define sync barrier(CLK_GLOBAL_MEM_FENCE)
-#define EPS ((T)${epsilon[dtype]}${dtype === "float32" ? "f" : ""})
-#define PI ((T)${Math.PI}${dtype === "float32" ? "f" : ""})
+${named.join("\n")}
 kernel void ${name}(${pointers.join(", ")}) {
   ${starts.join("\n  ")}
 ${text.replace(/\bT\* (?=\w+ =)/g, "global T* ")}}
@@ -109,11 +128,10 @@ function scriptOf({ inputs, outputs, numbers, text }: MatrixKernel, dtype: RealT
   ];
   const make = new Function(
     ...mathNames,
-    "EPS",
-    "PI",
+    ...Object.keys(constants[dtype]),
     `return (${names.join(", ")}) => {\n${script}};`,
   );
-  return make(...mathNames.map((name) => math[name]), epsilon[dtype], Math.PI) as Body;
+  return make(...mathNames.map((name) => math[name]), ...Object.values(constants[dtype])) as Body;
 }
 
 /** A kernel for a type and a size of groups. */

@@ -21,7 +21,7 @@ import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { asLine } from "../shaping/views.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
-import type { SortOptions, TopkOptions } from "../../core/arguments.ts";
+import type { IndexAddOptions, SortOptions, TopkOptions } from "../../core/arguments.ts";
 import { nodeOf } from "../../core/internals.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
@@ -200,9 +200,18 @@ export function scatter(x: Tensor, axis: number, indices: Tensor, source: Tensor
   return scattered("set", x, axis, indices, source);
 }
 
+const addRules: Rules<IndexAddOptions> = { alpha: takes.finite };
+
 /** A copy of `x` with slices of `source` added at `indices` along `axis`; equal indices add up, in order. */
-export function indexAdd(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
-  const op = "indexAdd", at = normalizeAxis(op, axis, x.shape);
+export function indexAdd(
+  x: Tensor,
+  axis: number,
+  indices: Tensor,
+  source: Tensor,
+  options: IndexAddOptions = {},
+): Tensor {
+  checkOptions("indexAdd", options, addRules);
+  const op = "indexAdd", { alpha = 1 } = options, at = normalizeAxis(op, axis, x.shape);
   sameDevice(op, [x, indices, source]);
   const fits = indices.ndim === 1 && sameShape(source.shape, x.shape.with(at, indices.size));
   if (!fits) {
@@ -212,7 +221,8 @@ export function indexAdd(x: Tensor, axis: number, indices: Tensor, source: Tenso
       each`;
   }
   const line = indices.reshape(x.shape.map((_, k) => k === at ? indices.size : 1));
-  return scatterAdd(x, at, line.expand(source.shape), source);
+  const slices = alpha === 1 ? source : source.mul(alpha);
+  return scatterAdd(x, at, line.expand(source.shape), slices);
 }
 
 /** 1 where the class is, else 0, along a new last axis. */

@@ -1,4 +1,4 @@
-/** Elements that meet at an index, as a sum, a mean or an extreme. */
+/** Elements that meet at an index, as a sum, a product, a mean or an extreme. */
 import { backendOf, isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import type { ScatterReduceOptions } from "../../core/arguments.ts";
@@ -11,7 +11,7 @@ import { normalizeAxis } from "../shaping/axes.ts";
 import { scatter, scatterAdd, scatteredNode } from "./indexing.ts";
 
 const rules: Rules<ScatterReduceOptions> = {
-  reduce: takes.oneOf("sum", "mean", "amax", "amin"),
+  reduce: takes.oneOf("sum", "prod", "mean", "amax", "amin"),
   includeSelf: takes.bool,
 };
 
@@ -32,6 +32,7 @@ export function scatterReduce(
     return scatterAdd(own, at, indices, source.detach().onesLike());
   });
   const isFree = withoutGrad(() => (isSelf ? count.fullLike(0) : count).gt(0));
+  if (reduce === "prod") return isFree.where(1, x).mul(products(x, at, indices, source));
   // Where something is stored, the former element does not count.
   const base = isFree.where(0, x);
   if (reduce === "sum") return scatterAdd(base, at, indices, source);
@@ -44,6 +45,20 @@ export function scatterReduce(
     )`Cannot take the mean of ${x.dtype}: cast it with .cast("float32")`;
   }
   return scatterAdd(base, at, indices, source).div(count.maximum(1));
+}
+
+/** The product of what comes to each place, 1 where nothing does: each place reads all of its line. */
+function products(x: Tensor, at: number, indices: Tensor, source: Tensor): Tensor {
+  // The sum checks the shapes and the indices.
+  scatterAdd(x.detach(), at, indices, source.detach());
+  const shape = indices.shape, n = x.shape[at]!;
+  const part = source.slice(...shape.map((n): [number, number] => [0, n]));
+  const places = x.indexLike([n]).reshape(
+    shape.toSpliced(at, shape.length - at, n, ...shape.slice(at).map(() => 1)),
+  );
+  const isHere = indices.unsqueeze(at).eq(places);
+  const found = isHere.where(part.unsqueeze(at), 1).prod(at + 1);
+  return found.pad(x.shape.map((n, k): [number, number] => [0, k === at ? 0 : n - shape[k]!]), 1);
 }
 
 interface Scattered {

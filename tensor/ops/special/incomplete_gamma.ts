@@ -5,6 +5,7 @@ import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { compute } from "../../core/operations.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/mod.ts";
+import { unbroadcast } from "../elementwise/elementwise.ts";
 import { inFloat, withSlope, zeta as zetaOf } from "../elementwise/series.ts";
 import { lgamma } from "../elementwise/special.ts";
 import { floatOperands, requireFloating } from "./arguments.ts";
@@ -73,9 +74,7 @@ function incomplete(name: "gammainc" | "gammaincc", a: Tensor, x: Tensor): Tenso
     // 8.8.13
     const slope = a.sub(1).xlogy(x).sub(x).sub(lgamma(a)).exp();
     const all = g.mul(part === 0 ? slope : slope.neg());
-    const extra = all.ndim - x.ndim;
-    const axes = all.shape.map((n, k) => k < extra || x.shape[k - extra] === 1 && n !== 1 ? k : -1);
-    return [all.sum(axes.filter((k) => k >= 0)).reshape(x.shape)];
+    return [unbroadcast(all, x.shape)];
   });
 }
 

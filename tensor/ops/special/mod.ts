@@ -5,6 +5,8 @@
  * @module
  */
 export { i0, i0e, i1, i1e } from "./bessel.ts";
+export { frexp, nextafter } from "./floats.ts";
+export { betainc } from "./incomplete_beta.ts";
 export {
   beta,
   entr,
