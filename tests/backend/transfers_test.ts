@@ -373,7 +373,7 @@ testOpenCL("commands wait for the host where the driver takes user events", () =
   assertEquals(withTransfers({ hasGates: false }, isPast), false);
   assertEquals(withTransfers({ async: false }, isPast), false);
   const named = (name: string): Device =>
-    ({ type: "gpu", platform: { name } }) as unknown as Device;
+    ({ type: "gpu", platform: { name }, extensions: [] }) as unknown as Device;
   // NVIDIA's ends the process with a segmentation fault.
   assertEquals(driverOf(named("NVIDIA CUDA")).waitsForUserEvents, false);
   assertEquals(driverOf(named("Portable Computing Language")).waitsForUserEvents, true);

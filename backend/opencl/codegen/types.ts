@@ -71,10 +71,10 @@ export function storeText(buffer: string, dtype: DType, index: string, value: st
   );
 }
 
-/** The type of four elements as they lie in memory. */
-export function vectorType(dtype: DType): string {
+/** The type of so many elements as they lie in memory. */
+export function vectorType(dtype: DType, lanes = 4): string {
   const { lane, storage } = table[dtype];
-  return `${lane ?? storage}4`;
+  return `${lane ?? storage}${lanes}`;
 }
 
 /** An element of a vector in its compute type. */

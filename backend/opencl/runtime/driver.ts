@@ -4,6 +4,7 @@
  */
 import type { Device } from "../../../ffi/mod.ts";
 import { WITHOUT_HEADER } from "../codegen/builtins.ts";
+import { hasMatrixUnits } from "./matrix_units.ts";
 
 /** The particulars of one device's driver. */
 export interface Driver {
@@ -48,6 +49,8 @@ export interface Driver {
    * (10 to 20 us later), and two ranks that waited so for each other never went on.
    */
   readonly waitsForUserEvents: boolean;
+  /** Inline PTX has an instruction that rounds to bfloat16; in OpenCL C that takes seven. */
+  readonly roundsToBfloat16: boolean;
 }
 
 /** Description of a device's driver. */
@@ -65,6 +68,7 @@ export function driverOf(device: Device): Driver {
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
     waitsForUserEvents: !isNvidia,
+    roundsToBfloat16: isNvidia && hasMatrixUnits(device),
   };
 }
 
@@ -75,12 +79,14 @@ export const STANDARD = "-cl-std=CL1.2";
  * The options that programs are built with. Compilers print on the terminal how often they warned of
  * generated text, such as of the test for NaN where whole numbers are compared: they warn of nothing.
  */
-export function buildOptions({ clangBuiltins, widensByHalves, readsHeader }: Driver): string {
+export function buildOptions(driver: Driver): string {
+  const { clangBuiltins, widensByHalves, readsHeader, roundsToBfloat16 } = driver;
   const common = `${STANDARD} -w -cl-mad-enable -cl-no-signed-zeros`;
   const forms = [
     clangBuiltins && "-DCLANG_BUILTINS",
     widensByHalves && "-DWIDENS_BY_HALVES",
     readsHeader && WITHOUT_HEADER,
+    roundsToBfloat16 && "-DROUNDS_TO_BFLOAT16",
   ];
   return [common, ...forms.flatMap((form) => form ? [form] : [])].join(" ");
 }

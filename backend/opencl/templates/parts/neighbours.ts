@@ -1,18 +1,22 @@
-/** Four neighbours along a loop, which a work-item reads and writes as one vector. */
+/** Neighbours along a loop, which a work-item reads and writes as one vector. */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { laneText, laneValue, vectorType } from "../../codegen/types.ts";
 
-/** Number of neighbours in a vector. Blocks of memory begin at multiples of its bytes. */
+/** Number of neighbours in a vector, where nothing says another. Blocks of memory begin at multiples of its bytes. */
 export const LANES = 4;
 
 /** True for an index that walks neighbours along a loop, from multiples of the lanes on. */
-export function walksNeighbours({ offset, terms }: AffineExpr, along: number): boolean {
-  return offset % LANES === 0 &&
+export function walksNeighbours(
+  { offset, terms }: AffineExpr,
+  along: number,
+  lanes = LANES,
+): boolean {
+  return offset % lanes === 0 &&
     terms.some(([s, c]) => s === along && c === 1) &&
-    terms.every(([s, c]) => s === along || c % LANES === 0);
+    terms.every(([s, c]) => s === along || c % lanes === 0);
 }
 
 /**
@@ -20,14 +24,18 @@ export function walksNeighbours({ offset, terms }: AffineExpr, along: number): b
  * may not read what their neighbours read. What an index that is read says may lie anywhere: such loads
  * are not among them.
  */
-export function neighbourLoads(kernel: LoopKernel, along: number): ReadonlySet<number> | null {
+export function neighbourLoads(
+  kernel: LoopKernel,
+  along: number,
+  lanes = LANES,
+): ReadonlySet<number> | null {
   const varies = variesWith(kernel, [along]), found = new Set<number>();
   for (const [id, e] of kernel.exprs.entries()) {
     if (e.op !== "load" || !varies[id]) continue;
     if (operandsOf(kernel, e).some((operand) => varies[operand]!)) continue;
     const { index, bounds } = kernel.loads[e.load]!;
     const isBounded = bounds.some((bound) => coefficient(bound.index, along) !== 0);
-    if (isBounded || !walksNeighbours(index, along)) return null;
+    if (isBounded || !walksNeighbours(index, along, lanes)) return null;
     found.add(id);
   }
   return found;
@@ -38,11 +46,16 @@ export function neighbourLoads(kernel: LoopKernel, along: number): ReadonlySet<n
  *
  * @param streams Whether floats are read so that they do not stay in the caches.
  */
-export function readNeighbours(emitter: Emitter, id: number, streams = false): void {
+export function readNeighbours(
+  emitter: Emitter,
+  id: number,
+  lanes: number,
+  streams = false,
+): void {
   const e = emitter.kernel.exprs[id]!;
   if (e.op !== "load") throw new Error(`Expression ${id} is no load`);
   const { input, dtype, index, bounds } = emitter.kernel.loads[e.load]!;
-  const text = emitter.affine(index), type = vectorType(dtype);
+  const text = emitter.affine(index), type = vectorType(dtype, lanes);
   const place = bounds.length > 0 ? `(${emitter.maskText(bounds)} ? ${text} : 0)` : text;
   if (streams && dtype === "float32") {
     emitter.line(`${type} w${id}; STREAM_READ(w${id}, a${input} + ${place});`);
@@ -55,9 +68,9 @@ export function neighbour(emitter: Emitter, id: number, lane: number): string {
 }
 
 /** Declares the vectors that neighbours of outputs are collected in. */
-export function openStores(emitter: Emitter, outputs: readonly number[]): void {
+export function openStores(emitter: Emitter, outputs: readonly number[], lanes: number): void {
   for (const o of outputs) {
-    emitter.line(`${vectorType(emitter.kernel.outputs[o]!.dtype)} y${o};`);
+    emitter.line(`${vectorType(emitter.kernel.outputs[o]!.dtype, lanes)} y${o};`);
   }
 }
 
@@ -73,12 +86,13 @@ export function collect(emitter: Emitter, outputs: readonly number[], lane: numb
 export function closeStores(
   emitter: Emitter,
   outputs: readonly number[],
+  lanes: number,
   streams = false,
 ): void {
   for (const o of outputs) {
     const { dtype, index } = emitter.kernel.outputs[o]!;
     const place = `o${o} + ${emitter.affine(index)}`;
     if (streams && dtype === "float32") emitter.line(`STREAM_WRITE(${place}, y${o});`);
-    else emitter.line(`*(global ${vectorType(dtype)}*)(${place}) = y${o};`);
+    else emitter.line(`*(global ${vectorType(dtype, lanes)}*)(${place}) = y${o};`);
   }
 }

@@ -23,8 +23,8 @@ function templatesOf(make: () => Tensor): string[] {
 
 const zeros = (...shape: number[]): Tensor => Tensor.zeros(shape).realize();
 
-Deno.test("large maps are computed four neighbours an item, where neighbours are read and stored", () => {
-  const vectors = ["four neighbours an item"], single = ["one item a row"];
+Deno.test("large maps are computed by neighbours, where neighbours are read and stored", () => {
+  const vectors = ["neighbours an item"], single = ["one item a row"];
   assertEquals(templatesOf(() => zeros(1 << 20).gelu()), vectors);
   assertEquals(templatesOf(() => zeros(1024, 512).add(zeros(512)).mul(zeros(1024, 1))), vectors);
   const ids = (): Tensor => Tensor.zeros([4096], { dtype: "int32" }).realize();
@@ -33,6 +33,23 @@ Deno.test("large maps are computed four neighbours an item, where neighbours are
   assertEquals(templatesOf(() => zeros(1 << 20).slice([1, 1 << 20]).gelu()), single);
   assertEquals(templatesOf(() => zeros(1024, 1026).slice(null, [0, 1024]).gelu()), single);
   assertEquals(templatesOf(() => zeros(1024, 512).transpose(0, 1).gelu()), single);
+});
+
+Deno.test("maps of elements of 16 bits are computed eight neighbours an item, where little is computed", () => {
+  const lanesOf = (make: () => Tensor): number =>
+    withDevice("cpu", () => {
+      const { kernels } = noGrad(() => schedule([nodeOf(make())], { device }));
+      const { kernel } = kernels[0]!;
+      if (kernel.kind !== "loop") throw new Error("This is no loop");
+      const [step] = launchSteps(kernel, gpuTarget);
+      return (1 << 20) / step!.generated.global[0]!;
+    });
+  const halves = (...shape: number[]): Tensor => zeros(...shape).cast("bfloat16").realize();
+  assertEquals(lanesOf(() => halves(1024, 1024).gelu()), 8);
+  assertEquals(lanesOf(() => halves(1024, 1024).add(zeros(1024).cast("bfloat16")).gelu()), 8);
+  assertEquals(lanesOf(() => halves(1024, 1024).cast("float32").gelu()), 4);
+  assertEquals(lanesOf(() => zeros(1024, 1024).gelu()), 4);
+  assertEquals(lanesOf(() => halves(8 * 1024, 132).slice(null, [0, 128]).gelu()), 4);
 });
 
 Deno.test("what is larger than caches, and read once, does not stay in them", () => {

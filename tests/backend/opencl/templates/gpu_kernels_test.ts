@@ -107,6 +107,22 @@ testOpenCL(
 );
 
 testOpenCL(
+  "maps of a GPU have eight neighbours of 16 bits an item, and rows that they share",
+  () =>
+    withGpu(async () => {
+      const x = (dtype: DType) =>
+        Tensor.fromHost(wave(1 << 18), { shape: [512, 512] }).cast(dtype).realize();
+      const bias = () => Tensor.fromHost(wave(512, 0.1)).realize();
+      for (const dtype of ["float16", "bfloat16"] as const) {
+        const limit = dtype === "float16" ? 1e-3 : 8e-3;
+        await compare(`${dtype}, whole`, () => x(dtype).mul(3).tanh().add(x(dtype)), limit);
+        await compare(`${dtype}, rows`, () => x(dtype).mul(bias().cast(dtype)), limit);
+        await compare(`${dtype}, columns`, () => x(dtype).gt(bias().unsqueeze(1).cast(dtype)));
+      }
+    }),
+);
+
+testOpenCL(
   "a product less its row's largest is taken rounded, in one kernel or several, however large",
   () =>
     withGpu(async () => {
