@@ -2,7 +2,8 @@
  * The scalar functions that elementwise nodes and kernels are made of: what each takes and costs, and how
  * target languages write it. To add one: its row. `$0`, `$1`, `$2` stand for operands, `$T` for the type of
  * OpenCL C in which they are computed. Lanes of WebAssembly are programs and not texts: those that are worth
- * it stand in `cpu/wasm/loops/primitives.ts`. A plain function of the same name, of `Math` or of
+ * it stand in `cpu/wasm/loops/primitives.ts`. Functions of floats that are more than an operation are written
+ * once for both, and for CPUs' scalars: `backend/codegen/functions`. A plain function of the same name, of `Math` or of
  * `scalar.ts`, is what all of them are held against; others stand in `cpu/reference/reference_primitives.ts`.
  */
 import { type DType, dtypes } from "./dtype.ts";
@@ -70,7 +71,7 @@ export const primitiveTable = {
     script: { number: "(($0 > 0) - ($0 < 0))", big: "bigSign($0)" },
   },
   exp: { takes: "floats", opencl: "exp($0)", lanes: "exp_16($0)", script: "Math.exp($0)" },
-  exp2: { takes: "floats", opencl: "exp2($0)", lanes: "exp2($0)", script: "2 ** $0" },
+  exp2: { takes: "floats", opencl: "exp2($0)", lanes: "exp2_16($0)", script: "2 ** $0" },
   expm1: { takes: "floats", opencl: "expm1($0)", lanes: "expm1_16($0)", script: "Math.expm1($0)" },
   log: { takes: "floats", opencl: "log($0)", lanes: "log_16($0)", script: "Math.log($0)" },
   log2: { takes: "floats", opencl: "log2($0)", lanes: "log2_16($0)", script: "Math.log2($0)" },

@@ -1,21 +1,41 @@
-/**
- * Functions of four floats at a time, to a few units in the last place. Polynomials and reductions
- * are those of the Cephes library (single precision), unless noted.
- */
+/** Vectors of four floats as scalar functions are written in (`codegen/functions/`), and their conversions. */
+import {
+  type DoubleWriter,
+  type LaneWriter,
+  type ReducedAngle,
+  SIGN,
+  withSign,
+} from "../../codegen/functions/lane_writer.ts";
 import { floatBits, type FunctionBuilder, type Local } from "./assembler.ts";
-import { f32x4, f64x2, i32x4, v128 } from "./opcodes.ts";
+import { largeAngle } from "./large_angles.ts";
+import { f32x4, f64x2, i32x4, i64x2, v128 } from "./opcodes.ts";
 
-const ALL = -1, SIGN = -0x80000000, ONE = floatBits(1);
+const ALL = -1, ONE = floatBits(1);
 
 /** Writes functions of vectors. */
-export class VectorMath {
+export class VectorMath implements LaneWriter<Local> {
   readonly #f: FunctionBuilder;
   readonly #relaxed: boolean;
+  readonly #doubles: DoubleWriter<Local>;
 
   /** `relaxed`: the engine has relaxed SIMD, whose multiply-add is one instruction on most machines. */
   constructor(f: FunctionBuilder, relaxed: boolean) {
     this.#f = f;
     this.#relaxed = relaxed;
+    const both = (op: number) => (a: Local, b: Local): Local => f.v(op, a, b);
+    this.#doubles = {
+      constant: (value) => f.double(value),
+      add: both(f64x2.add),
+      sub: both(f64x2.sub),
+      mul: both(f64x2.mul),
+      div: both(f64x2.div),
+      madd: (a, b, c) => this.maddWide(a, b, c),
+      clamp: (x, low, high) => {
+        // `x < low ? low : x`: NaN stays.
+        return f.v(f64x2.pmin, f.v(f64x2.pmax, x, f.double(low)), f.double(high));
+      },
+      powerOfTwo: (shifted) => f.shift(i64x2.shl, shifted, 52),
+    };
   }
 
   /** `x * y + z`, rounded once or twice. */
@@ -33,7 +53,7 @@ export class VectorMath {
   }
 
   /** Applies `write` to the halves of vectors as doubles; gives floats. */
-  inDoubles(operands: readonly Local[], write: (...doubles: Local[]) => Local): Local {
+  halvesInDoubles(operands: readonly Local[], write: (...doubles: Local[]) => Local): Local {
     const f = this.#f;
     const halves = [operands, operands.map((v) => f.shuffle32(v, v, [2, 3, 2, 3]))]
       .map((half) => f.v(f32x4.demote, write(...half.map((v) => f.v(f64x2.promote, v)))));
@@ -81,191 +101,104 @@ export class VectorMath {
     return this.wide(v128.bitselect, x, y, this.widenMask(mask));
   }
 
-  /** A polynomial, highest coefficient first. */
-  polynomial(x: Local, coefficients: readonly number[]): Local {
-    const [first, ...rest] = coefficients.map((c) => this.#f.float(c));
-    return rest.reduce((sum, c) => this.madd(sum, x, c), first!);
-  }
-
   /** The bits of `x` where the mask is set, else those of `y`. */
   select(mask: Local, x: Local, y: Local): Local {
     return this.#f.v(v128.bitselect, x, y, mask);
   }
 
-  /** Without its sign. */
-  abs(x: Local): Local {
-    return this.#f.v(f32x4.abs, x);
+  // ---- operations of `LaneWriter`
+
+  float(value: number): Local {
+    return this.#f.float(value);
   }
+  int(bits: number): Local {
+    return this.#f.splat(bits);
+  }
+  add(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.add, a, b);
+  }
+  sub(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.sub, a, b);
+  }
+  mul(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.mul, a, b);
+  }
+  div(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.div, a, b);
+  }
+  neg(a: Local): Local {
+    return this.#f.v(f32x4.neg, a);
+  }
+  abs(a: Local): Local {
+    return this.#f.v(f32x4.abs, a);
+  }
+  sqrt(a: Local): Local {
+    return this.#f.v(f32x4.sqrt, a);
+  }
+  trunc(a: Local): Local {
+    return this.#f.v(f32x4.trunc, a);
+  }
+  lt(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.lt, a, b);
+  }
+  gt(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.gt, a, b);
+  }
+  ge(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.ge, a, b);
+  }
+  eq(a: Local, b: Local): Local {
+    return this.#f.v(f32x4.eq, a, b);
+  }
+  and(a: Local, b: Local): Local {
+    return this.#f.v(v128.and, a, b);
+  }
+  or(a: Local, b: Local): Local {
+    return this.#f.v(v128.or, a, b);
+  }
+  xor(a: Local, b: Local): Local {
+    return this.#f.v(v128.xor, a, b);
+  }
+  not(a: Local): Local {
+    return this.#f.v(v128.not, a);
+  }
+  addInt(a: Local, b: Local): Local {
+    return this.#f.v(i32x4.add, a, b);
+  }
+  subInt(a: Local, b: Local): Local {
+    return this.#f.v(i32x4.sub, a, b);
+  }
+  shiftLeft(a: Local, by: number): Local {
+    return this.#f.shift(i32x4.shl, a, by);
+  }
+  shiftRight(a: Local, by: number): Local {
+    return this.#f.shift(i32x4.shrS, a, by);
+  }
+  toFloat(a: Local): Local {
+    return this.#f.v(f32x4.convert, a);
+  }
+  whereAny(mask: Local, values: readonly Local[], make: () => readonly Local[]): Local[] {
+    const f = this.#f, found = values.map((value) => f.copyVector(value));
+    f.branch(f.anyTrue(mask), () => {
+      make().forEach((value, k) => f.assign(found[k]!, this.select(mask, value, found[k]!)));
+    });
+    return found;
+  }
+  inDoubles(
+    operands: readonly Local[],
+    write: (d: DoubleWriter<Local>, ...doubles: Local[]) => Local,
+  ): Local {
+    return this.halvesInDoubles(operands, (...doubles) => write(this.#doubles, ...doubles));
+  }
+  largeAngle(x: Local, fn: "sin" | "cos" | "tan"): ReducedAngle<Local> {
+    return largeAngle(this.#f, x, this, fn);
+  }
+
+  // ---- other functions
 
   /** `magnitude` with the sign of `x`. */
   withSign(magnitude: Local, x: Local): Local {
-    const f = this.#f;
-    return f.v(v128.or, magnitude, f.v(v128.and, x, f.splat(SIGN)));
-  }
-
-  /** `x = n ln 2 + r` with a whole n: r, and 2 to the power of `n - 127 + bias`: of `n - 1`. */
-  #reduceExp(x: Local, bias = 126): { r: Local; half: Local } {
-    const f = this.#f;
-    // Adding 1.5 * 2^23 rounds to a whole number; 126 more makes its lowest bits an exponent.
-    const magic = f.float(12582912 + bias);
-    const shifted = this.madd(x, f.float(Math.LOG2E), magic);
-    const whole = f.v(f32x4.sub, shifted, magic);
-    const high = this.madd(whole, f.float(-0.693359375), x);
-    const r = this.madd(whole, f.float(2.12194440e-4), high);
-    return { r, half: f.shift(i32x4.shl, shifted, 23) };
-  }
-
-  #clamp(x: Local, low: number, high: number): Local {
-    const f = this.#f;
-    return f.v(f32x4.pmin, f.v(f32x4.pmax, x, f.float(low)), f.float(high));
-  }
-
-  /** Results below 1.7e-38 are 0. The polynomial is XNNPACK's of degree 5. */
-  exp(x: Local): Local {
-    return this.#exp(this.#reduceExp(this.#clamp(x, -87.5, 89)));
-  }
-
-  /** Half of `e^x`, for x from 0 on: finite wherever the hyperbolic functions are. */
-  halfExp(x: Local): Local {
-    return this.#exp(this.#reduceExp(this.#clamp(x, 0, 90), 125));
-  }
-
-  #exp({ r, half }: { readonly r: Local; readonly half: Local }): Local {
-    const f = this.#f;
-    const p = this.polynomial(r, [
-      8.28929059207439423e-3,
-      4.18978221714496613e-2,
-      1.66676521301269531e-1,
-      4.99991506338119507e-1,
-      9.99999701976776123e-1,
-    ]);
-    const doubled = f.v(f32x4.add, r, r);
-    return f.v(f32x4.mul, this.madd(p, doubled, f.float(2)), half);
-  }
-
-  /** `e^x - 1`, also where that is almost nothing. */
-  expm1(x: Local): Local {
-    const f = this.#f;
-    const { r, half } = this.#reduceExp(this.#clamp(x, -30, 88.8));
-    const p = this.polynomial(r, [
-      1.9875691500e-4,
-      1.3981999507e-3,
-      8.3334519073e-3,
-      4.1665795894e-2,
-      1.6666665459e-1,
-      5.0000001201e-1,
-    ]);
-    const tail = this.madd(p, f.v(f32x4.mul, r, r), r);
-    const part = this.madd(tail, half, f.v(f32x4.sub, half, f.float(0.5)));
-    const result = f.v(f32x4.add, part, part);
-    // Keeps the sign of zero.
-    return this.select(f.v(f32x4.eq, x, f.float(0)), x, result);
-  }
-
-  sigmoid(x: Local): Local {
-    const f = this.#f;
-    const e = this.exp(f.v(f32x4.neg, x));
-    return f.v(f32x4.div, f.float(1), f.v(f32x4.add, e, f.float(1)));
-  }
-
-  /** `t / (t + 2)` with `t = e^(2|x|) - 1`. */
-  tanh(x: Local): Local {
-    const f = this.#f;
-    const a = f.v(f32x4.pmin, this.abs(x), f.float(10));
-    const t = this.expm1(f.v(f32x4.add, a, a));
-    return this.withSign(f.v(f32x4.div, t, f.v(f32x4.add, t, f.float(2))), x);
-  }
-
-  log(x: Local): Local {
-    const f = this.#f;
-    const { exponent, m } = this.splitLog(x);
-    const { z, cubic } = this.logTail(m);
-    const low = this.madd(exponent, f.float(-2.12194440e-4), cubic);
-    const sum = f.v(f32x4.add, m, this.madd(z, f.float(-0.5), low));
-    return this.edgesOfLog(x, this.madd(exponent, f.float(0.693359375), sum));
-  }
-
-  /** `log(1 + m)` is `m - z / 2 + cubic`. */
-  logTail(m: Local): { z: Local; cubic: Local } {
-    const f = this.#f;
-    const z = f.v(f32x4.mul, m, m);
-    const p = this.polynomial(m, [
-      7.0376836292e-2,
-      -1.1514610310e-1,
-      1.1676998740e-1,
-      -1.2420140846e-1,
-      1.4249322787e-1,
-      -1.6668057665e-1,
-      2.0000714765e-1,
-      -2.4999993993e-1,
-      3.3333331174e-1,
-    ]);
-    return { z, cubic: f.v(f32x4.mul, f.v(f32x4.mul, p, m), z) };
-  }
-
-  /** `x = 2^exponent (1 + m)`, with `1 + m` between the root of one half and that of two. */
-  splitLog(x: Local): { exponent: Local; m: Local } {
-    const f = this.#f;
-    const small = f.v(f32x4.lt, x, f.float(2 ** -126));
-    const normal = this.select(small, f.v(f32x4.mul, x, f.float(2 ** 23)), x);
-    const bits = f.v(i32x4.sub, normal, f.float(Math.SQRT1_2));
-    const e = f.shift(i32x4.shrS, bits, 23);
-    const mantissa = f.v(i32x4.sub, normal, f.shift(i32x4.shl, e, 23));
-    const shifted = f.v(i32x4.add, e, f.v(v128.and, small, f.splat(-23)));
-    return {
-      exponent: f.v(f32x4.convert, shifted),
-      m: f.v(f32x4.sub, mantissa, f.float(1)),
-    };
-  }
-
-  /** The logarithms of what has none, and of infinity. */
-  edgesOfLog(x: Local, result: Local): Local {
-    const f = this.#f;
-    const infinite = f.v(f32x4.eq, x, f.float(Infinity));
-    const positive = f.v(f32x4.gt, x, f.float(0));
-    const zero = f.v(f32x4.eq, x, f.float(0));
-    const edge = this.select(zero, f.float(-Infinity), f.float(NaN));
-    return this.select(positive, this.select(infinite, x, result), edge);
-  }
-
-  /** Kahan's `log(u) x / (u - 1)` with `u = 1 + x`. */
-  log1p(x: Local): Local {
-    const f = this.#f;
-    const u = f.v(f32x4.add, x, f.float(1));
-    const log = this.log(u);
-    const ratio = f.v(f32x4.div, x, f.v(f32x4.sub, u, f.float(1)));
-    const infinite = f.v(f32x4.eq, u, f.float(Infinity));
-    const edge = f.v(v128.or, infinite, f.v(f32x4.le, u, f.float(0)));
-    const result = this.select(edge, log, f.v(f32x4.mul, log, ratio));
-    return this.select(f.v(f32x4.eq, u, f.float(1)), x, result);
-  }
-
-  /** A polynomial below 475 / 512, from there on `1 - e^p(|x|)`: the two of N. Juffa's `erff`. */
-  erf(x: Local): Local {
-    const f = this.#f;
-    const a = this.abs(x), z = f.v(f32x4.mul, x, x);
-    const factor = this.polynomial(z, [
-      -5.96761703e-4,
-      4.99119423e-3,
-      -2.67681349e-2,
-      1.12819925e-1,
-      -3.76125336e-1,
-      1.28379166e-1,
-    ]);
-    const small = this.madd(factor, x, x);
-    const large = this.withSign(f.v(f32x4.sub, f.float(1), this.exp(this.#erfExponent(a, z))), x);
-    return this.select(f.v(f32x4.lt, a, f.float(0.927734375)), small, large);
-  }
-
-  /** The logarithm of `1 - erf(a)`; `square` is that of a. */
-  #erfExponent(a: Local, square: Local): Local {
-    const f = this.#f;
-    const high = this.polynomial(a, [-1.72853470e-5, 3.83197126e-4]);
-    const low = this.polynomial(a, [-3.88396438e-3, 2.42546219e-2]);
-    const first = this.madd(high, square, low);
-    const rest = [-1.06777877e-1, -6.34846687e-1, -1.28717512e-1]
-      .reduce((sum, c) => this.madd(sum, a, f.float(c)), first);
-    return this.madd(rest, a, f.v(f32x4.neg, a));
+    return withSign(this, magnitude, x);
   }
 
   /** -1, 0 or 1; 0 for NaN. */

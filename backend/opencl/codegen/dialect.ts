@@ -9,7 +9,7 @@ import {
   prefersLarger,
 } from "../../graph/reductions.ts";
 import { decodedText } from "./math/decoding.ts";
-import { renderScalar } from "./scalar_primitives.ts";
+import { renderHostScalar, renderScalar } from "./scalar_primitives.ts";
 import { computeType, literal, loadText, storeText } from "./types.ts";
 
 /** Two partial results of a reduction joined, as an expression. */
@@ -49,7 +49,7 @@ export function openclDialect(isGpu: boolean): Dialect {
         ? decodedText(packed.format, `a${input}`, index, blocks)
         : loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
-    primitive: renderScalar,
+    primitive: isGpu ? renderScalar : renderHostScalar,
     cast: castText,
     constant: literal,
     indexValue: indexText,

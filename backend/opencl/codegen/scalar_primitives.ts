@@ -1,6 +1,7 @@
 /** The scalar functions in OpenCL C. */
 import { type DType, isFloat } from "../../graph/dtype.ts";
 import { fillTemplate, type PrimitiveName, primitives, textOf } from "../../graph/primitives.ts";
+import { functions } from "../../codegen/functions/functions.ts";
 import { computeType } from "./types.ts";
 
 /** The primitive applied to operands of `dtype`, as OpenCL C in the compute type of `result`. */
@@ -19,4 +20,18 @@ export function renderScalar(
       : `(uchar)(${text})`;
   }
   return text;
+}
+
+/**
+ * The same on a CPU, where functions of floats are those of the built-in backend, to the bit: it computes
+ * kernels until they are compiled.
+ */
+export function renderHostScalar(
+  name: PrimitiveName,
+  operands: readonly string[],
+  dtype: DType,
+  result: DType,
+): string {
+  const isOurs = name in functions && computeType(dtype) === "float";
+  return isOurs ? `${name}_1(${operands.join(", ")})` : renderScalar(name, operands, dtype, result);
 }

@@ -81,8 +81,10 @@ export const STANDARD = "-cl-std=CL1.2";
  */
 export function buildOptions(driver: Driver): string {
   const { clangBuiltins, widensByHalves, readsHeader, roundsToBfloat16 } = driver;
-  const common = `${STANDARD} -w -cl-mad-enable -cl-no-signed-zeros`;
+  const common = `${STANDARD} -w -cl-mad-enable`;
   const forms = [
+    // Where the built-in backend serves while kernels are built, both have the same bits.
+    !clangBuiltins && "-cl-no-signed-zeros",
     clangBuiltins && "-DCLANG_BUILTINS",
     widensByHalves && "-DWIDENS_BY_HALVES",
     readsHeader && WITHOUT_HEADER,

@@ -2,8 +2,8 @@
  * Uniform random numbers by Philox4x32-10 (J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel random
  * numbers: as easy as 1, 2, 3, SC 2011), bit for bit those of the other ways to compute.
  *
- * This folder (`functions/`) has scalar functions on vectors of four lanes that are too long for
- * `math.ts`. It imports the assembler and `math.ts` of `wasm/`, and gives them to `loops/`.
+ * This folder (`functions/`) has what only vectors of four lanes compute so: doubles, remainders, random
+ * numbers. It imports the assembler and `math.ts` of `wasm/`, and gives them to `loops/`.
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { f32x4, i32, i32x4, i64x2, v128 } from "../opcodes.ts";

@@ -8,7 +8,7 @@ import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
  * infinity is -1 where the signs differ, that of an infinity is NaN, but by zero.
  */
 export function floorOfQuotient(f: FunctionBuilder, m: VectorMath, a: Local, b: Local): Local {
-  const quotient = m.inDoubles([a, b], (x, y) => f.v(f64x2.floor, f.v(f64x2.div, x!, y!)));
+  const quotient = m.halvesInDoubles([a, b], (x, y) => f.v(f64x2.floor, f.v(f64x2.div, x!, y!)));
   const zero = f.float(0);
   const vanished = f.v(
     v128.and,
@@ -46,9 +46,9 @@ function longRest(f: FunctionBuilder, a: Local, b: Local): Local {
 export function remainder(f: FunctionBuilder, m: VectorMath, a: Local, b: Local): Local {
   const quotient = m.abs(f.v(f32x4.div, a, b));
   const isLong = f.v(f32x4.ge, quotient, f.float(2 ** (STEP_BITS - 1)));
-  const found = f.copyVector(m.inDoubles([a, b], (x, y) => adjusted(f, rest(f, x!, y!), y!)));
+  const found = f.copyVector(m.halvesInDoubles([a, b], (x, y) => adjusted(f, rest(f, x!, y!), y!)));
   f.branch(f.anyTrue(isLong), () => {
-    f.assign(found, m.inDoubles([a, b], (x, y) => adjusted(f, longRest(f, x!, y!), y!)));
+    f.assign(found, m.halvesInDoubles([a, b], (x, y) => adjusted(f, longRest(f, x!, y!), y!)));
   });
   const isFinite = f.v(f32x4.lt, m.abs(a), f.float(Infinity));
   const byInfinity = f.v(f32x4.eq, m.abs(b), f.float(Infinity));

@@ -2,19 +2,16 @@
  * The scalar functions of kernels, on vectors of four lanes: those of which lanes are quicker. JavaScript
  * computes the others.
  */
+import { functions } from "../../../codegen/functions/functions.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import type { PrimitiveName } from "../../../graph/primitives.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
-import { acosh, asinh, atanh, cosh, sinh } from "../functions/hyperbolic.ts";
-import { acos, asin, atan, atan2 } from "../functions/inverse_trigonometry.ts";
-import { exp2, log10, log2, pow } from "../functions/powers.ts";
 import {
   floorOfQuotient,
   remainder,
   wholeQuotient,
   wholeRemainder,
 } from "../functions/remainders.ts";
-import { cos, sin, tan } from "../functions/trigonometry.ts";
 import { isWide, kindOf, type LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { castsWide, hasWideForm, writeWide, writeWideCast } from "./wide_primitives.ts";
@@ -38,11 +35,9 @@ function vector(op: number): LaneForm {
 function vectors(op: number): LaneForm {
   return form((f, _, a, b) => f.v(op, a, b));
 }
-function math(
-  name: "exp" | "expm1" | "log" | "log1p" | "tanh" | "sigmoid" | "erf" | "sign",
-  cost = 1,
-): LaneForm {
-  return form((_, m, a) => m[name](a), cost);
+/** A function that every writer has. */
+function math(name: keyof typeof functions, cost: number): LaneForm {
+  return form((_, m, a, b) => functions[name](m, a, b), cost);
 }
 
 type ByKind = Readonly<Partial<Record<LaneKind, LaneForm>>>;
@@ -68,35 +63,41 @@ function logic(op: number): ByKind {
   };
 }
 
-const extreme = (op: number): LaneForm => ({ ...vectors(op), cost: 6 });
+/** NaN where one of the operands is; of two zeros the second, as in OpenCL C, where the engine's have an order. */
+const extreme = (better: number): LaneForm =>
+  form((f, m, a, b) => {
+    const takesFirst = f.v(v128.or, f.v(better, a, b), f.v(f32x4.ne, a, a));
+    return m.select(takesFirst, a, b);
+  }, 5);
 
 const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   neg: numbers(vector(f32x4.neg), vector(i32x4.neg)),
   abs: numbers(vector(f32x4.abs), vector(i32x4.abs)),
-  sign: floats(math("sign")),
+  sign: floats(form((_, m, a) => m.sign(a))),
   exp: math("exp", 16),
-  exp2: form(exp2, 36),
+  exp2: math("exp2", 36),
   expm1: math("expm1", 20),
   log: math("log", 35),
-  log2: form(log2, 48),
-  log10: form(log10, 50),
+  log2: math("log2", 48),
+  log10: math("log10", 50),
   log1p: math("log1p", 45),
   sqrt: { ...vector(f32x4.sqrt), cost: 5 },
   rsqrt: form((f, _, a) => f.v(f32x4.div, f.float(1), f.v(f32x4.sqrt, a)), 8),
   reciprocal: form((f, _, a) => f.v(f32x4.div, f.float(1), a), 4),
-  sin: form(sin, 24),
-  cos: form(cos, 26),
-  tan: form(tan, 32),
-  asin: form(asin, 22),
-  acos: form(acos, 24),
-  atan: form(atan, 24),
-  sinh: form(sinh, 34),
-  cosh: form(cosh, 24),
+  sin: math("sin", 24),
+  cos: math("cos", 26),
+  tan: math("tan", 32),
+  asin: math("asin", 22),
+  acos: math("acos", 24),
+  atan: math("atan", 24),
+  sinh: math("sinh", 34),
+  cosh: math("cosh", 24),
   tanh: math("tanh", 28),
-  asinh: form(asinh, 60),
-  acosh: form(acosh, 60),
-  atanh: form(atanh, 52),
+  asinh: math("asinh", 60),
+  acosh: math("acosh", 60),
+  atanh: math("atanh", 52),
   erf: math("erf", 45),
+  erfc: math("erfc", 90),
   sigmoid: math("sigmoid", 22),
   floor: numbers(vector(f32x4.floor), itself),
   ceil: numbers(vector(f32x4.ceil), itself),
@@ -117,17 +118,17 @@ const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   div: floats({ ...vectors(f32x4.div), cost: 4 }),
   mod: numbers(form(remainder, 50), form(wholeRemainder, 20)),
   floordiv: numbers(form(floorOfQuotient, 24), form(wholeQuotient, 18)),
-  pow: floats(form(pow, 120)),
-  atan2: form(atan2, 36),
+  pow: floats(math("pow", 120)),
+  atan2: math("atan2", 36),
   maximum: {
-    float: extreme(f32x4.max),
-    int: extreme(i32x4.maxS),
-    mask: extreme(v128.or),
+    float: extreme(f32x4.gt),
+    int: vectors(i32x4.maxS),
+    mask: vectors(v128.or),
   },
   minimum: {
-    float: extreme(f32x4.min),
-    int: extreme(i32x4.minS),
-    mask: extreme(v128.and),
+    float: extreme(f32x4.lt),
+    int: vectors(i32x4.minS),
+    mask: vectors(v128.and),
   },
   eq: {
     float: vectors(f32x4.eq),

@@ -1,4 +1,5 @@
 /** The gates of recurrent layers in vectors: four features of a row, or one in all lanes. */
+import { sigmoid, tanh } from "../../../codegen/functions/exponentials.ts";
 import type { RecurrentGates } from "../../../graph/op.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
@@ -117,10 +118,10 @@ export class GateWriter {
   }
 
   #sigmoid(x: Local): Local {
-    return this.#math.sigmoid(x);
+    return sigmoid(this.#math, x);
   }
 
   #tanh(x: Local): Local {
-    return this.#math.tanh(x);
+    return tanh(this.#math, x);
   }
 }

@@ -3,16 +3,9 @@
  * 96 bits of `2 / pi`, of which those before the point matter only as far as they tell quadrants
  * apart.
  */
-import type { FunctionBuilder, Local } from "../assembler.ts";
-import type { VectorMath } from "../math.ts";
-import { f32x4, f64x2, i32x4, i64x2, narrow, v128 } from "../opcodes.ts";
-
-/** An angle without its multiples of a period. */
-export interface ReducedAngle {
-  readonly rest: Local;
-  /** The highest bit of each lane: whether the number of periods is odd. */
-  readonly odd: Local;
-}
+import type { LaneWriter, ReducedAngle } from "../../codegen/functions/lane_writer.ts";
+import type { FunctionBuilder, Local } from "./assembler.ts";
+import { f32x4, f64x2, i32x4, i64x2, narrow, v128 } from "./opcodes.ts";
 
 /** The bytes of `2 / pi` behind the point, with three of zeros before. */
 const DIGITS = "000000a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe00000000";
@@ -84,10 +77,10 @@ function power64(f: FunctionBuilder, exponent: number): Local {
  */
 export function largeAngle(
   f: FunctionBuilder,
-  m: VectorMath,
   x: Local,
+  m: LaneWriter<Local>,
   fn: "sin" | "cos" | "tan",
-): ReducedAngle {
+): ReducedAngle<Local> {
   const sign = f.v(v128.and, x, f.splat(-0x80000000)), a = f.v(v128.xor, x, sign);
   const turns = quarterTurns(f, a);
   const moved = fn === "cos" ? turns.map((t) => f.v(i64x2.add, t, power64(f, 62))) : turns;
