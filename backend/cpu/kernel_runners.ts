@@ -73,9 +73,13 @@ export class KernelRunners {
     if (hasPaddedOperands(kernel)) {
       const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
         this.#allocate(nbytes, "padded operand");
-      return byBLAS(true) ?? withPaddedOperands(kernel, (part) => this.of(part), allocate);
+      const copied = (): Runner =>
+        byBLAS(true) ?? withPaddedOperands(kernel, (part) => this.of(part), allocate);
+      return this.#contraction(kernel, copied) ?? copied();
     }
-    return byBLAS(wasm === null) ?? this.#contraction(kernel) ?? byBLAS(true) ?? this.#loop(kernel);
+    const script = (): Runner => this.#scripts.runner(kernel);
+    return byBLAS(wasm === null) ?? this.#contraction(kernel, script) ?? byBLAS(true) ??
+      this.#loop(kernel);
   }
 
   #special(kernel: SpecialKernel): Runner {
@@ -115,9 +119,8 @@ export class KernelRunners {
     return product ?? packedCopyRunner(kernel, wasm, script) ?? script();
   }
 
-  #contraction(kernel: LoopKernel): Runner | null {
+  #contraction(kernel: LoopKernel, fallback: () => Runner): Runner | null {
     const { wasm } = this.#strategy;
-    const fallback = (): Runner => this.#scripts.runner(kernel);
     return wasm && contractionRunner(kernel, wasm, this.#host, fallback, findFaster);
   }
 

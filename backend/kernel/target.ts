@@ -25,6 +25,8 @@ export interface FusionRules {
   readonly storesPieces: boolean;
   /** True when a product's kernel stores what follows it and is read by windows that overlap. */
   readonly storesWindowed: boolean;
+  /** Convolutions of channels by themselves pad what they read, where no templates say so. */
+  readonly padsChannels: boolean;
 }
 
 /** Bounds from which on the rows of a reduction are reduced in parts, and the least length of a part. */
@@ -101,6 +103,7 @@ export const defaultFusion: FusionRules = {
   attendsViews: false,
   storesPieces: true,
   storesWindowed: true,
+  padsChannels: false,
 };
 
 /** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */
@@ -114,7 +117,7 @@ export const hostTarget: Target = {
   vectorWidth: 1,
   narrowEnd: NARROW_END,
   tuned: new Map(),
-  fusion: defaultFusion,
+  fusion: { ...defaultFusion, padsChannels: true },
   rowSplits: null,
   sharing: null,
 };

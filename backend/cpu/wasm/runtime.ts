@@ -20,7 +20,8 @@ export interface WasmKernel {
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
 }
 
-const ARGUMENT_BYTES = 16384;
+/** Bytes of a run's arguments; those of a kernel that follows begin at the second half. */
+const ARGUMENT_BYTES = 16384, CHAINED_BYTES = ARGUMENT_BYTES / 2;
 /** Workers wake up in some microseconds: less work than this, in nanoseconds, is done before they do. */
 const MIN_SHARED_NS = 20_000;
 /** While workers are awake, from the work before, this much is enough. */
@@ -42,6 +43,9 @@ const CROWDED_MS = 20;
 /** Work of so many nanoseconds is shared even so. */
 const MIN_CROWDED_NS = 1_000_000;
 
+/** A kernel that goes over each part of a range after another: its arguments are `chainedWords`. */
+export type ChainedKernel = WasmKernel;
+
 /** Kernels, their arguments, and the threads that run them. */
 export class WasmRuntime {
   readonly memory: WasmMemory;
@@ -49,6 +53,8 @@ export class WasmRuntime {
   /** The arguments of the next run. */
   readonly words: Int32Array;
   readonly floats: Float32Array;
+  /** The arguments of the kernel that follows in the next run. */
+  readonly chainedWords: Int32Array;
   /** True when the engine has relaxed SIMD. */
   readonly relaxed: boolean;
   /** True when the engine lets a module have a memory of its own beside the shared one. */
@@ -72,6 +78,7 @@ export class WasmRuntime {
     this.#args = start + control;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
+    this.chainedWords = this.words.subarray(CHAINED_BYTES / 4);
     this.threads = new ThreadPool(memory, start, threads);
     this.relaxed = features.relaxed;
     this.hasPrivatePages = features.hasPrivatePages;
@@ -134,28 +141,41 @@ export class WasmRuntime {
    * @param range How far it runs.
    * @param grain Parts are multiples of this.
    * @param cost About how many nanoseconds that takes.
+   * @param next What goes over each part behind it, in the same thread.
    */
-  run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
-    const { code } = kernel;
-    if (cost < MIN_AWAKE_NS || range <= grain) return kernel.run(this.#args, 0, range, 0);
+  run(
+    kernel: WasmKernel,
+    range: number,
+    grain: number,
+    cost: number,
+    next: ChainedKernel | null = null,
+  ): void {
     const parts = Math.min(MAX_PARTS, Math.max(this.threads.size, Math.floor(cost / PART_NS)));
-    const part = Math.ceil(range / parts / grain) * grain;
-    if (code === null || !this.#hasWorkers(cost)) return this.#runAlone(kernel, range, part);
-    this.#share(kernel, code, range, part);
+    const isWhole = cost < MIN_AWAKE_NS || range <= grain;
+    const part = isWhole ? range : Math.ceil(range / parts / grain) * grain;
+    const isShared = kernel.code !== null && next?.code !== null;
+    if (isWhole || !isShared || !this.#hasWorkers(cost)) {
+      return this.#runAlone(kernel, next, range, part);
+    }
+    this.#share(kernel, next, range, part);
     if (cost >= MIN_SHARED_NS) return;
     const now = performance.now();
     if (now - this.#asked > MAX_DELAY * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
   }
 
   /** Part by part: V8 goes over to optimized code from one call to the next, never within one. */
-  #runAlone({ run }: WasmKernel, range: number, part: number): void {
+  #runAlone({ run }: WasmKernel, next: ChainedKernel | null, range: number, part: number): void {
     for (let begin = 0; begin < range; begin += part) {
-      run(this.#args, begin, Math.min(begin + part, range), 0);
+      const end = Math.min(begin + part, range);
+      run(this.#args, begin, end, 0);
+      next?.run(this.#args + CHAINED_BYTES, begin, end, 0);
     }
   }
 
-  #share({ id, codeBytes, run }: WasmKernel, code: number, range: number, part: number): void {
-    this.threads.run({ kernel: id, code, codeBytes, run, args: this.#args, range, part });
+  #share(kernel: WasmKernel, next: ChainedKernel | null, range: number, part: number): void {
+    const first = { kernel, args: this.#args };
+    const chained = next && { kernel: next, args: this.#args + CHAINED_BYTES };
+    this.threads.run({ calls: chained ? [first, chained] : [first], range, part });
   }
 
   #hasWorkers(cost: number): boolean {

@@ -18,15 +18,18 @@ export const fields = {
   generation: 5,
   failed: 6,
   ready: 7,
-  kernel: 8,
-  code: 9,
-  codeBytes: 10,
-  args: 11,
-  range: 12,
-  part: 13,
-  threads: 14,
+  range: 8,
+  part: 9,
+  threads: 10,
+  /** Kernels that go over each part, one after the other: so many, and four fields of each. */
+  calls: 11,
+  kernel: 16,
+  code: 17,
+  codeBytes: 18,
+  args: 19,
+  callStep: 4,
   /** Untaken parts of each thread: a field a thread, each in a line of memory. */
-  left: 16,
+  left: 32,
   leftStep: 16,
 } as const;
 
@@ -69,10 +72,12 @@ export function worker({ memory, control, fields: f, thread, generation }: Worke
   const block = new Int32Array(memory.buffer, control);
   const kernels = new Map<number, (a: number, b: number, e: number, t: number) => void>();
   const get = (field: number): number => Atomics.load(block, field);
-  const kernelOf = (id: number) => {
+  const kernelOf = (call: number) => {
+    const id = get(f.kernel + call);
     let run = kernels.get(id);
     if (run === undefined) {
-      const code = new Uint8Array(memory.buffer, get(f.code) >>> 0, get(f.codeBytes)).slice();
+      const at = get(f.code + call) >>> 0, length = get(f.codeBytes + call);
+      const code = new Uint8Array(memory.buffer, at, length).slice();
       const instance = new WebAssembly.Instance(new WebAssembly.Module(code), { host: { memory } });
       kernels.set(id, run = instance.exports.run as () => void);
     }
@@ -82,7 +87,10 @@ export function worker({ memory, control, fields: f, thread, generation }: Worke
     try {
       const begin = part * get(f.part);
       const end = Math.min(begin + get(f.part), get(f.range));
-      kernelOf(get(f.kernel))(get(f.args), begin, end, thread);
+      for (let k = 0; k < get(f.calls); k++) {
+        const call = k * f.callStep;
+        kernelOf(call)(get(f.args + call), begin, end, thread);
+      }
     } catch {
       // The thread that asked for it says so.
       Atomics.store(block, f.failed, 1);
@@ -106,19 +114,27 @@ export function worker({ memory, control, fields: f, thread, generation }: Worke
   Atomics.sub(block, f.ready, 1);
 }
 
-/** Work for all threads. */
-export interface ParallelWork {
-  /** The kernel, by number and by its code in memory. */
-  readonly kernel: number;
-  readonly code: number;
-  readonly codeBytes: number;
+/** A call of a kernel. */
+export interface KernelCall {
+  readonly kernel: {
+    /** Its number, and the place of its code for workers. */
+    readonly id: number;
+    readonly code: number | null;
+    readonly codeBytes: number;
+    /** The kernel in this thread. */
+    readonly run: (args: number, begin: number, end: number, thread: number) => void;
+  };
   /** Address of the arguments. */
   readonly args: number;
+}
+
+/** Work for all threads. */
+export interface ParallelWork {
+  /** Calls that go over each part, in order: two at most, whose code workers find. */
+  readonly calls: readonly KernelCall[];
   readonly range: number;
   /** Length of a part of the range. */
   readonly part: number;
-  /** The kernel in this thread. */
-  readonly run: (args: number, begin: number, end: number, thread: number) => void;
 }
 
 /** Turns of a loop before a thread sleeps. */
@@ -194,10 +210,14 @@ export class ThreadPool {
   run(work: ParallelWork): void {
     const block = this.#block;
     const parts = Math.ceil(work.range / work.part);
-    block[fields.kernel] = work.kernel;
-    block[fields.code] = work.code;
-    block[fields.codeBytes] = work.codeBytes;
-    block[fields.args] = work.args;
+    block[fields.calls] = work.calls.length;
+    work.calls.forEach(({ kernel, args }, k) => {
+      const call = k * fields.callStep;
+      block[fields.kernel + call] = kernel.id;
+      block[fields.code + call] = kernel.code!;
+      block[fields.codeBytes + call] = kernel.codeBytes;
+      block[fields.args + call] = args;
+    });
     block[fields.range] = work.range;
     block[fields.part] = work.part;
     block[fields.parts] = parts;
@@ -206,8 +226,8 @@ export class ThreadPool {
     this.#wake(parts - 1);
     let own = 0;
     for (let part = 0; (part = takePart(block, fields, 0)) >= 0; own++) {
-      const begin = part * work.part;
-      work.run(work.args, begin, Math.min(begin + work.part, work.range), 0);
+      const begin = part * work.part, end = Math.min(begin + work.part, work.range);
+      for (const { kernel, args } of work.calls) kernel.run(args, begin, end, 0);
     }
     this.#await(parts - own);
     if (Atomics.exchange(block, fields.failed, 0) === 1) {

@@ -14,6 +14,7 @@ import type { AttentionCall } from "../../graph/attention.ts";
 import type { CustomCall } from "../../graph/custom.ts";
 import { coefficient } from "../../kernel/affine.ts";
 import { extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { channelConvolution } from "../../kernel/forms/channel_convolution.ts";
 import { primitives } from "../../graph/primitives.ts";
 import type { Op } from "../../graph/op.ts";
 import type { FusionRules } from "../../kernel/target.ts";
@@ -83,7 +84,7 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
 /** The largest group that the device has a good kernel for. */
 function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Group {
   const splits = new Map<string, number>();
-  const storesPadding = device.planKernel === null;
+  const storesPadding = device.planKernel === null && !device.target.fusion.padsChannels;
   let limits: Limits = {
     splits,
     storesPadding,
@@ -127,7 +128,8 @@ function isSpecialized(
   kernel: LoopKernel,
   { target, planKernel }: PlanningDevice,
 ): boolean {
-  return planKernel !== null && planKernel(kernel, target).isSpecialized;
+  if (planKernel !== null) return planKernel(kernel, target).isSpecialized;
+  return target.fusion.padsChannels && channelConvolution(kernel) !== null;
 }
 
 /**

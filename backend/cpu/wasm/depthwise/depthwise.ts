@@ -1,14 +1,14 @@
-/** The WebAssembly of convolutions of channels by themselves. */
+/**
+ * The WebAssembly of convolutions of channels by themselves. A thread stages some rows of a channel with their
+ * zeros, which its caches hold, and computes the rows of the result that follow from them.
+ */
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
-import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import { i32, v128 } from "../opcodes.ts";
 import { KernelArguments } from "../winograd/arguments.ts";
-import { ROWS } from "./channel_windows.ts";
+import { Staging, stagingArguments } from "./staged_image.ts";
 
-/** Vectors of a row that are computed together. */
-export const VECTORS = 4;
-
-/** The arguments of both kernels; offsets are in bytes. */
+/** The arguments; offsets are in bytes. */
 export const depthwiseArguments = [
   "image",
   "other",
@@ -17,154 +17,168 @@ export const depthwiseArguments = [
   "imagePlanes",
   "otherPlanes",
   "resultPlanes",
-  /** Tables: where each row begins, and each vector of a row. */
-  "imageRows",
-  "otherRows",
-  "resultRows",
+  /** Table: each vector of a row of the result. */
   "vectors",
-  /** Tables of a gradient: where summed images begin, or rows of large ones. */
-  "summedImages",
-  "summedOthers",
-  /** Lengths of the tables of rows, of vectors and of summed images. */
-  "rows",
   "count",
-  "summed",
-  /** Positions of the last vector that the one before has, too. */
-  "overlap",
+  /** Bands of rows of a plane, rows of the result, of a band, and of the image. */
+  "bands",
+  "rows",
+  "bandRows",
+  "height",
+  /** Rows of zeros before the image. */
+  "above",
   "imageRow",
+  "resultRow",
+  "stagedRow",
+  /** Staged rows of all threads, and bytes of one thread's. */
+  "scratch",
+  "scratchBytes",
+  ...stagingArguments,
 ] as const;
+
+/** Steps and taps along an axis. */
+export interface AxisForm {
+  readonly taps: number;
+  readonly stride: number;
+  readonly dilation: number;
+}
 
 /** Dependencies of the code. */
 export interface DepthwiseForm {
-  readonly tapsY: number;
-  readonly tapsX: number;
+  readonly y: AxisForm;
+  readonly x: AxisForm;
   /** Offset of each tap among a kernel's, in bytes. */
   readonly tapOffsets: readonly number[];
+  /** Rows, and vectors of a row, that are computed together. */
+  readonly rows: number;
+  readonly vectors: number;
+  /** The image's first element is an odd one of a staged row. */
+  readonly isOdd: boolean;
   readonly isRelaxed: boolean;
 }
 
-/** The module that convolves planes `begin` to `end`. */
+/** The module that computes bands `begin` to `end` of planes. */
 export function makeDepthwise(form: DepthwiseForm): Uint8Array<ArrayBuffer> {
-  const f = new FunctionBuilder(), math = new VectorMath(f, form.isRelaxed);
-  const args = new KernelArguments(f, depthwiseArguments);
-  const { begin, end } = FunctionBuilder.parameters;
-  f.loop(begin, end, 1, (plane) => {
+  return new DepthwiseWriter(form).write();
+}
+
+class DepthwiseWriter {
+  readonly #f = new FunctionBuilder();
+  readonly #math: VectorMath;
+  readonly #form: DepthwiseForm;
+  readonly #args = new KernelArguments(this.#f, depthwiseArguments);
+  readonly #staging: Staging;
+
+  constructor(form: DepthwiseForm) {
+    this.#form = form;
+    this.#math = new VectorMath(this.#f, form.isRelaxed);
+    const get = (name: typeof stagingArguments[number]): Local => this.#args.get(name);
+    this.#staging = new Staging(this.#f, get, form.x.stride, form.isOdd);
+  }
+
+  write(): Uint8Array<ArrayBuffer> {
+    const f = this.#f, args = this.#args, { begin, end, thread } = FunctionBuilder.parameters;
+    const scratch = f.i(
+      i32.add,
+      args.get("scratch"),
+      f.i(i32.mul, thread, args.get("scratchBytes")),
+    );
+    f.loop(begin, end, 1, (task) => {
+      const plane = f.i(i32.divU, task, args.get("bands"));
+      const band = f.i(i32.remU, task, args.get("bands"));
+      const first = f.i(i32.mul, band, args.get("bandRows"));
+      const last = f.smaller(f.i(i32.add, first, args.get("bandRows")), args.get("rows"));
+      this.#stage(scratch, plane, first, last);
+      this.#compute(scratch, plane, first, last);
+    });
+    return f.finish();
+  }
+
+  /** Stages what rows `first` to `last` of the result are made of. */
+  #stage(scratch: Local, plane: Local, first: Local, last: Local): void {
+    const f = this.#f, args = this.#args, { stride, dilation, taps } = this.#form.y;
     const image = f.i(i32.add, args.get("image"), args.entry("imagePlanes", plane));
+    const above = args.get("above"), to = f.copy(scratch);
+    const begin = f.i(i32.sub, f.iWith(i32.mul, first, stride), above);
+    const covered = f.iWith(i32.mul, f.i(i32.sub, last, first), stride);
+    const end = f.i(
+      i32.add,
+      begin,
+      f.iWith(i32.add, covered, (taps - 1) * dilation + 1 - stride),
+    );
+    f.loop(begin, end, 1, (row) => {
+      f.branch(
+        f.i(i32.ltU, row, args.get("height")),
+        () =>
+          this.#staging.copy(
+            to,
+            f.i(i32.add, image, f.i(i32.mul, row, args.get("imageRow"))),
+          ),
+        () => this.#staging.clear(to),
+      );
+      f.assign(to, f.i(i32.add, to, args.get("stagedRow")));
+    });
+  }
+
+  /** Computes rows `first` to `last`; the last ones together overlap those before where they do not fit. */
+  #compute(scratch: Local, plane: Local, first: Local, last: Local): void {
+    const f = this.#f, args = this.#args, { rows, vectors, y } = this.#form;
     const kernel = f.i(i32.add, args.get("other"), args.entry("otherPlanes", plane));
     const result = f.i(i32.add, args.get("result"), args.entry("resultPlanes", plane));
-    f.loop(f.integer(0), args.get("rows"), ROWS, (row) => {
-      const from = f.i(i32.add, image, args.entry("imageRows", row));
-      const to = Array.from(
-        { length: ROWS },
-        (_, r) => f.i(i32.add, result, args.entry("resultRows", f.iWith(i32.add, row, r))),
+    const latest = f.iWith(i32.add, last, -rows);
+    f.loop(first, last, rows, (at) => {
+      const row = f.smaller(at, latest), before = f.i(i32.sub, row, first);
+      const from = f.i(
+        i32.add,
+        scratch,
+        f.i(i32.mul, f.iWith(i32.mul, before, y.stride), args.get("stagedRow")),
       );
-      f.loop(f.integer(0), args.get("count"), VECTORS, (vector) => {
-        const places = args.fourEntries("vectors", vector);
-        const sums = windowSums(f, math, form, {
-          bases: places.map((place) => f.i(i32.add, from, place)),
-          step: args.get("imageRow"),
-          kernel,
-        });
+      const to = Array.from(
+        { length: rows },
+        (_, r) =>
+          f.i(
+            i32.add,
+            result,
+            f.i(i32.mul, f.iWith(i32.add, row, r), args.get("resultRow")),
+          ),
+      );
+      f.loop(f.integer(0), args.get("count"), vectors, (vector) => {
+        const table = f.wordAt(args.get("vectors"), vector);
+        const places = Array.from(
+          { length: vectors },
+          (_, v) => f.loadNumber(i32.load, table, 4 * v),
+        );
+        const sums = this.#sums(places.map((place) => f.i(i32.add, from, place)), kernel);
         sums.forEach((line, r) =>
           line.forEach((sum, v) => f.store(v128.store, f.i(i32.add, to[r]!, places[v]!), sum))
         );
       });
     });
-  });
-  return f.finish();
-}
-
-/** Sums of the windows of some rows of vectors: each vector of the image is read once for all rows. */
-function windowSums(
-  f: FunctionBuilder,
-  math: VectorMath,
-  { tapsY, tapsX, tapOffsets }: DepthwiseForm,
-  { bases, step, kernel }: {
-    readonly bases: readonly Local[];
-    readonly step: Local;
-    readonly kernel: Local;
-  },
-): Local[][] {
-  const sums = Array.from({ length: ROWS }, () => bases.map(() => f.copyVector(f.float(0))));
-  let at = bases;
-  for (let y = 0; y < tapsY + ROWS - 1; y++) {
-    for (let x = 0; x < tapsX; x++) {
-      const pixels = at.map((base) => f.load(v128.load, base, 4 * x));
-      sums.forEach((line, r) => {
-        if (y < r || y - r >= tapsY) return;
-        const tap = f.load(v128.loadSplat, kernel, tapOffsets[(y - r) * tapsX + x]!);
-        line.forEach((sum, v) => f.assign(sum, math.madd(tap, pixels[v]!, sum)));
-      });
-    }
-    at = at.map((base) => f.i(i32.add, base, step));
   }
-  return sums;
-}
 
-/** The module that sums the gradients of the kernels of planes `begin` to `end`. */
-export function makeDepthwiseGradient(form: DepthwiseForm): Uint8Array<ArrayBuffer> {
-  const f = new FunctionBuilder(), math = new VectorMath(f, form.isRelaxed);
-  const args = new KernelArguments(f, depthwiseArguments), { tapsY, tapsX, tapOffsets } = form;
-  const { begin, end } = FunctionBuilder.parameters;
-  f.loop(begin, end, 1, (plane) => {
-    const image = f.i(i32.add, args.get("image"), args.entry("imagePlanes", plane));
-    const gradient = f.i(i32.add, args.get("other"), args.entry("otherPlanes", plane));
-    const result = f.i(i32.add, args.get("result"), args.entry("resultPlanes", plane));
-    const step = f.copy(f.integer(0));
-    for (let y = 0; y < tapsY; y++) {
-      const totals = Array.from({ length: tapsX }, () => f.copyVector(f.float(0)));
-      f.loop(f.integer(0), args.get("summed"), 1, (k) => {
-        const pixels = f.i(i32.add, image, args.entry("summedImages", k));
-        const others = f.i(i32.add, gradient, args.entry("summedOthers", k));
-        const base = f.i(i32.add, pixels, step);
-        // The sums of an image, or of its row, first: adding each product to the total would drift.
-        const sums = imageSums(f, math, args, { pixels: base, gradient: others, taps: tapsX });
-        sums.forEach((sum, x) => f.assign(totals[x]!, f.v(f32x4.add, totals[x]!, sum)));
+  /** Sums of the windows of some rows of vectors: each vector of the image is read once for all rows. */
+  #sums(bases: readonly Local[], kernel: Local): Local[][] {
+    const f = this.#f, { rows, tapOffsets, x, y } = this.#form;
+    const sums = Array.from({ length: rows }, () => bases.map(() => f.copyVector(f.float(0))));
+    const step = this.#args.get("stagedRow"), parts = [bases.map((base) => f.copy(base))];
+    if (x.stride > 1) parts.push(bases.map((base) => f.i(i32.add, base, this.#args.get("part"))));
+    const height = (rows - 1) * y.stride + (y.taps - 1) * y.dilation + 1;
+    for (let line = 0; line < height; line++) {
+      const uses = sums.flatMap((sum, r) => {
+        const at = line - r * y.stride, tap = at / y.dilation;
+        return at >= 0 && Number.isInteger(tap) && tap < y.taps ? [{ sum, tap }] : [];
       });
-      totals.forEach((total, x) => {
-        f.store(v128.store32Lane, result, sumOfLanes(f, total), tapOffsets[y * tapsX + x]!, 0);
-      });
-      f.assign(step, f.i(i32.add, step, args.get("imageRow")));
+      for (let tapX = 0; tapX < x.taps && uses.length > 0; tapX++) {
+        const place = tapX * x.dilation, from = parts[place % x.stride]!;
+        const offset = 4 * Math.floor(place / x.stride);
+        const pixels = from.map((at) => f.load(v128.load, at, offset));
+        for (const { sum, tap } of uses) {
+          const factor = f.load(v128.loadSplat, kernel, tapOffsets[tap * x.taps + tapX]!);
+          sum.forEach((total, v) => f.assign(total, this.#math.madd(factor, pixels[v]!, total)));
+        }
+      }
+      for (const part of parts) part.forEach((at) => f.assign(at, f.i(i32.add, at, step)));
     }
-  });
-  return f.finish();
-}
-
-/** For each tap of a row the sums, in lanes, of an image's pixels times its gradient. */
-function imageSums(
-  f: FunctionBuilder,
-  math: VectorMath,
-  args: KernelArguments<typeof depthwiseArguments[number]>,
-  { pixels, gradient, taps }: {
-    readonly pixels: Local;
-    readonly gradient: Local;
-    readonly taps: number;
-  },
-): Local[] {
-  const sums = Array.from({ length: taps }, () => f.copyVector(f.float(0)));
-  const last = f.iWith(i32.add, args.get("count"), -1);
-  const isNew = f.v(i32x4.leS, f.v(i32x4.splat, args.get("overlap")), f.lanes([0, 1, 2, 3]));
-  f.loop(f.integer(0), args.get("rows"), 1, (row) => {
-    const from = f.i(i32.add, pixels, args.entry("imageRows", row));
-    const other = f.i(i32.add, gradient, args.entry("otherRows", row));
-    const add = (vector: Local, mask: Local | null): void => {
-      const place = args.entry("vectors", vector);
-      const at = f.i(i32.add, from, place);
-      // Both factors: infinity times a masked 0 would be NaN.
-      const masked = (value: Local): Local => mask === null ? value : f.v(v128.and, value, mask);
-      const g = masked(f.load(v128.load, f.i(i32.add, other, place)));
-      sums.forEach((sum, x) =>
-        f.assign(sum, math.madd(g, masked(f.load(v128.load, at, 4 * x)), sum))
-      );
-    };
-    f.loop(f.integer(0), last, 1, (vector) => add(vector, null));
-    add(last, isNew);
-  });
-  return sums;
-}
-
-/** The sum of a vector's lanes, in the first one. */
-function sumOfLanes(f: FunctionBuilder, vector: Local): Local {
-  const pairs = f.v(f32x4.add, vector, f.shuffle32(vector, vector, [2, 3, 0, 1]));
-  return f.v(f32x4.add, pairs, f.shuffle32(pairs, pairs, [1, 0, 3, 2]));
+    return sums;
+  }
 }

@@ -21,7 +21,8 @@ import {
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock, Runner } from "../../script/runner.ts";
-import { describe, planSides, type ProductPlan } from "./contraction_plan.ts";
+import { contiguousAxis, describe, planSides, type ProductPlan } from "./contraction_plan.ts";
+import { FusedEpilogue, type LineSymbols } from "./fused_epilogue.ts";
 import { ProductRunner } from "./product_runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
@@ -34,6 +35,8 @@ export interface FloatContraction {
   readonly contraction: Contraction;
   /** Destination of its elements. */
   readonly target: AffineExpr;
+  /** Operations that follow it, in lines of its elements; null where there are none, or not such. */
+  readonly epilogueOf: (symbols: LineSymbols) => FusedEpilogue | null;
   /** About how many nanoseconds one thread takes to compute it as products of matrices. */
   readonly cost: number;
 }
@@ -42,10 +45,12 @@ export interface FloatContraction {
 export interface Product {
   /** A line for people. */
   readonly source: string;
+  /** True where it computes what follows the contraction as well, from all inputs of the kernel. */
+  readonly hasEpilogue: boolean;
   /**
    * Computes it from its operands; false where they do not allow that, and the result is of no use.
    */
-  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean;
+  run(a: HostBlock, b: HostBlock, c: HostBlock, inputs: readonly HostBlock[]): boolean;
 }
 
 /** Finds a way that takes fewer operations than products of matrices, or null. */
@@ -55,7 +60,10 @@ export type FindProduct = (
   host: GemmHost,
 ) => Product | null;
 
-/** A runner for a contraction of floats, or null where there is nothing to gain. */
+/**
+ * A runner for a contraction of floats, or null where there is nothing to gain. Operands may be padded where
+ * `findFaster` finds a way that reads them so.
+ */
 export function contractionRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
@@ -65,30 +73,42 @@ export function contractionRunner(
 ): Runner | null {
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
-  if (given.a.bounds.length + given.b.bounds.length > 0) return null;
+  const isPadded = given.a.bounds.length + given.b.bounds.length > 0;
+  const copies = [given.a.dtype !== "float32", given.b.dtype !== "float32"] as const;
+  if (isPadded && copies.includes(true)) return null;
   if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < MIN_PRODUCTS) return null;
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.index;
-  const copies = [given.a.dtype !== "float32", given.b.dtype !== "float32"] as const;
   const { plan, prepared, contraction } = choose(kernel, given, target, copies, host);
-  const faster = findFaster({ kernel, contraction, target, cost: plan.cost }, runtime, host);
+  const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
+  const fused = (symbols: LineSymbols): FusedEpilogue | null =>
+    epilogue && FusedEpilogue.of(kernel, symbols);
+  const form = { kernel, contraction, target, epilogueOf: fused, cost: plan.cost };
+  const faster = findFaster(form, runtime, host);
+  if (isPadded && faster === null) return null;
   if (faster === null && isQuickerAsSum(kernel, given, plan)) {
     return host.compile(asSum(kernel, given));
   }
-  const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
-  const after = epilogue && host.compile(collapse(epilogue));
-  const product = new ProductRunner(plan, runtime, host);
+  const own = fused(lineSymbols(contraction, plan));
+  const after = epilogue && (own === null || faster?.hasEpilogue === false)
+    ? host.compile(collapse(epilogue))
+    : null;
+  const product = isPadded ? null : new ProductRunner(plan, runtime, host, own);
   const finish = (inputs: Blocks, outputs: Blocks, x: HostBlock, y: HostBlock, c: HostBlock) => {
-    const isThere = faster?.run(x, y, c) ||
-      (plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c));
-    if (isThere) after?.run([...inputs, c], outputs);
-    return isThere;
+    if (faster?.run(x, y, c, inputs)) {
+      if (!faster.hasEpilogue) after?.run([...inputs, c], outputs);
+      return true;
+    }
+    const [left, right] = plan.isSwapped ? [y, x] : [x, y];
+    if (product === null || !product.run(left, right, c, inputs)) return false;
+    if (own === null) after?.run([...inputs, c], outputs);
+    return true;
   };
   let plain: Runner | null = null;
   return {
     source: [
       ...prepared.flatMap(({ copy }) => copy ? [copy.source] : []),
-      faster?.source ?? describe(plan),
+      faster?.source ?? [describe(plan), ...own ? [own.source] : []].join("\n"),
       ...after ? [after.source] : [],
     ].join("\n"),
     run(inputs, outputs) {
@@ -106,6 +126,14 @@ export function contractionRunner(
       if (!isDone) (plain ??= fallback()).run(inputs, outputs);
     },
   };
+}
+
+/** The lines of a product's result: along its columns or, where these do not lie side by side, its rows. */
+function lineSymbols({ batch, m, n }: Contraction, { c, isSwapped }: ProductPlan): LineSymbols {
+  const [rows, columns] = isSwapped ? [n, m] : [m, n];
+  return contiguousAxis(c) === "columns"
+    ? { batch, across: rows, along: columns }
+    : { batch, across: columns, along: rows };
 }
 
 /** Multiplications that a core does in a nanosecond where one loop adds them up. */

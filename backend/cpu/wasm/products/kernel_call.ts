@@ -1,6 +1,6 @@
 /** A kernel with the arguments that are the same in every run. */
 import type { Tables } from "./tables.ts";
-import type { WasmKernel, WasmRuntime } from "../runtime.ts";
+import type { ChainedKernel, WasmKernel, WasmRuntime } from "../runtime.ts";
 
 /** Options of a kernel's call. */
 export interface KernelCallOptions {
@@ -37,13 +37,19 @@ export class KernelCall {
    * @param addresses The arguments that are addresses, by name.
    * @param tables Where the tables lie.
    * @param answer The argument whose value afterwards is given back; 0 without one.
+   * @param next What goes over each part behind it.
    */
-  run(addresses: Readonly<Record<string, number>>, tables: number, answer?: string): number {
+  run(
+    addresses: Readonly<Record<string, number>>,
+    tables: number,
+    answer?: string,
+    next: ChainedKernel | null = null,
+  ): number {
     const { kernel, names, range, grain, cost } = this.#options, { words } = this.#runtime;
     this.#arguments.forEach(({ value, isTable }, place) => {
       words[place] = addresses[names[place]!] ?? (isTable ? tables + value : value);
     });
-    this.#runtime.run(kernel, range, grain, cost);
+    this.#runtime.run(kernel, range, grain, cost, next);
     return answer === undefined ? 0 : words[names.indexOf(answer)]!;
   }
 }

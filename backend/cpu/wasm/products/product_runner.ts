@@ -3,14 +3,16 @@ import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import {
   areInFours,
+  type Blocks,
   chooseBlocks,
   contiguousAxis,
   COPY_SPEED,
   isContiguous,
   type ProductPlan,
 } from "./contraction_plan.ts";
+import type { FusedEpilogue, LineBlocks } from "./fused_epilogue.ts";
 import { makePacking } from "./packing.ts";
-import type { WasmKernel, WasmRuntime } from "../runtime.ts";
+import type { ChainedKernel, WasmKernel, WasmRuntime } from "../runtime.ts";
 import { PANEL_BYTES } from "./row_panel.ts";
 import { Tables } from "./tables.ts";
 import { makeProduct, productArguments, type TileForm } from "./tile.ts";
@@ -81,6 +83,16 @@ function wholeTiles(rows: Int32Array): Int32Array {
   return Int32Array.from({ length: count }, (_, i) => rows[Math.min(i, rows.length - 1)]!);
 }
 
+/** The blocks of a product as lines of its result, along rows or columns. */
+function lineBlocks({ c, m, n }: ProductPlan, blocks: Blocks): LineBlocks {
+  const rows = { count: m, block: blocks.blockRows, blocks: blocks.rowBlocks };
+  const block = TILE_COLUMNS * blocks.blockPanels;
+  const columns = { count: n, block, blocks: blocks.panelBlocks };
+  return contiguousAxis(c) === "columns"
+    ? { across: rows, along: columns, acrossIsInner: false }
+    : { across: columns, along: rows, acrossIsInner: true };
+}
+
 /** Runs one product. */
 export class ProductRunner {
   readonly #plan: ProductPlan;
@@ -94,8 +106,16 @@ export class ProductRunner {
   /** The product's arguments, tables by where they begin behind the first. */
   readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
   readonly #tasks: number;
+  /** Prepares what follows the product in the same parts. */
+  readonly #chain: ReturnType<FusedEpilogue["chain"]> | null;
 
-  constructor(plan: ProductPlan, runtime: WasmRuntime, host: GemmHost) {
+  /** `epilogue`: what follows it, along the lines of {@linkcode lineSymbols}. */
+  constructor(
+    plan: ProductPlan,
+    runtime: WasmRuntime,
+    host: GemmHost,
+    epilogue: FusedEpilogue | null,
+  ) {
     this.#plan = plan;
     this.#runtime = runtime;
     this.#host = host;
@@ -111,8 +131,10 @@ export class ProductRunner {
       aBatch: a.batch,
       cBatch: c.batch,
       ...this.#right.tables,
+      ...epilogue?.tables,
     });
     const blocks = chooseBlocks(plan, runtime.threads.size);
+    this.#chain = epilogue && epilogue.chain(runtime, this.#tables, lineBlocks(plan, blocks));
     this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
     const bStep = right.kind === "steps" ? right.step : 4 * TILE_COLUMNS;
     const numbers: Readonly<Record<string, number>> = { ...blocks, m, n, k, bStep };
@@ -123,16 +145,18 @@ export class ProductRunner {
   }
 
   /** False, and nothing is done, where a matrix or the room for a copy is in other memory. */
-  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean {
+  run(a: HostBlock, b: HostBlock, c: HostBlock, inputs: readonly HostBlock[]): boolean {
     const { memory } = this.#runtime;
     const place = (block: HostBlock): Address => memory.addressOf(block);
     const left = place(a), right = place(b), result = place(c);
     if (left === null || right === null || result === null) return false;
     return this.#withTables((tables) => {
-      if (this.#packing === null) return this.#multiply(left, right, result, tables);
+      const next = this.#chain && this.#chain(inputs, result, tables);
+      if (this.#chain && next === null) return false;
+      if (this.#packing === null) return this.#multiply(left, right, result, tables, next);
       return this.#withPanels((panels) => {
         this.#pack(this.#packing!, right, panels, tables);
-        return this.#multiply(left, panels, result, tables);
+        return this.#multiply(left, panels, result, tables, next);
       });
     });
   }
@@ -167,7 +191,13 @@ export class ProductRunner {
     this.#runtime.run(packing, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
   }
 
-  #multiply(a: number, b: number, c: number, tables: number): boolean {
+  #multiply(
+    a: number,
+    b: number,
+    c: number,
+    tables: number,
+    next: ChainedKernel | null,
+  ): boolean {
     const { words } = this.#runtime;
     const rowPanels = this.#runtime.hasPrivatePages ? 0 : this.#runtime.threadScratch(PANEL_BYTES);
     if (rowPanels === null) return false;
@@ -175,7 +205,7 @@ export class ProductRunner {
       words[place] = isTable ? tables + value : value;
     });
     words.set([a, b, c, rowPanels]); // the first arguments are addresses
-    this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost);
+    this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost, next);
     return true;
   }
 }

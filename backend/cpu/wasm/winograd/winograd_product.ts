@@ -35,6 +35,7 @@ const LINE_BYTES = 64;
 /** A product by minimal filtering. */
 export abstract class WinogradProduct implements Product {
   abstract readonly source: string;
+  readonly hasEpilogue = false;
   /** Nanoseconds of one thread. */
   abstract readonly cost: number;
   protected abstract readonly tables: Tables;
