@@ -38,6 +38,7 @@ export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
 export { gateCounts, type ScatterMode } from "./graph/op.ts";
 export { Template } from "./graph/template.ts";
 export { GoneError } from "./graph/toposort.ts";
+export type { LaterGraph } from "./schedule/plan_cache.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isView } from "./kernel/view.ts";

@@ -5,7 +5,7 @@ import { dtypes } from "../graph/dtype.ts";
 import { Node, type Saved } from "../graph/node.ts";
 import type { Storage as AnyStorage } from "../graph/stored_value.ts";
 import { releaseTransient } from "../graph/stored_value.ts";
-import { PlanCache } from "../schedule/plan_cache.ts";
+import { type LaterGraph, PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
 import { writesInPlace } from "../kernel/kernel.ts";
@@ -48,6 +48,8 @@ export interface RealizeOptions {
   readonly companions?: readonly Companion[];
   /** Nodes asked for later: values that they need on the way are saved. */
   readonly later?: readonly Node[];
+  /** Graphs that will be made of them and computed: what these need on the way is saved, too. */
+  readonly ahead?: readonly LaterGraph[];
   /** Tensors have other values since: what only activations of former steps need may go. */
   readonly endsFormer?: boolean;
 }
@@ -56,10 +58,10 @@ export interface RealizeOptions {
 function scheduleFor(
   backend: Backend,
   nodes: readonly Node[],
-  { companions = [], later = [] }: RealizeOptions = {},
+  { companions = [], later = [], ahead = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  return schedule(nodes, { cache, device: backend, companions, later });
+  return schedule(nodes, { cache, device: backend, companions, later, ahead });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

@@ -59,11 +59,13 @@ export class Signature {
    * @param order Its nodes in topological order, with their positions.
    * @param wanted Those that are asked for.
    * @param later Those that will be asked for.
+   * @param ahead Words for what will be made of them and asked for.
    */
   describe(
     order: readonly Node[],
     wanted: readonly Node[],
     later: readonly Node[],
+    ahead: readonly (string | number)[],
   ): void {
     this.#length = 0;
     this.#hash = 0x811c9dc5 | 0;
@@ -72,6 +74,8 @@ export class Signature {
     for (const node of wanted) this.#push(node.position);
     this.#push(-1);
     for (const node of later) this.#push(node.position);
+    this.#push(-1);
+    for (const word of ahead) this.#push(typeof word === "string" ? idOf(word) : word);
   }
 
   #push(word: number): void {

@@ -14,6 +14,17 @@ export interface StreamPlace {
   readonly stream: { value: number };
 }
 
+/**
+ * A graph that will be computed later. A plan remembers what is saved for it, so that it is made only where
+ * no plan is known.
+ */
+export interface LaterGraph {
+  /** Words that are equal for graphs that read the same of what is computed now. */
+  readonly key: readonly (string | number)[];
+  /** Makes it: the nodes that will be asked for. */
+  nodes(): readonly Node[];
+}
+
 interface Entry {
   readonly hash: number;
   readonly words: Int32Array;
@@ -47,8 +58,8 @@ export class PlanCache {
   }
 
   /** The plan of a graph like this one; its random places are those of this graph. */
-  find({ order, wanted, later }: Request): Plan | null {
-    this.#signature.describe(order, wanted, later);
+  find({ order, wanted, later }: Request, ahead: LaterGraph["key"] = []): Plan | null {
+    this.#signature.describe(order, wanted, later, ahead);
     let entry = this.#entries.get(this.#signature.hash) ?? null;
     while (entry !== null && !this.#signature.equals(entry.words)) entry = entry.next;
     if (entry === null) return null;
@@ -60,13 +71,18 @@ export class PlanCache {
     return entry.plan;
   }
 
-  /** Keeps a plan; returns it. */
-  add({ order, wanted, later }: Request, plan: Plan, streams: readonly StreamPlace[]): Plan {
+  /** Keeps a plan, with the random places of its kernels; returns it. */
+  add(
+    { order, wanted, later }: Request,
+    plan: Plan,
+    streams: readonly StreamPlace[],
+    ahead: LaterGraph["key"] = [],
+  ): Plan {
     const nodes = order.length;
     while (this.#size === PlanCache.MAX_PLANS || this.#nodes + nodes > this.#mostNodes) {
       this.#forgetOldest();
     }
-    this.#signature.describe(order, wanted, later);
+    this.#signature.describe(order, wanted, later, ahead);
     const { hash } = this.#signature;
     const next = this.#entries.get(hash) ?? null;
     const words = this.#signature.take();

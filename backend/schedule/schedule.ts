@@ -29,7 +29,7 @@ import type { Pass } from "./passes/kernel_graph.ts";
 import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
 import { analyse } from "./fusion/node_info.ts";
-import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
+import { type LaterGraph, type PlanCache, type StreamPlace, withOwnStreams } from "./plan_cache.ts";
 import { orientProducts } from "./passes/orient_products.ts";
 import { planScratch } from "./passes/plan_scratch.ts";
 import { savedForBackward } from "./passes/saved_for_backward.ts";
@@ -64,6 +64,8 @@ export interface ScheduleOptions {
   readonly companions?: readonly Companion[];
   /** Nodes asked for later: what they need of this schedule is saved. */
   readonly later?: readonly Node[];
+  /** Graphs that will be made of these and computed: what they need of this schedule is saved, too. */
+  readonly ahead?: readonly LaterGraph[];
 }
 
 /** Passes between lowered kernels and the memory plan, in this order. */
@@ -87,7 +89,35 @@ export const passes: readonly Pass[] = [
  * @throws {GoneError} When a value is needed whose memory has been given back.
  */
 export function schedule(roots: readonly Node[], options: ScheduleOptions = {}): Schedule {
-  const { cache = null, companions = [], later = [], device = hostDevice } = options;
+  const { cache = null, ahead = none, device = hostDevice } = options;
+  const request = requestFor(roots, options, none);
+  const { order, results } = request, key = ahead.flatMap((graph) => graph.key);
+  const isKept = cache !== null && order.length <= cache.maxNodes;
+  const known = isKept ? cache.find(request, key) : null;
+  if (known !== null) return { ...known, order, results, remembered: known };
+  // Gradients are made of the nodes before any has its place: some compute values on their way.
+  const made = ahead.flatMap((graph) => graph.nodes());
+  const whole = made.length === 0 ? request : requestFor(roots, options, made);
+  const plan = planOf(whole, device);
+  const lasting = isKept ? lastingPlan(plan, whole.order, order) : null;
+  if (lasting === null) {
+    return { ...plan, order: whole.order, results: whole.results, remembered: null };
+  }
+  cache!.add(request, lasting.plan, lasting.streams, key);
+  return { ...lasting.plan, order, results, remembered: lasting.plan };
+}
+
+/** A request with the results that it gives. */
+interface Requested extends Request {
+  readonly results: Schedule["results"];
+}
+
+/** The nodes behind `roots` in order, and what of them is asked for, now and later. */
+function requestFor(
+  roots: readonly Node[],
+  { companions = [], later = none }: ScheduleOptions,
+  ahead: readonly Node[],
+): Requested {
   const toposort = new Toposort();
   const { order } = toposort;
   const wanted: Node[] = [], results: { node: Node; at: number }[] = [];
@@ -98,12 +128,31 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
     if (isAsked) want(root, toposort, wanted, results);
   }
   const count = order.length;
-  const request = { order, wanted, later: collectLater(later, toposort), count };
-  const remembered = cache !== null && order.length <= cache.maxNodes
-    ? recall(cache, request, device)
-    : null;
-  const { kernels, kept, saved, temporaries, peakBytes } = remembered ?? planOf(request, device);
-  return { kernels, kept, saved, temporaries, peakBytes, order, results, remembered };
+  return { order, wanted, results, later: collectLater([...later, ...ahead], toposort), count };
+}
+
+/**
+ * The plan, made for `order`, for graphs of which only the nodes of `known` are there: those behind them are
+ * buffers between two kernels. Null where a kernel reads one that none has written, or draws numbers for it.
+ */
+function lastingPlan(
+  plan: Plan,
+  order: readonly Node[],
+  known: readonly Node[],
+): { plan: Plan; streams: readonly StreamPlace[] } | null {
+  const count = known.length, own = withOwnStreams(plan, order);
+  if (order.length === count) return own;
+  if (known.some((node, k) => order[k] !== node)) return null;
+  if (own.streams.some(({ at }) => at >= count)) return null;
+  const written = new Set<number>();
+  for (const { inputs, outputs } of plan.kernels) {
+    const isUnknown = (at: number): boolean => at >= count && at < order.length && !written.has(at);
+    if (inputs.some(isUnknown)) return null;
+    for (const at of outputs) written.add(at);
+  }
+  const between = order.slice(count).map(({ dtype, size }) => ({ dtype, size }));
+  const temporaries = [...between, ...plan.temporaries];
+  return { plan: { ...own.plan, temporaries }, streams: own.streams };
 }
 
 /** Adds what is asked for. */
@@ -121,7 +170,7 @@ function want(
 
 const hostDevice: PlanningDevice = { target: hostTarget, planKernel: null };
 
-const none: readonly Node[] = [];
+const none: readonly never[] = [];
 
 function collectLater(roots: readonly Node[], toposort: Toposort): readonly Node[] {
   if (roots.length === 0) return none;
@@ -139,14 +188,6 @@ function baseOf(root: Node): Node {
   let node = root;
   while (node.storage === null && node.op.kind === "reshape") node = node.inputs[0]!;
   return node;
-}
-
-/** The plan for a graph, made now if there is none. */
-function recall(cache: PlanCache, request: Request, device: PlanningDevice): Plan {
-  const known = cache.find(request);
-  if (known) return known;
-  const { plan, streams } = withOwnStreams(planOf(request, device), request.order);
-  return cache.add(request, plan, streams);
 }
 
 /** The kernels of a graph, through all passes. */

@@ -12,13 +12,14 @@ import {
   GoneError,
   isReadable,
   isRecording,
+  type LaterGraph,
   type Node,
   realize,
   type Saved,
 } from "../../backend/internal.ts";
 import { isFollowing, resolved } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
-import { gradientNodes } from "../autograd/saved_for_backward.ts";
+import { backwardOf } from "../autograd/saved_for_backward.ts";
 import { endingTemporaries } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/mod.ts";
 import { requireTensor } from "../core/apply.ts";
@@ -122,21 +123,21 @@ function realizeWithPending(
   tensors: readonly Tensor[],
   usedLater: readonly Node[],
 ): void {
-  const nodes: Node[] = [], pending = pendingOn(device);
-  let later = usedLater;
+  const nodes: Node[] = [], ahead: LaterGraph[] = [], pending = pendingOn(device);
   for (const tensor of tensors) {
     const { coScheduled, gradFn } = stateOf(tensor), node = nodeOf(tensor);
     nodes.push(node);
     if (gradFn === null && node.owner?.isVariable !== true) pending.meet(node);
     if (coScheduled !== null) nodes.push(...coScheduled());
-    if (gradFn !== null) later = [...later, ...gradientNodes(tensor)];
+    const backward = gradFn === null ? null : backwardOf(tensor);
+    if (backward !== null) ahead.push(backward);
   }
   const assigned = pending.takeAssignments(), roots = pending.roots();
   // A recorded call computes what it returns and assigns, and nothing beside it.
   const endsFormer = !isRecording() && pending.takeHasAssigned();
   const carried = pending.takeCarried();
   const unread = endsFormer ? [...pending.takeUnread(roots), ...carried] : carried;
-  runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer });
+  runSchedule({ tensors, nodes, assigned, unread, roots, later: usedLater, ahead, endsFormer });
   if (endsFormer) pending.forgetComputed();
 }
 
@@ -154,20 +155,30 @@ interface Work {
   readonly unread: readonly Node[];
   /** Nodes computed if their gradients are. */
   readonly roots: readonly Companion[];
-  /** Nodes computed later, by backward or a later group: what they read is kept. */
+  /** Nodes that a later group computes: what they read is kept. */
   readonly later: readonly Node[];
+  /** Graphs of gradients that backward will compute: what they read is kept. */
+  readonly ahead: readonly LaterGraph[];
   /** True when replaced values are let go after it. */
   readonly endsFormer: boolean;
 }
 
-const nothingElse = { assigned: none, unread: none, roots: none, later: none, endsFormer: false };
+const nothingElse = {
+  assigned: none,
+  unread: none,
+  roots: none,
+  later: none,
+  ahead: none,
+  endsFormer: false,
+};
 
-function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
+function runSchedule(work: Work): void {
+  const { tensors, nodes, assigned, unread, roots, later, ahead, endsFormer } = work;
   const { device } = tensors[0]!, pending = pendingOn(device);
   try {
     const isAlone = assigned.length + unread.length === 0;
     const all = isAlone ? nodes : [...nodes, ...assigned.map(nodeOf), ...unread];
-    const saved = realize(backendOf(device), all, { companions: roots, later, endsFormer });
+    const saved = realize(backendOf(device), all, { companions: roots, later, ahead, endsFormer });
     if (saved) keep(saved, tensors);
   } catch (error) {
     if (!(error instanceof GoneError)) {
@@ -175,7 +186,9 @@ function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsForme
       throw error;
     }
     // What backward or another tensor needs may be gone, where what is asked for now is not.
-    if (later.length + assigned.length + unread.length === 0) throw goneError(tensors[0]!);
+    if (later.length + ahead.length + assigned.length + unread.length === 0) {
+      throw goneError(tensors[0]!);
+    }
     for (const tensor of assigned) computeIfThere(tensor);
     computeAlone(tensors, nodes, pending.roots());
   }

@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /**
  * Operations on constants. A compiler computes with what it knows: PoCL 3.1 turned functions of a
  * constant NaN into undefined values and left out their stores, so that a result was whatever its

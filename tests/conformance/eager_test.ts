@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 /**
  * The table of values, and some tests of tensors, once more with NETCL_EAGER=1, in a process of its own: a process decides once.
  * On OpenCL every operation is a kernel of its own then, which takes minutes to compile, so that

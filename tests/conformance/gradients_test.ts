@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Every gradient against PyTorch, against finite differences, and differentiated once more. */
 import "../guarded.ts";
 import { assert } from "@std/assert";

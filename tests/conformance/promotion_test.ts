@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** The type that two operands meet in: PyTorch's table, for every pair of types. */
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";

@@ -1,3 +1,4 @@
+// Suite: alone, quick kernels; takes longer behind others.
 /**
  * Values and gradients at corners, poles and ties, and of NaN and infinity: PyTorch's, on every backend.
  * `singular.jsonl` is written by `tests/fixtures/ops/singular.py`.

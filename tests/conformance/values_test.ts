@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 /** Every operation against PyTorch: each type that it takes, views, empty tensors, scalars. */
 import "../guarded.ts";
 import { assert } from "@std/assert";

@@ -1,3 +1,4 @@
+// Suite: waits; grace windows end at certain times.
 /** Ends of ranks, and the words of one that cannot begin. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";

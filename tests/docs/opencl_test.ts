@@ -1,3 +1,4 @@
+// Suite: alone; signals are configured for the whole process.
 import { configureSignals } from "../../backend/mod.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { testSnippets } from "./snippets.ts";

@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { findBrowser, Page } from "./browser.ts";
 import { type Run, runExample } from "./run_example.ts";

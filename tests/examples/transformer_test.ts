@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Corpus } from "../../examples/transformer/corpus.ts";
 import { Transformer } from "../../examples/transformer/model.ts";

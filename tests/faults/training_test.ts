@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 /**
  * A fault ends in an error, never in a wait: whatever function of OpenCL fails in a training step,
  * the step throws something that can be caught, the same program works afterwards, and nothing is

@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Results of operations are the caller's to dispose of, also where it had nothing to do. */
 import { assertEquals } from "@std/assert";
 import { einsum, memory, nn, Tensor, withDevice } from "../../mod.ts";

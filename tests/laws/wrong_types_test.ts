@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Values that JavaScript would coerce or ignore without a word are errors that name them. */
 import { assert, assertEquals } from "@std/assert";
 import {

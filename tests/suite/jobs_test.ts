@@ -1,18 +1,41 @@
-/** Tests that are named elsewhere are there: a test that moves must not lose what is said of it. */
-import { assert, assertEquals } from "@std/assert";
+/** The jobs of the suite: every test is in one, in the manner that its file and its folders ask for. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { tests as leftOut } from "../rusticl/left_out.ts";
-import { alone, type Job, named, suite } from "./jobs.ts";
+import { alone, type Job, suite } from "./jobs.ts";
+import { mannerOf, wordsIn } from "./words.ts";
 
 const files = suite().flatMap((job) => job.files);
 
-Deno.test("what the suite runs alone, first or quickly is a file or a folder of tests", () => {
-  assert(files.includes("tests/suite/jobs_test.ts"));
-  const isThere = (part: string): boolean =>
-    part.endsWith("/")
-      ? files.some((file) => file.startsWith(`tests/${part}`))
-      : files.includes(`tests/${part}_test.ts`) ||
-        files.some((file) => file.startsWith(`tests/${part}/`));
-  assertEquals(named.filter((part) => !isThere(part)), []);
+Deno.test("wordsIn reads how a file of tests wants to be run, and refuses words that there are not", () => {
+  assertEquals(wordsIn("// Suite: alone, quick kernels; a reason.\nimport", "x"), [
+    "alone",
+    "quick kernels",
+  ]);
+  assertEquals(wordsIn("/** Tests. */", "x"), []);
+  assertThrows(
+    () => wordsIn("// Suite: alon; a reason.", "x_test.ts"),
+    Error,
+    'x_test.ts has unknown words of the suite ("alon")',
+  );
+});
+
+Deno.test("mannerOf: a file's words count before those of its folders, the nearest first", () => {
+  const large = mannerOf("tests/tensor/execution/large_test.ts");
+  assertEquals([large.isAlone, large.waits, large.hasQuickKernels], [true, true, false]);
+  const reading = mannerOf("tests/tensor/execution/printing_test.ts");
+  assertEquals([reading.isAlone, reading.hasQuickKernels], [false, true]);
+  assertEquals(reading.folder, "tests/tensor");
+  assertEquals(mannerOf("tests/suite/jobs_test.ts").folder, "tests");
+});
+
+Deno.test("suite: what waits has a lane of its own, and a folder's quick kernels are not those of its others", () => {
+  const lane = suite().filter(({ place }) => place === "waiting lane").flatMap((job) => job.files);
+  assertEquals(lane.filter((file) => !mannerOf(file).waits), []);
+  assert(lane.includes("tests/signals/terminal_test.ts"));
+  const kinds = suite().map(({ files }) =>
+    new Set(files.map((file) => mannerOf(file).hasQuickKernels)).size
+  );
+  assert(kinds.every((kinds) => kinds <= 1));
 });
 
 Deno.test("what is left out on rusticl is named by a file of tests that there is", () => {

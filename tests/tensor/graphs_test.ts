@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 /**
  * Random graphs have the same values and gradients however they are computed: fused in one schedule,
  * read one by one, each operation by itself, on either backend, by the plain evaluator.

@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** The class that users read: each member is on it, with words, in the list by categories. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Tensor } from "../../mod.ts";

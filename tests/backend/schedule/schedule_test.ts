@@ -174,6 +174,29 @@ Deno.test("Schedule: a random node of a graph like one before has its own place 
   assertEquals(streamOf(schedule([make(4)])), [4]);
 });
 
+Deno.test("Schedule: a plan remembers what is saved for a graph that is made later", () => {
+  const cache = new PlanCache(), middle: Node[] = [];
+  let made = 0;
+  const read = (key: string, later: (hidden: Node) => Node): Schedule => {
+    const hidden = product(leaf([4, 6]), leaf([6, 3]));
+    const out = sum(product(map("neg", hidden), leaf([3, 2])), 1);
+    middle.push(hidden);
+    const nodes = (): Node[] => [later(hidden)].filter(() => ++made > 0);
+    return schedule([out], { cache, ahead: [{ key: [key], nodes }] });
+  };
+  const square = (hidden: Node): Node => map("mul", hidden, hidden);
+  const first = read("square", square), second = read("square", square);
+  assertEquals(made, 1);
+  assertEquals(second.saved, [second.order.indexOf(middle[1]!)]);
+  assert(first.remembered !== null && first.remembered === second.remembered);
+  // Buffers behind the nodes are where they were, although those of the later graph are not made.
+  const places = second.order.length + second.temporaries.length;
+  const used = second.kernels.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
+  assert(used.every((at) => at < places));
+  const other = read("nothing", () => map("neg", leaf()));
+  assertEquals([made, other.saved], [2, []]);
+});
+
 const product = (a: Node, b: Node): Node =>
   new Node(
     { kind: "contract", batch: 0, m: 1, n: 1 },

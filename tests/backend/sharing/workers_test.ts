@@ -1,3 +1,4 @@
+// Suite: first, quick kernels; takes long, and waits for its workers.
 /**
  * Several workers of one process on one driver. In processes of their own: what goes wrong here ends
  * the process.

@@ -1,3 +1,4 @@
+// Suite: waits; mostly waits for the driver.
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   Buffer,

@@ -1,3 +1,4 @@
+// Suite: waits; signals arrive at certain times.
 import { assertEquals } from "@std/assert";
 import { denoArgs } from "../child.ts";
 import { hasOpenCL } from "../fixture.ts";

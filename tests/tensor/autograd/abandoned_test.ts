@@ -1,3 +1,4 @@
+// Suite: alone; asks what all tensors of the process come to.
 /** Tensors that nobody disposed give back what they own when they are collected. */
 import { assertEquals } from "@std/assert";
 import { runCollector as collect } from "../../../memory/core/garbage.ts";

@@ -1,3 +1,4 @@
+// Suite: alone; asks what all blocks of the process come to.
 /** Values read before `backward`, which does not compute them again. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
@@ -110,6 +111,26 @@ onNetwork("gradients after a read are those without", (network) => {
   loss.itemSync();
   const after = network.gradients(loss).values;
   after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
+});
+
+onNetwork("gradients that are wanted now and then are those without a read", (network) => {
+  const [first, last] = [network.layers[0]!.weight, network.layers.at(-1)!.weight];
+  const gradients = (isRead: boolean): number[][] => {
+    const { loss } = network.forward();
+    if (isRead) loss.itemSync();
+    network.parameters.forEach((p) => p.grad = null);
+    loss.backward();
+    return network.parameters.flatMap((p) => p.grad === null ? [] : [[...p.grad.toHostSync()]]);
+  };
+  for (const [isFirst, isLast] of [[true, true], [false, true], [true, false], [true, true]]) {
+    first.requiresGrad = isFirst!, last.requiresGrad = isLast!;
+    const expected = gradients(false);
+    for (let step = 0; step < 3; step++) {
+      gradients(true).forEach((g, p) =>
+        g.forEach((value, k) => assertAlmostEquals(value, expected[p]![k]!, 1e-4))
+      );
+    }
+  }
 });
 
 /**

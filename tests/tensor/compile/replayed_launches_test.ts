@@ -1,3 +1,4 @@
+// Suite: alone; asks what all objects of the process come to.
 /** The host's cost of a replay: its kernels have arguments of their own, which are set when they change. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";

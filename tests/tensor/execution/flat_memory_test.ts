@@ -1,3 +1,4 @@
+// Suite: alone; asks what all blocks of the process come to.
 /**
  * A training loop that disposes of nothing and never awaits holds as much after each step, whatever
  * layers, losses and optimizers it is made of: what an operation makes on its way is not the user's.

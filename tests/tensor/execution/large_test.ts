@@ -1,3 +1,4 @@
+// Suite: waits, optimized kernels; takes much memory, and computes for longer than the optimizer takes.
 /**
  * Tensors beyond 2^31 elements, where memory allows; what needs minutes or more memory runs with
  * NETCL_LARGE=all only.

@@ -1,3 +1,4 @@
+// Suite: alone; asks what all blocks of the process come to.
 /** Tensors that nobody disposes: the garbage collector takes back only what nobody can ask for. */
 import { assertEquals } from "@std/assert";
 import { runCollector as gc } from "../../../memory/core/garbage.ts";

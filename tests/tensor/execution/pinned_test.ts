@@ -1,3 +1,4 @@
+// Suite: alone; asks what all pinned blocks of the process come to.
 /** Promises of `pinMemory` and `persistent`, and that uploads run beside kernels. */
 import { assert, assertEquals } from "@std/assert";
 import { backendOf, manager, profiler, withDevice } from "../../../backend/internal.ts";

@@ -1,3 +1,4 @@
+// Suite: alone; asks what all blocks of the process come to.
 /** Memory of a step of a deep model at a time. */
 import { assert, assertEquals } from "@std/assert";
 import { manager, manualSeed, memory, optim, Tensor, withDevice } from "../../../mod.ts";

@@ -1,3 +1,4 @@
+// Suite: first; takes long.
 import { assert, assertEquals } from "@std/assert";
 import {
   checkpoint,

@@ -1,3 +1,4 @@
+// Suite: waits; waits for builds in other processes.
 import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
 import { hasWarpgroups } from "../../../../backend/opencl/runtime/matrix_units.ts";

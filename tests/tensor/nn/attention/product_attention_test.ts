@@ -1,3 +1,4 @@
+// Suite: first, optimized kernels; kernels that compute for longer than the optimizer takes.
 /**
  * Attention by products of whole matrices, whose scores are computed again in `backward`: float64
  * everywhere, float32 where products are faster than tiles. Held against the operations as written.
