@@ -120,7 +120,9 @@ onNetwork("gradients that are wanted now and then are those without a read", (ne
     if (isRead) loss.itemSync();
     network.parameters.forEach((p) => p.grad = null);
     loss.backward();
-    return network.parameters.flatMap((p) => p.grad === null ? [] : [[...p.grad.toHostSync()]]);
+    return network.parameters.flatMap((p) =>
+      p.grad === null ? [] : [Array.from(p.grad.toHostSync(), Number)]
+    );
   };
   for (const [isFirst, isLast] of [[true, true], [false, true], [true, false], [true, true]]) {
     first.requiresGrad = isFirst!, last.requiresGrad = isLast!;
