@@ -48,45 +48,129 @@ export interface E {
   readonly name: string;
   readonly range: Range;
   readonly place: Place | null;
+  /** The arrays of local memory that it reads. */
+  readonly locals: readonly string[];
   readonly id: number;
 }
 
 /** Data of an expression beside its operands. */
 type Rest = Partial<Pick<E, "value" | "factors" | "name" | "range" | "width" | "place">>;
 
-const ALL: Range = [-Infinity, Infinity], ONES: readonly number[] = [];
-let known = new Map<string, E>(), constants = new Map<number, E>(), nextId = 0;
+const ALL: Range = [-Infinity, Infinity],
+  ONES: readonly number[] = [],
+  NONE: readonly string[] = [];
+
+/** An expression in the table: others of its hash follow it. */
+interface Entry extends E {
+  readonly next: Entry | undefined;
+}
+
+let known = new Map<number, Entry>(), constants = new Map<number, E>(), nextId = 0;
+/** Numbers of the texts that expressions are of. */
+const texts = new Map<string, number>();
+
+function numberOf(text: string): number {
+  let number = texts.get(text);
+  if (number === undefined) texts.set(text, number = texts.size);
+  return number;
+}
+
+const mixed = (hash: number, more: number): number =>
+  Math.imul(hash ^ more, 0x9e3779b1) ^ hash >>> 15;
 
 /** The expression of an operation; the same one for the same operands. Its range follows from these. */
 export function make(op: string, kind: Kind, args: readonly E[], rest: Rest = {}): E {
   const { value = 0, factors = ONES, name = "", range = ALL, place = null } = rest;
-  let width = rest.width ?? 1, key = op;
+  let width = rest.width ?? 1, hash = mixed(numberOf(op), numberOf(kind));
   for (let k = 0; k < args.length; k++) {
     const a = args[k]!;
-    key += `,${a.id}`;
-    if (k < factors.length) key += `*${factors[k]}`;
+    hash = mixed(hash, a.id);
     if (rest.width === undefined && a.width > width) width = a.width;
   }
-  if (value !== 0 || Object.is(value, -0)) key += `=${Object.is(value, -0) ? "-0" : value}`;
-  if (name !== "") key += ` ${name}`;
-  if (place !== null) key += `@${place.space}${place.buffer}:${place.element}`;
-  key += `:${width}${kind}`;
-  let e = known.get(key);
-  if (e === undefined) {
-    e = { op, kind, width, args, value, factors, name, range, place, id: nextId++ };
-    known.set(key, e);
+  for (let k = 0; k < factors.length; k++) hash = mixed(hash, factors[k]!);
+  if (value !== 0) hash = mixed(hash, value);
+  if (name !== "") hash = mixed(hash, numberOf(name));
+  const first = known.get(hash);
+  for (let e = first; e !== undefined; e = e.next) {
+    if (
+      e.op === op && e.kind === kind && e.width === width && e.name === name &&
+      Object.is(e.value, value) && areSame(e.args, args) && areSame(e.factors, factors) &&
+      isSamePlace(e.place, place)
+    ) return e;
   }
+  const locals = localsOf(args, place), id = nextId++;
+  const e: Entry = {
+    op,
+    kind,
+    width,
+    args,
+    value,
+    factors,
+    name,
+    range,
+    place,
+    locals,
+    id,
+    next: first,
+  };
+  known.set(hash, e);
   return e;
+}
+
+function areSame<T>(a: readonly T[], b: readonly T[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let k = 0; k < a.length; k++) if (a[k] !== b[k]) return false;
+  return true;
+}
+
+const isSamePlace = (a: Place | null, b: Place | null): boolean =>
+  a === b || a !== null && b !== null && a.buffer === b.buffer && a.space === b.space &&
+    a.element === b.element;
+
+/** The arrays of local memory that an operation of such operands reads. */
+function localsOf(args: readonly E[], place: Place | null): readonly string[] {
+  let found = place !== null && isLocal(place) ? [place.buffer] : NONE;
+  for (const { locals } of args) {
+    if (locals.length === 0 || locals === found) continue;
+    found = found.length === 0 ? locals : [...new Set([...found, ...locals])];
+  }
+  return found;
+}
+
+/** True for memory of a group. */
+export const isLocal = ({ space }: Place): boolean => space === "local" || space === "ring";
+
+/** Findings by expression or statement. */
+interface Findings<K, V> {
+  get(key: K): V | undefined;
+  set(key: K, value: V): unknown;
+}
+
+// deno-lint-ignore no-explicit-any -- of all kinds of findings, by name
+let findings: Map<string, Findings<any, any>> | null = null;
+
+/**
+ * A function whose results are kept by their argument, an expression or a statement, as long as the table of
+ * expressions is: weak tables would take collectors a third of the time of a program.
+ */
+export function kept<K extends WeakKey, V>(name: string, of: (key: K) => V): (key: K) => V {
+  const outer = new WeakMap<K, V>();
+  return (key) => {
+    const all: Findings<K, V> = findings?.getOrInsertComputed(name, () => new Map<K, V>()) ?? outer;
+    let found = all.get(key);
+    if (found === undefined) all.set(key, found = of(key));
+    return found;
+  };
 }
 
 /** Runs `fn` with a table of expressions of its own, which goes with it: those of others are not in it. */
 export function withExpressions<T>(fn: () => T): T {
-  const outer = [known, constants] as const;
-  [known, constants] = [new Map(), new Map()];
+  const outer = [known, constants, findings] as const;
+  [known, constants, findings] = [new Map(), new Map(), new Map()];
   try {
     return fn();
   } finally {
-    [known, constants] = outer;
+    [known, constants, findings] = outer;
   }
 }
 
@@ -117,13 +201,18 @@ interface Sum {
 }
 
 const none: ReadonlyMap<E, number> = new Map();
-const sums = new WeakMap<E, Sum>();
 
 /** The normal form of a whole number. */
 function sumOf(e: E): Sum {
   if (e.op === "const") return { offset: e.value, terms: none };
-  return sums.get(e) ?? { offset: 0, terms: new Map([[e, 1]]) };
+  return atomOf(e);
 }
+
+const atomOf = kept("sum", (e: E): Sum => {
+  if (e.op === "+") return { offset: e.args[1]!.value, terms: sumOf(e.args[0]!).terms };
+  if (e.op !== "sum") return { offset: 0, terms: new Map([[e, 1]]) };
+  return { offset: 0, terms: new Map(e.args.map((atom, k) => [atom, e.factors[k]!])) };
+});
 
 function joined(a: Sum, b: Sum, times: number): Sum {
   const terms = new Map(a.terms), offset = a.offset + addTo(terms, b, times);
@@ -141,31 +230,43 @@ function addTo(terms: Map<E, number>, b: Sum, times: number): number {
 }
 
 /** The expression of a sum, its terms in the order in which they were made, and its constant apart. */
-function build(sum: Sum): E {
-  const { offset, terms } = sum;
+function build({ offset, terms }: Sum): E {
   if (terms.size === 0) return int(offset);
-  const all = [...terms].sort(([a], [b]) => a.id - b.id);
-  const [low, high] = rangeOf({ offset: 0, terms });
-  const [first, c] = all[0]!;
-  const core = all.length === 1 && c === 1 ? first : make("sum", "int", all.map(([atom]) => atom), {
-    factors: all.map(([, c]) => c),
-    range: [low, high],
-  });
-  if (core !== first) sums.set(core, { offset: 0, terms });
+  return withOffset(coreOf(terms), offset);
+}
+
+/** The expression of terms. */
+function coreOf(terms: ReadonlyMap<E, number>): E {
+  const atoms = [...terms.keys()];
+  if (atoms.length === 1 && terms.get(atoms[0]!) === 1) return atoms[0]!;
+  if (atoms.length > 1) atoms.sort((a, b) => a.id - b.id);
+  const factors = atoms.map((atom) => terms.get(atom)!);
+  return make("sum", "int", atoms, { factors, range: rangeOf({ offset: 0, terms }) });
+}
+
+/** A number without a constant, plus one. */
+function withOffset(core: E, offset: number): E {
   if (offset === 0) return core;
-  const e = make("+", "int", [core, int(offset)], { range: [low + offset, high + offset] });
-  sums.set(e, sum);
-  return e;
+  const [low, high] = core.range;
+  return make("+", "int", [core, int(offset)], { range: [low + offset, high + offset] });
 }
 
 export function add(...xs: readonly Whole[]): E {
-  const terms = new Map<E, number>();
-  let offset = 0;
+  let offset = 0, only: E | null = null, terms: Map<E, number> | null = null;
   for (const x of xs) {
     if (typeof x === "number") offset += x;
-    else offset += addTo(terms, sumOf(x), 1);
+    else if (x.op === "const") offset += x.value;
+    else if (only === null) only = x;
+    else {
+      if (terms === null) offset += addTo(terms = new Map(), sumOf(only), 1);
+      offset += addTo(terms, sumOf(x), 1);
+    }
   }
-  return build({ offset, terms });
+  if (terms !== null) return build({ offset, terms });
+  if (only === null) return int(offset);
+  return only.op === "+"
+    ? withOffset(only.args[0]!, only.args[1]!.value + offset)
+    : withOffset(only, offset);
 }
 
 export const sub = (a: Whole, b: Whole): E => build(joined(sumOf(whole(a)), sumOf(whole(b)), -1));
@@ -183,6 +284,8 @@ function product(a: E, b: E): E {
 }
 
 export function mul(a: Whole, b: Whole): E {
+  if (a === 1) return whole(b);
+  if (b === 1) return whole(a);
   const x = sumOf(whole(a)), y = sumOf(whole(b)), terms = new Map<E, number>();
   if (y.offset !== 0) addTo(terms, { ...x, offset: 0 }, y.offset);
   if (x.offset !== 0) addTo(terms, { ...y, offset: 0 }, x.offset);
@@ -212,6 +315,22 @@ function rangeOf({ offset, terms }: Sum): Range {
  */
 function divide(e: E, n: number): readonly [quotient: E, remainder: E] {
   if (n === 1) return [e, int(0)];
+  if (e.op === "const") {
+    return [int(Math.floor(e.value / n)), int(e.value - Math.floor(e.value / n) * n)];
+  }
+  const known = quotientsOf(e);
+  let found = known.get(n);
+  if (found === undefined) known.set(n, found = dividedByParts(e, n));
+  return found;
+}
+
+/** Quotients and remainders of a number, by what it was divided by. */
+const quotientsOf = kept(
+  "quotients",
+  (_: E) => new Map<number, readonly [quotient: E, remainder: E]>(),
+);
+
+function dividedByParts(e: E, n: number): readonly [quotient: E, remainder: E] {
   const { offset, terms } = sumOf(e), rest = [...terms].filter(([, c]) => c % n !== 0);
   const steps = new Set([n, ...rest.map(([, c]) => gcd(c, n)), 1]);
   for (const step of [...steps].sort((a, b) => b - a)) {

@@ -2,7 +2,7 @@
  * The statements of a work-item: the level that is checked and rendered. All work-items of a group run the
  * same ones; a kernel's digest is theirs.
  */
-import type { E, Element, Kind, Place } from "./expression.ts";
+import { type E, type Element, isLocal, kept, type Kind, type Place } from "./expression.ts";
 
 /** A statement. */
 export type Statement =
@@ -146,18 +146,11 @@ export interface TileKernel {
 }
 
 /** The expressions of a statement, without those of statements inside. */
-export function expressionsOf(s: Statement): readonly E[] {
-  let found = expressions.get(s);
-  if (found === undefined) {
-    const all: E[] = [];
-    mapStatement(s, (e) => (all.push(e), e), (body) => body);
-    expressions.set(s, found = all);
-  }
-  return found;
-}
-
-/** Passes ask for the expressions of a statement many times. */
-const expressions = new WeakMap<Statement, readonly E[]>();
+export const expressionsOf: (s: Statement) => readonly E[] = kept("expressions", (s: Statement) => {
+  const all: E[] = [];
+  mapStatement(s, (e) => (all.push(e), e), (body) => body);
+  return all;
+});
 
 /** A statement with its expressions, and the statements inside, replaced. */
 export function mapStatement(
@@ -226,31 +219,21 @@ export interface LocalAccess {
   readonly copies: Set<string>;
 }
 
-const isLocal = ({ space }: Place): boolean => space === "local" || space === "ring";
-
-const none: readonly string[] = [];
-const reads = new WeakMap<E, readonly string[]>();
-
-/** The arrays of local memory that an expression reads. */
-function localReads(e: E): readonly string[] {
-  let found = reads.get(e);
-  if (found === undefined) {
-    found = e.place && isLocal(e.place) ? [e.place.buffer] : none;
-    for (const a of e.args) {
-      const more = localReads(a).filter((buffer) => !found!.includes(buffer));
-      if (more.length > 0) found = [...found, ...more];
-    }
-    reads.set(e, found);
-  }
-  return found;
-}
+/** True where a statement, or one inside, reads or writes local memory. */
+export const touchesLocal: (s: Statement) => boolean = kept(
+  "touches",
+  (s: Statement): boolean =>
+    "place" in s && isLocal(s.place) ||
+    expressionsOf(s).some(({ locals }) => locals.length > 0) ||
+    "body" in s && s.body.some((inner) => touchesLocal(inner)),
+);
 
 /** Accesses to local memory by a statement and those inside. */
 export function localAccess(s: Statement): LocalAccess {
   const access: LocalAccess = { reads: new Set(), writes: new Map(), copies: new Set() };
   const walk = (s: Statement): void => {
     for (const e of expressionsOf(s)) {
-      for (const buffer of localReads(e)) access.reads.add(buffer);
+      for (const buffer of e.locals) access.reads.add(buffer);
     }
     if (s.s === "store" && isLocal(s.place) || s.s === "wait") {
       access.writes.getOrInsert(s.place.buffer, []).push(s);

@@ -5,7 +5,7 @@
  *
  * This folder (`passes/`) goes from statements to statements; it imports `language/`.
  */
-import { type For, localAccess, type Statement } from "../language/statements.ts";
+import { type For, localAccess, type Statement, touchesLocal } from "../language/statements.ts";
 
 /** The statements with barriers; what is under a condition is one statement, which not all may reach. */
 export function placeBarriers(body: readonly Statement[]): Statement[] {
@@ -37,10 +37,6 @@ class Hazards {
     for (const [name, by] of writes) {
       for (const s of by) this.writes.getOrInsertComputed(name, () => new Set()).add(s);
     }
-  }
-
-  get isEmpty(): boolean {
-    return this.reads.size === 0 && this.writes.size === 0;
   }
 
   /** True where what was done before meets the accesses. */
@@ -92,8 +88,7 @@ class Placing {
   placed(body: readonly Statement[], hazards: Hazards): Statement[] {
     const out: Statement[] = [];
     for (const s of body) {
-      const { own, copies } = this.#accessOf(s);
-      if (own.isEmpty && copies.size === 0) {
+      if (!touchesLocal(s)) {
         out.push(s);
         continue;
       }
@@ -101,6 +96,7 @@ class Placing {
         out.push(...this.#placedLoop(s, hazards));
         continue;
       }
+      const { own, copies } = this.#accessOf(s);
       // A wait makes known what was copied, and changes nothing.
       if (!isWait(s) && hazards.isMetBy(own, copies)) {
         out.push(BARRIER);
