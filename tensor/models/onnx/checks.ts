@@ -1,7 +1,7 @@
 /** Checks of a graph before it runs: that its nodes can be run, and that each value is made before it is used. */
 import { FileFormatError, shown } from "../../io/core/file_format_error.ts";
 import type { GraphProto, ModelProto, NodeProto } from "./format/schema.ts";
-import { isOwn, kindOf, versionOf } from "./graph_runner.ts";
+import { kindOf, operatorName, versionOf } from "./graph_runner.ts";
 import { operators } from "./operators/all.ts";
 
 /** The versions of ONNX's operators that are read. */
@@ -17,10 +17,8 @@ export function checkOperators(model: ModelProto): void {
   const missing = new Map<string, string[]>();
   const visit = (nodes: readonly NodeProto[]): void => {
     for (const node of nodes) {
-      const isKnown = functions.has(kindOf(node)) ||
-        isOwn(node.domain) && operators.has(node.op_type ?? "");
-      if (!isKnown) {
-        const kind = isOwn(node.domain) ? `${node.op_type}` : `${node.domain}.${node.op_type}`;
+      const kind = operatorName(node);
+      if (!functions.has(kindOf(node)) && !operators.has(kind)) {
         const name = node.name || node.output[0] || "";
         missing.get(kind)?.push(name) ?? missing.set(kind, [name]);
       }

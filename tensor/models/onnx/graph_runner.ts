@@ -1,4 +1,4 @@
-import { asValue, Call, type Operator } from "./core/call.ts";
+import { asValue, Call } from "./core/call.ts";
 import { type OnnxData, reads, Value } from "./core/value.ts";
 import type {
   AttributeProto,
@@ -140,10 +140,12 @@ export class GraphRunner {
       graph.input.forEach(({ name }, k) => inner.set(name ?? "", values[k] ?? null));
       return this.#deeper(() => this.#runGraph(graph, inner, opset));
     });
-    if (node.op_type === "Constant") return [this.#constant(node, () => run(call) as Value)];
-    const onHost = runOnHost(node, call);
+    if (node.op_type === "Constant") {
+      return [this.#constant(node, () => operators.get("Constant")!(call) as Value)];
+    }
+    const onHost = isOwn(node.domain) ? runOnHost(node, call) : null;
     if (onHost) return [onHost];
-    const given = run(call);
+    const given = operators.get(operatorName(node))!(call);
     return (Array.isArray(given) ? given : [given]).map((each) => asValue(each, call));
   }
 
@@ -191,10 +193,6 @@ function bound(node: NodeProto, given: ReadonlyMap<string, AttributeProto>): Nod
   return { ...node, attribute };
 }
 
-function run(call: Call): ReturnType<Operator> {
-  return operators.get(call.kind)!(call);
-}
-
 /** The result of a node whose inputs are few numbers on the host. */
 function runOnHost(node: NodeProto, call: Call): Value | null {
   const fn = hostOperators[node.op_type ?? ""];
@@ -211,6 +209,11 @@ export function versionOf(imports: readonly { domain?: string; version?: number 
 /** True for the set of ONNX's own operators. */
 export function isOwn(domain: string | undefined): boolean {
   return domain === undefined || domain === "" || domain === "ai.onnx";
+}
+
+/** The name of a node's operator among those that are run. */
+export function operatorName({ domain, op_type = "" }: NodeProto): string {
+  return isOwn(domain) ? op_type : `${domain}.${op_type}`;
 }
 
 export function kindOf({ domain, op_type }: NodeProto): string {

@@ -36,6 +36,16 @@ export class Call {
     this.run = run;
   }
 
+  /** The same node with other inputs, as a node of the kind `kind`. */
+  withInputs(inputs: readonly OnnxData[], kind: string = this.kind, opset = this.opset): Call {
+    return new Call({ ...this.#node, op_type: kind }, inputs, opset, this.run);
+  }
+
+  /** The same node with tensors for inputs, as one of `opset`. */
+  withTensors(inputs: readonly Tensor[], opset: number = this.opset): Call {
+    return this.withInputs(inputs.map((tensor) => Value.of(tensor)), this.kind, opset);
+  }
+
   /** The kind of the node. */
   get kind(): string {
     return this.#node.op_type ?? "";

@@ -1,5 +1,6 @@
 import type { Operator } from "../core/call.ts";
 import { attentionOperators } from "./attention.ts";
+import { contributed } from "./contributed.ts";
 import { control } from "./control.ts";
 import { products } from "./images/convolutions.ts";
 import { elementwise } from "./elementwise.ts";
@@ -15,9 +16,12 @@ import { shapes } from "./shapes.ts";
 import { sound } from "./sound.ts";
 import { pools } from "./images/windows.ts";
 
-/** Every kind of node that is run. */
-export const operators: ReadonlyMap<string, Operator> = new Map(
-  [
+/** The domain of the operators that onnxruntime adds. */
+const CONTRIBUTED = "com.microsoft";
+
+/** Every kind of node that is run: ONNX's own by their names, others with their domain before it. */
+export const operators: ReadonlyMap<string, Operator> = new Map([
+  ...[
     elementwise,
     reductions,
     shapes,
@@ -34,4 +38,6 @@ export const operators: ReadonlyMap<string, Operator> = new Map(
     attentionOperators,
     control,
   ].flatMap((table) => Object.entries(table)),
-);
+  ...Object.entries(contributed)
+    .map(([kind, operator]) => [`${CONTRIBUTED}.${kind}`, operator] as const),
+]);

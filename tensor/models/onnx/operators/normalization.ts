@@ -123,6 +123,8 @@ export const normalizations: Operators = {
   GroupNormalization: groupNormalization,
   LayerNormalization: layerNormalization,
   RMSNormalization: rmsNormalization,
+  // Of onnxruntime's optimizer, which gives it ONNX's own domain.
+  SimplifiedLayerNormalization: rmsNormalization,
   MeanVarianceNormalization: (call) => {
     const x = call.tensor(0), axes = call.ints("axes") ?? [0, 2, 3];
     const centered = x.sub(x.mean(axes, { keepDims: true }));

@@ -26,7 +26,7 @@ function boundsOf({ name, range }: OnnxType): readonly [number, number] {
 }
 
 /** Rounds to even, adds the zero point and cuts at the ends of the type. */
-function quantized(x: Tensor, scale: Tensor, zero: Tensor | null, type: OnnxType): Value {
+export function quantized(x: Tensor, scale: Tensor, zero: Tensor | null, type: OnnxType): Value {
   const whole = x.div(scale).round(), [low, high] = boundsOf(type);
   const moved = zero ? whole.add(zero.cast(x.dtype)) : whole;
   return typed(moved.clamp(low, high).cast(type.dtype), type);
@@ -51,7 +51,7 @@ function dequantize(call: Call): Tensor {
 }
 
 /** Without its zero point, as numbers that products hold exactly. */
-function centered(x: Tensor, zero: Tensor | null, shape?: readonly number[]): Tensor {
+export function centered(x: Tensor, zero: Tensor | null, shape?: readonly number[]): Tensor {
   const wide = x.cast("float64");
   if (!zero) return wide;
   const own = zero.cast("float64");
@@ -101,7 +101,7 @@ function quantizedConvolution(call: Call): Value {
 }
 
 /** Scale and zero point from the extremes, 0 among them. */
-function dynamicQuantize(call: Call): (Value | Tensor)[] {
+export function dynamicQuantize(call: Call): (Value | Tensor)[] {
   const x = call.tensor(0), type = typeNamed("uint8");
   const low = x.min().minimum(0), high = x.max().maximum(0);
   const scale = high.sub(low).div(255);

@@ -1,23 +1,24 @@
 /** LSTM, GRU and RNN, step by step: any activations, lengths of sequences, both directions. */
 import { Tensor } from "../../../class/tensor.ts";
-import type { Call, Operator, Operators } from "../core/call.ts";
+import type { Call, Operators } from "../core/call.ts";
 
 type Activation = (x: Tensor) => Tensor;
 
 /** Activations by their names; alpha and beta are theirs where the node says so. */
-const activations: Readonly<Record<string, (alpha?: number, beta?: number) => Activation>> = {
-  Sigmoid: () => (x) => x.sigmoid(),
-  Tanh: () => (x) => x.tanh(),
-  Relu: () => (x) => x.relu(),
-  Affine: (alpha = 1, beta = 0) => (x) => x.mul(alpha).add(beta),
-  LeakyRelu: (alpha = 0.01) => (x) => x.leakyRelu(alpha),
-  ThresholdedRelu: (alpha = 1) => (x) => x.gt(alpha).where(x, 0),
-  ScaledTanh: (alpha = 1, beta = 1) => (x) => x.mul(beta).tanh().mul(alpha),
-  HardSigmoid: (alpha = 0.2, beta = 0.5) => (x) => x.mul(alpha).add(beta).clamp(0, 1),
-  Elu: (alpha = 1) => (x) => x.elu(alpha),
-  Softsign: () => (x) => x.div(x.abs().add(1)),
-  Softplus: () => (x) => x.softplus(),
-};
+export const activations: Readonly<Record<string, (alpha?: number, beta?: number) => Activation>> =
+  {
+    Sigmoid: () => (x) => x.sigmoid(),
+    Tanh: () => (x) => x.tanh(),
+    Relu: () => (x) => x.relu(),
+    Affine: (alpha = 1, beta = 0) => (x) => x.mul(alpha).add(beta),
+    LeakyRelu: (alpha = 0.01) => (x) => x.leakyRelu(alpha),
+    ThresholdedRelu: (alpha = 1) => (x) => x.gt(alpha).where(x, 0),
+    ScaledTanh: (alpha = 1, beta = 1) => (x) => x.mul(beta).tanh().mul(alpha),
+    HardSigmoid: (alpha = 0.2, beta = 0.5) => (x) => x.mul(alpha).add(beta).clamp(0, 1),
+    Elu: (alpha = 1) => (x) => x.elu(alpha),
+    Softsign: () => (x) => x.div(x.abs().add(1)),
+    Softplus: () => (x) => x.softplus(),
+  };
 
 /** Weights and settings of a direction of a layer. */
 interface Direction {
@@ -29,6 +30,8 @@ interface Direction {
   readonly activations: readonly Activation[];
   readonly clip: number;
   readonly hidden: number;
+  /** Inputs and states as their products see them. */
+  readonly seen: (x: Tensor) => Tensor;
   readonly call: Call;
 }
 
@@ -47,9 +50,9 @@ function bounded(x: Tensor, clip: number): Tensor {
 const lstm: Step = (
   input,
   [h, c],
-  { recurrent, bias, peepholes, activations, clip, hidden, call },
+  { recurrent, bias, peepholes, activations, clip, hidden, seen, call },
 ) => {
-  const product = h!.matmul(recurrent.transpose()), sum = input.add(product);
+  const product = seen(h!).matmul(recurrent.transpose()), sum = input.add(product);
   const [i, o, f, g] = gatesOf(bias ? sum.add(bias[1]) : sum, 4, hidden) as [
     Tensor,
     Tensor,
@@ -103,7 +106,12 @@ const layers: Readonly<Record<string, Layer>> = {
   RNN: { step: rnn, gates: 1, states: 1, defaults: ["Tanh"] },
 };
 
-function directionOf(call: Call, k: number, { gates, defaults }: Layer): Direction {
+function directionOf(
+  call: Call,
+  k: number,
+  { gates, defaults }: Layer,
+  seen: (x: Tensor) => Tensor,
+): Direction {
   const recurrent = call.tensor(2).slice(k), hidden = recurrent.shape[1]!, width = gates * hidden;
   const bias = call.optional(3)?.slice(k), count = defaults.length;
   const names = call.texts("activations") ?? defaults;
@@ -124,6 +132,7 @@ function directionOf(call: Call, k: number, { gates, defaults }: Layer): Directi
     activations: own,
     clip: call.float("clip", 0),
     hidden,
+    seen,
     call,
   };
 }
@@ -137,7 +146,7 @@ function walk(
   isBack: boolean,
 ) {
   const length = x.shape[0]!, lengths = direction.call.optional(4)?.cast("int32").unsqueeze(1);
-  const product = x.matmul(direction.weight.transpose());
+  const product = direction.seen(x).matmul(direction.weight.transpose());
   const inputs = direction.bias ? product.add(direction.bias[0]) : product;
   const outputs = new Array<Tensor>(length);
   let states = first;
@@ -151,12 +160,20 @@ function walk(
   return { outputs: Tensor.stack(outputs, 0), states };
 }
 
-const recurrentLayer: Operator = (call) => {
+/**
+ * A layer of all directions.
+ *
+ * @param seen Inputs and states as the products of an LSTM see them.
+ */
+export function recurrentLayer(
+  call: Call,
+  seen: (x: Tensor) => Tensor = (x) => x,
+): Tensor[] {
   const layer = layers[call.kind]!, isBatchFirst = call.int("layout", 0) === 1;
   const x = isBatchFirst ? call.tensor(0).transpose(0, 1) : call.tensor(0), n = x.shape[1]!;
   const kind = call.text("direction", "forward"), count = kind === "bidirectional" ? 2 : 1;
   const all = Array.from({ length: count }, (_, k) => {
-    const direction = directionOf(call, k, layer);
+    const direction = directionOf(call, k, layer, seen);
     const first = Array.from({ length: layer.states }, (_, j) => {
       const given = call.optional(5 + j);
       if (!given) return x.zerosLike([n, direction.hidden]);
@@ -172,11 +189,11 @@ const recurrentLayer: Operator = (call) => {
     (_, j) => Tensor.concat(all.map(({ states }) => states[j]!.unsqueeze(axis)), axis),
   );
   return [isBatchFirst ? y.permute([2, 0, 1, 3]) : y, ...last];
-};
+}
 
 /** Recurrent layers, by their kinds. */
 export const recurrent: Operators = {
-  LSTM: recurrentLayer,
-  GRU: recurrentLayer,
-  RNN: recurrentLayer,
+  LSTM: (call) => recurrentLayer(call),
+  GRU: (call) => recurrentLayer(call),
+  RNN: (call) => recurrentLayer(call),
 };
