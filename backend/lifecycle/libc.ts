@@ -4,7 +4,7 @@
  */
 import { host } from "../../ffi/runtime/host.ts";
 import type { ForeignSymbols } from "../../ffi/runtime/types.ts";
-import { openLibc } from "../../ffi/host/libc.ts";
+import { openKernel32, openLibc } from "../../ffi/host/libc.ts";
 
 const functions = {
   _exit: { parameters: ["i32"], result: "void" },
@@ -26,14 +26,27 @@ export function libc(): Libc | null {
   return opened === undefined ? opened = openLibc(functions)?.symbols ?? null : opened;
 }
 
+const windowsFunctions = {
+  GetCurrentProcess: { parameters: [], result: "u64" },
+  TerminateProcess: { parameters: ["u64", "u32"], result: "i32" },
+} as const;
+
+/** Ends the process at once on Windows; returns elsewhere, and without the permission. */
+function terminate(status: number): void {
+  const kernel = openKernel32(windowsFunctions)?.symbols;
+  kernel?.TerminateProcess(kernel.GetCurrentProcess(), status);
+}
+
 /**
  * Ends the process at once, past every exit handler: those of OpenCL drivers hang or wait for the
- * device (intel/compute-runtime #927). Without libc it is a SIGKILL, whose status is 137.
+ * device (intel/compute-runtime #927). Without a system's library it is a SIGKILL, whose status is 137, and 1
+ * on Windows.
  *
  * @param status The exit status.
  */
 export function exitNow(status: number): never {
   libc()?._exit(status);
+  terminate(status);
   host.kill(host.pid, "SIGKILL");
   throw new Error(`Cannot end process ${host.pid}`);
 }

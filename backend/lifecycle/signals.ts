@@ -133,12 +133,17 @@ function sleep(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.max(0, milliseconds)));
 }
 
+/** The status of a program on Windows that Ctrl+C ended: STATUS_CONTROL_C_EXIT. */
+const CONTROL_C_EXIT = 0xC000013A;
+
 /**
  * Ends the program the way that `signal` does by default. Returns where the program listens to it
- * as well: then it is the program's to end.
+ * as well: then it is the program's to end. Windows knows no signals, and does not tell who listens: there it
+ * ends.
  */
 export function dieBy(signal: ExitSignal): void {
   mute(signal);
+  if (host.os === "windows") exitNow(CONTROL_C_EXIT);
   host.kill(host.pid, signal);
   sleepSync(250); // Deno's signal thread ends the process within milliseconds
 }

@@ -23,7 +23,19 @@ export function libcName(): string | null {
 export function openLibc<const T extends ForeignTable>(
   functions: T,
 ): Library<T> | null {
-  const name = libcName();
+  return openSystem(libcName(), functions);
+}
+
+/** Functions of Windows, or null on other systems and without the permission. */
+export function openKernel32<const T extends ForeignTable>(functions: T): Library<T> | null {
+  const allowed = host.os === "windows" && host.isGranted({ name: "ffi" });
+  return openSystem(allowed ? "kernel32.dll" : null, functions);
+}
+
+function openSystem<const T extends ForeignTable>(
+  name: string | null,
+  functions: T,
+): Library<T> | null {
   if (name === null) return null;
   try {
     return host.dlopen(name, functions);

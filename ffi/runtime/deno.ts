@@ -41,8 +41,8 @@ export const host: Host = {
     );
     return fn.call.bind(fn);
   },
-  // Half of the threads that Deno runs such calls on.
-  waitingThreads: 16,
+  // Half of the threads that Deno runs such calls on: 32, and on Windows four a core.
+  waitingThreads: Deno.build.os === "windows" ? 2 * navigator.hardwareConcurrency : 16,
   memoryAt: (address, nbytes) => Deno.UnsafePointerView.getArrayBuffer(pointerTo(address), nbytes),
   addressOf: (view) => Deno.UnsafePointer.value(Deno.UnsafePointer.of(view)),
   cString: (address) => Deno.UnsafePointerView.getCString(pointerTo(address)),

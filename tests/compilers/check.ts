@@ -12,7 +12,7 @@
 import { parseArgs } from "node:util";
 import { availableParallelism, tmpdir } from "node:os";
 import { compileFor, compilerIn } from "./compile.ts";
-import { installDebian } from "./debian_folder.ts";
+import { installDebian } from "../systems/debian_folder.ts";
 import { programs } from "./programs.ts";
 import { compilers, foreign } from "./vendors.ts";
 

@@ -1,6 +1,6 @@
 /** Devices that are not here, with what planning knows of them and how their vendor's compiler is called. */
 import { type PaperDevice, paperGPU } from "../backend/paper_device.ts";
-import type { DebianPackages } from "./debian_folder.ts";
+import type { DebianPackages } from "../systems/debian_folder.ts";
 
 /** A device whose kernels are compiled and cannot run. */
 export interface Foreign {

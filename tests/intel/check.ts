@@ -9,7 +9,9 @@
  */
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
+import { plain } from "../plain.ts";
 import { runDeno } from "../run_deno.ts";
+import { type Job, runJobs } from "../systems/side_by_side.ts";
 
 /** Packages that are installed: the runtime, and the library of functions that it loads. */
 const packages = ["intel-opencl-rt==2025.3.3", "intel-cmplr-lib-rt==2025.3.3"];
@@ -77,32 +79,16 @@ function isProgram(path: string): boolean {
   return /(?:^|\/)\d\d_\w+\.ts$/.test(path);
 }
 
-async function passes(path: string, env: Record<string, string>): Promise<boolean> {
+function jobFor(path: string, env: Record<string, string>): Job {
   const args = isProgram(path)
     ? ["run", "-A", "--no-check", "--config", "deno.json", path]
     : ["test", "-A", "--no-check", path];
-  const through = ["timeout", "-k", "10", `${TIME_LIMIT}`], start = performance.now();
-  const { success, out, err } = await runDeno(args, { env, cwd: root, through });
-  const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  const summary = out.match(/^ok \|.*$|^.*: met$/m)?.[0] ?? "";
-  console.log(`${success ? "passed" : "FAILED"}  ${path} (${seconds} s) ${summary}`);
-  if (!success) console.log(out + err);
-  return success;
-}
-
-/** Runs all of them, as many side by side as there are cores. */
-async function runAll(
-  paths: readonly string[],
-  env: Record<string, string>,
-): Promise<boolean> {
-  const left = [...paths], results: boolean[] = [];
-  const worker = async (): Promise<void> => {
-    for (let path = left.shift(); path !== undefined; path = left.shift()) {
-      results.push(await passes(path, env));
-    }
+  return {
+    name: path,
+    command: [Deno.execPath(), ...args],
+    env: { ...plain, ...env },
+    cwd: root,
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, worker));
-  return results.every((ok) => ok);
 }
 
 async function main(): Promise<boolean> {
@@ -110,8 +96,10 @@ async function main(): Promise<boolean> {
   try {
     if (!await install(folder)) return true;
     const env = await environmentIn(folder);
+    const paths = [...Deno.args.every(isProgram) ? share : [], ...Deno.args];
+    const jobs = paths.map((path) => jobFor(path, env));
     return await seesIntel(env) &&
-      await runAll([...Deno.args.every(isProgram) ? share : [], ...Deno.args], env);
+      await runJobs(jobs, { atOnce: availableParallelism(), limit: TIME_LIMIT });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

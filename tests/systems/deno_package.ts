@@ -1,0 +1,27 @@
+/** Deno for another system, from npm. */
+import { succeed } from "../runtimes/tools.ts";
+
+/**
+ * Puts the Deno that runs this, made for another system, into a folder.
+ *
+ * @param platform Its name in the packages of npm, such as "win32-x64".
+ * @param file Its name in the package.
+ * @returns Its path.
+ * @throws {Error} Where npm or the package is out of reach.
+ */
+export async function installDeno(folder: string, platform: string, file: string): Promise<string> {
+  const name = `@deno/${platform}`, place = `${folder}/deno-${Deno.version.deno}`;
+  const path = `${place}/node_modules/${name}/${file}`;
+  const isThere = await Deno.stat(path).then(() => true, (error) => {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  });
+  if (!isThere) {
+    await Deno.mkdir(place, { recursive: true });
+    await Deno.writeTextFile(`${place}/package.json`, "{}\n");
+    // It is for another system, which npm would refuse.
+    const quiet = ["--force", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+    await succeed("npm", ["install", ...quiet, `${name}@${Deno.version.deno}`], place);
+  }
+  return path;
+}
