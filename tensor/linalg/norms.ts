@@ -4,6 +4,7 @@ import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
+import { rootOfPowers } from "../ops/distances.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { requireMatrices, requireReal, requireSquare, sides } from "./matrices.ts";
 import { inverseOrNot } from "./solve.ts";
@@ -46,11 +47,8 @@ function normOf(x: Tensor, ord: number, axes: Axes | undefined, keepDims: boolea
   if (ord === -Infinity) return size.min(axes, options);
   if (ord === 0) return x.ne(0).cast(x.dtype).sum(axes, options);
   if (ord === 1) return size.sum(axes, options);
-  const sum = size.pow(ord).sum(axes, options);
-  if (ord < 0) return sum.pow(1 / ord);
-  // The root has no slope at 0, where the gradient is 0 as PyTorch's.
-  const isNothing = sum.eq(0);
-  return isNothing.where(sum, isNothing.where(1, sum).pow(1 / ord));
+  if (ord < 0) return size.pow(ord).sum(axes, options).pow(1 / ord);
+  return rootOfPowers(size, ord, axes, options);
 }
 
 /** A norm of matrices: of Frobenius, the sum of singular values, or by sums or singular values. */

@@ -1,7 +1,7 @@
 /** Distances of rows from one another. */
 import { isFloat } from "../../backend/internal.ts";
 import { sameDevice } from "../core/apply.ts";
-import type { DistanceOptions } from "../core/arguments.ts";
+import type { Axes, DistanceOptions, ReduceOptions } from "../core/arguments.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules } from "../core/rules/options.ts";
 import type { Tensor } from "../core/mod.ts";
@@ -19,9 +19,23 @@ function lengths(differences: Tensor, p: number): Tensor {
   if (p === 0) return sizes.ne(0).where(1, sizes).sum(-1);
   if (p === 1) return sizes.sum(-1);
   if (p === Infinity) return sizes.max(-1);
-  const isEqual = sizes.eq(0), sum = isEqual.where(0, isEqual.where(1, sizes).pow(p)).sum(-1);
-  const isNone = sum.eq(0);
-  return isNone.where(0, isNone.where(1, sum).pow(1 / p));
+  return rootOfPowers(sizes, p, -1);
+}
+
+/**
+ * The p-th root of the sum of p-th powers, of magnitudes, `p` above 0. Neither the power nor the root has a
+ * slope at 0: gradients of any order are 0 there, as PyTorch's are where it has a number.
+ */
+export function rootOfPowers(
+  sizes: Tensor,
+  p: number,
+  axes: Axes | undefined,
+  options?: ReduceOptions,
+): Tensor {
+  const isZero = sizes.eq(0);
+  const sum = isZero.where(0, isZero.where(1, sizes).pow(p)).sum(axes, options);
+  const isNothing = sum.eq(0);
+  return isNothing.where(0, isNothing.where(1, sum).pow(1 / p));
 }
 
 /** See `Tensor.pdist`. */

@@ -4,7 +4,7 @@ import { requireState } from "../../core/apply.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
-import { stateOf } from "../../core/internals.ts";
+import { nodeOf, stateOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** A tensor of a state. A tied one has a name at every place; it is saved under the first. */
@@ -44,11 +44,13 @@ export function stateEntries(named: Iterable<readonly [string, Tensor]>): StateE
 
 /**
  * Gives tensors the values of a state, converted to their types and devices. Where a state has several
- * names of a tied tensor, the last one counts, as in PyTorch.
+ * names of a tied tensor, their values are the same; where names that do not fit are left alone, the last
+ * one counts, as in PyTorch.
  *
  * @param owner What is loaded, in messages.
  * @param remedy What to do about names that do not fit; null where they are left alone.
- * @throws {RangeError} With a remedy, when names are missing or not known; nothing is changed then.
+ * @throws {RangeError} With a remedy, when names are missing or not known, or a tied tensor has two values;
+ * nothing is changed then.
  * @throws {ShapeError} When a shape differs; nothing is changed then.
  */
 export function loadState(
@@ -70,14 +72,35 @@ export function loadState(
   );
   const wrong = pairs.filter(({ tensor, value }) => `${tensor.shape}` !== `${value.shape}`);
   if (wrong.length > 0) throw mismatch(owner, wrong);
+  const last = new Map(pairs.map((pair) => [pair.tensor, pair]));
+  if (remedy !== null) {
+    const other = pairs.find((pair) => !areSame(pair.value, last.get(pair.tensor)!.value));
+    if (other) throw new RangeError(twoValues(owner, other.name, last.get(other.tensor)!.name));
+  }
   noGrad(() => {
-    for (const { tensor, value } of new Map(pairs.map((pair) => [pair.tensor, pair])).values()) {
+    for (const { tensor, value } of last.values()) {
       tensor.assign(value.to(tensor.device));
     }
   });
   realizeAll(pairs.map(({ tensor }) => tensor));
   for (const { tensor } of pairs) stateOf(tensor).dropFormer();
   return { missingKeys, unexpectedKeys };
+}
+
+/** True for values that nobody can tell apart, NaN included. */
+function areSame(a: Tensor, b: Tensor): boolean {
+  if (a === b || nodeOf(a) === nodeOf(b)) return true;
+  return noGrad(() => {
+    const there = b.to(a.device);
+    const differs = a.ne(there).logicalAnd(a.eq(a).logicalOr(there.eq(there)));
+    return differs.any().itemSync() === 0;
+  });
+}
+
+function twoValues(owner: string, name: string, other: string): string {
+  return `Cannot load the state of ${owner}: "${name}" and "${other}" are one tied tensor here and have ` +
+    `other values in the state; leave one of them out, untie the module's weights, or pass ` +
+    `{ strict: false }, which takes the last`;
 }
 
 function misfit(owner: string, missing: readonly string[], unexpected: readonly string[]): string {

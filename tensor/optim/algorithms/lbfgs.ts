@@ -112,6 +112,7 @@ export class LBFGS {
   #length = 0;
   #scale = 1;
   #iterations = 0;
+  #isStepping = false;
 
   /**
    * Makes the optimizer.
@@ -169,9 +170,25 @@ export class LBFGS {
    *
    * @param closure Clears the gradients, computes the loss, goes backward and returns the loss.
    * @returns The loss before the step.
+   * @throws {Error} When the last step is not through.
    */
   async step(closure: Closure): Promise<number> {
     requireValue("step", "closure", closure, takes.callback);
+    if (this.#isStepping) {
+      throw new Error(
+        "Cannot step LBFGS while its last step is not through, which reads losses on its way: write " +
+          "await optimizer.step(closure)",
+      );
+    }
+    this.#isStepping = true;
+    try {
+      return await this.#iterate(closure);
+    } finally {
+      this.#isStepping = false;
+    }
+  }
+
+  async #iterate(closure: Closure): Promise<number> {
     giveUpReplay("LBFGS reads values");
     this.#follow();
     const { options } = this.groups[0];

@@ -225,6 +225,22 @@ testOnBackends(
   },
 );
 
+testOnBackends("norms have gradients of every order where a power has no slope", (backend) => {
+  withDevice(backend, () => {
+    for (const ord of [0.5, 1, 1.5, 2, 3, Infinity]) {
+      for (const data of [[0, 0, 0], [0, 3, 4]]) {
+        const x = Tensor.fromHost(data, { requiresGrad: true });
+        const [first] = grad([linalg.vectorNorm(x, { ord })], [x], { createGraph: true });
+        assertEquals(first!.toHostSync()[0], 0, `the gradient of order ${ord} at ${data}`);
+        if (!first!.requiresGrad) continue;
+        const [second] = grad([first!.sum()], [x]);
+        const values = [...second!.toHostSync()];
+        assert(values.every(Number.isFinite), `the second of order ${ord} at ${data}: ${values}`);
+      }
+    }
+  });
+});
+
 Deno.test("linalg refuses what is no matrix, in words", () => {
   assertThrows(() => linalg.inv(Tensor.ones([2, 3])), ShapeError, "Cannot inv of shape [2, 3]");
   assertThrows(() => linalg.svd(Tensor.ones([3])), ShapeError, "the last two axes are a matrix's");

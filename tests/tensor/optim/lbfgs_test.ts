@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { backendOf } from "../../../backend/internal.ts";
 import { manager, optim, Tensor, withDevice } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 const setups: Record<string, optim.LBFGSOptions> = {
   lbfgs: { lr: 0.5, maxIter: 5, historySize: 3 },
@@ -69,4 +69,26 @@ Deno.test("LBFGS says what it takes", async () => {
     });
     assertThrows(() => other.loadStateDict(optimizer.stateDict()), RangeError, "have 3");
   });
+});
+
+testOnCPU("LBFGS refuses a step while its last is not through", async () => {
+  const x = Tensor.fromHost([-1.5, 2], { requiresGrad: true, device: "cpu" });
+  const optimizer = new optim.LBFGS([x], { maxIter: 3 });
+  const closure = (): Tensor => {
+    optimizer.zeroGrad();
+    const loss = x.sub(1).square().sum();
+    loss.backward();
+    return loss;
+  };
+  const first = optimizer.step(closure);
+  await assertRejects(() => optimizer.step(closure), Error, "await optimizer.step(closure)");
+  await first;
+  await optimizer.step(closure);
+  assertEquals([...x.toHostSync()].map(Math.round), [1, 1]);
+  const failing = () =>
+    optimizer.step(() => {
+      throw new RangeError("of the closure");
+    });
+  await assertRejects(failing, RangeError, "of the closure");
+  await assertRejects(failing, RangeError, "of the closure");
 });
