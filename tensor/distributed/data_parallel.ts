@@ -201,7 +201,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   /**
    * Calls a function once for each device of this process, where the module is that device's; the
    * gradients that its `backward` leaves become their mean over devices and ranks. It may be one that
-   * `compile` made.
+   * `compile` made. Hooks of parameters get the gradient of each device, on that device.
    *
    * @param batches What to call it with, tensors of the device; at most one batch a device.
    * @param fn Computes a loss and goes backward.

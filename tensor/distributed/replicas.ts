@@ -138,8 +138,14 @@ export class Replicas implements Disposable {
     });
   }
 
-  /** Runs `fn` while the module holds the copies of one device. */
+  /**
+   * Runs `fn` while the module holds the copies of one device. They have the hooks of the parameters, which
+   * get what each device found, as those of PyTorch get what each rank found.
+   */
   with<T>({ copies }: Replica, fn: () => T): T {
+    for (const original of this.#originals) {
+      stateOf(copies.get(original)!).hooks = stateOf(original).hooks;
+    }
     return this.#with((original) => copies.get(original)!, fn);
   }
 

@@ -6,6 +6,7 @@ import { UserEvent } from "../../ffi/mod.ts";
 import {
   compile,
   device,
+  type DeviceHandle,
   distributed,
   manager,
   manualSeed,
@@ -276,6 +277,25 @@ for (const dtype of ["bfloat16", "float16"] as const) {
   const alone = gradientsOf(false), together = gradientsOf(true);
   assertEquals(together.calls, alone.calls);
   await assertSame(together.model, alone.model, "gradients with hooks");
+}
+
+for (const compiles of [false, true]) {
+  // On each device a hook gets what that device found.
+  const model = makeModel(), weight = model.parameters()[0]!;
+  const seen: DeviceHandle[] = [];
+  weight.registerHook((g) => {
+    if (!compiles) seen.push(g.device);
+    return g.mul(0).add(2);
+  });
+  using parallel = new distributed.DataParallel(model, devices);
+  const learn = (x: Tensor, y: Tensor): void => model.forward(x).crossEntropy(y).backward();
+  const run = compiles ? compile(learn) : learn;
+  for (let k = 0; k < 4; k++) {
+    for (const p of model.parameters()) p.grad = null;
+    parallel.onEachDevice(batches, run);
+    assert([...weight.grad!.toHostSync()].every((v) => v === 2), "the mean of hooked gradients");
+  }
+  if (!compiles) assert(devices.every((device) => seen.includes(device)));
 }
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
