@@ -3,7 +3,7 @@
  * of four lanes (`cpu/wasm/math.ts`), OpenCL C's of 16 and its scalars (`opencl/codegen/math/lane_text.ts`).
  * Each operation is rounded where it stands, `madd` alone once or twice as the machine does it, so that a
  * function has the same bits wherever it is computed: the tier that serves while kernels are built, and the
- * kernels (tests/backend/opencl/tiers/same_bits_test.ts).
+ * kernels (tests/laws/same_bits_in_tiers_test.ts).
  *
  * This folder (`functions/`) imports nothing; a function is given the writer and its operands.
  */

@@ -1,6 +1,6 @@
 /** The error of the vector functions over all magnitudes, in units of the last place. */
 import { assert, assertEquals } from "@std/assert";
-import { device, noGrad, Tensor } from "../../../../mod.ts";
+import { type BackendName, device, noGrad, Tensor } from "../../../../mod.ts";
 import { testOpenCL, testVectors } from "../../../opencl.ts";
 
 /** By its series, and by the continued fraction of erfc where that is long. */
@@ -34,6 +34,7 @@ interface Row {
 const functions: Record<string, Row> = {
   exp: { exact: Math.exp, from: 1e-40, to: 110, signed: true },
   expm1: { exact: Math.expm1, from: 1e-38, to: 95, signed: true },
+  exp2: { exact: (x) => 2 ** x, from: 1e-40, to: 155, signed: true },
   tanh: { exact: Math.tanh, from: 1e-38, to: 30, signed: true },
   erf: { exact: erf, from: 1e-37, to: 8, signed: true, units: 5 },
   sigmoid: { exact: (x) => 1 / (1 + Math.exp(-x)), from: 1e-38, to: 87, signed: true },
@@ -75,12 +76,16 @@ function error(got: number, exact: number): number {
   return Math.abs(got - exact) / 2 ** (exponent - 23);
 }
 
-function apply(name: string, values: Float32Array<ArrayBuffer>): Float32Array {
-  using _device = device("cl");
+function apply(
+  name: string,
+  values: Float32Array<ArrayBuffer>,
+  backend: BackendName = "cl",
+): Float32Array<ArrayBuffer> {
+  using _device = device(backend);
   return noGrad(() => {
     using x = Tensor.fromHost(values);
     using y = (x as unknown as Record<string, () => Tensor>)[name]!();
-    return y.toHostSync("float32");
+    return Float32Array.from(y.toHostSync("float32"));
   });
 }
 
@@ -92,6 +97,14 @@ for (const [name, row] of Object.entries(functions)) {
       const exact = row.exact(values[k]!);
       assert(error(got, exact) < units, `${name}(${values[k]}) is ${got} instead of ${exact}`);
     });
+  });
+
+  // It computes while kernels are compiled.
+  testVectors(`${name} has the bits of the built-in backend`, () => {
+    const values = magnitudes(row, 100_003),
+      [here, there] = (["cl", "cpu"] as const).map((backend) => apply(name, values, backend));
+    const at = here!.findIndex((value, k) => !Object.is(value, there![k]));
+    assert(at < 0, `${name}(${values[at]}): ${here![at]} and ${there![at]}`);
   });
 }
 
