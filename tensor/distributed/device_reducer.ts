@@ -21,9 +21,8 @@ import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
 import type { Tensor } from "../core/mod.ts";
 import { Bucket, bytesOf, groupBySize, storagesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
-import { recordMeans } from "./exchange/gradient_exchange.ts";
+import { hasFloat64, recordMeans, sumTypeOf } from "./exchange/gradient_exchange.ts";
 import { type Packed, Packer } from "./exchange/packer.ts";
-import { wireTypeOf } from "./exchange/wire.ts";
 import type { Replica } from "./replicas.ts";
 
 /** One device's part of a bucket's gradients. */
@@ -259,7 +258,7 @@ function sumsFor(
   const key = `${inputs} ${divisor}`;
   let known = sums.get(key);
   if (known) return known;
-  const { device, dtype } = parameters[0]!, wire = wireTypeOf(dtype, "mean");
+  const { device, dtype } = parameters[0]!, wire = sumTypeOf(dtype, hasFloat64(device));
   known = recordMeans({ device, layout, dtype, wire }, { sent: dtype, inputs, divisor });
   sums.set(key, known);
   return known;

@@ -3,6 +3,7 @@
  * the device, an earlier one is copied to the host and reduced.
  */
 import {
+  agree,
   backendOf,
   type Block,
   type Communicator,
@@ -28,8 +29,10 @@ import { FlatLayout } from "./exchange/flat_layout.ts";
 import {
   type ExchangeLayout,
   type GradientExchange,
+  hasFloat64,
   HostExchange,
   type Means,
+  sumTypeOf,
 } from "./exchange/gradient_exchange.ts";
 import { type Packed, Packer } from "./exchange/packer.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
@@ -160,22 +163,24 @@ export class GradientReducer implements GradientReceiver, Disposable {
     const own = [...reached, ...[...places.values()].filter((k) => !seen.has(k))];
     const agreed = Int32Array.from(own), bytes = new Uint8Array(agreed.buffer);
     completedSync("agree on buckets", this.#communicator.broadcast(bytes, 0));
+    // One rank that rounds otherwise would drift away.
+    const isExact = agree(this.#communicator, this.#parameters.every((p) => hasFloat64(p.device)));
     return alike([...agreed].map((k) => this.#parameters[k]!))
       .flatMap((all) =>
         isTapered
           ? taperedGroups(all, bytesOf)
           : groupBySize(all, bytesOf, bucketBytes ?? BUCKET_BYTES)
       )
-      .map((parameters) => this.#bucketOf(parameters));
+      .map((parameters) => this.#bucketOf(parameters, isExact));
   }
 
   /** In this order on all ranks, as everything that they do together. */
-  #bucketOf(parameters: readonly Tensor[]): GradientBucket {
+  #bucketOf(parameters: readonly Tensor[], isExact: boolean): GradientBucket {
     const { device, dtype } = parameters[0]!, communicator = this.#communicator;
-    const sizes = parameters.map(({ size }) => size), wire = wireTypeOf(dtype, "mean");
-    const layout = { device, layout: new FlatLayout(sizes), dtype, wire };
-    const { sharing } = this.#options;
-    const shared = sharing && DeviceExchange.share(communicator, layout, sharing);
+    const sizes = parameters.map(({ size }) => size);
+    const layout = { device, layout: new FlatLayout(sizes), dtype, wire: wireTypeOf(dtype, "mean") };
+    const { sharing } = this.#options, onDevice = { ...layout, wire: sumTypeOf(dtype, isExact) };
+    const shared = sharing && DeviceExchange.share(communicator, onDevice, sharing);
     const exchange = shared ?? new HostExchange(communicator, layout);
     const packer = new Packer(device, layout.layout, sizes.map(() => dtype), exchange.sent);
     return { parameters, layout, exchange, packer };

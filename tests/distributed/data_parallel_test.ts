@@ -29,6 +29,7 @@ for (
     // It changes what a device says before there is one.
     [2, "cl", "device,without gates", true],
     [3, "cpu", "host", false],
+    [3, "cpu", "default", false],
   ] as const
 ) {
   testWay(

@@ -129,6 +129,27 @@ for (const clips of [false, true]) {
   }
 }
 {
+  // A mean over any number of ranks is the exact one, rounded once: thirds are no worse than halves. MPI
+  // adds in float32, and rounds each sum.
+  class Factors extends nn.Module {
+    factors = nn.parameter(Tensor.ones([4096]));
+  }
+  const model = new Factors(),
+    parts = Array.from(
+      { length: size },
+      (_, r) => Float32Array.from({ length: 4096 }, (_, k) => Math.cos(k) * (k % 7 - r)),
+    );
+  using parallel = new distributed.DataParallel(model as nn.Module, group, options);
+  parallel.noSync(() => model.factors.mul(Tensor.fromHost(parts[rank]!)).sum().backward());
+  parallel.reduceGradients();
+  (await model.factors.grad!.toNumbers()).forEach((value, k) => {
+    const terms = parts.map((part) => part[k]!), exact = terms.reduce((a, b) => a + b) / size;
+    const most = terms.reduce((sum, term) => sum + Math.abs(term), 0) * 2 ** -24;
+    if (args[1] !== "host") assertEquals(value, Math.fround(exact));
+    else assert(Math.abs(value - exact) <= most, `${value} for ${exact}`);
+  });
+}
+{
   // Four parts of a batch, whose gradients are added up by a compiled function, and reduced with the last.
   const expected = taught(mlp), model = seeded(mlp), optimizer = adam(model.parameters());
   using parallel = new distributed.DataParallel(model, group, options);

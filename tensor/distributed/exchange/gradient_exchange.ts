@@ -16,6 +16,7 @@ import { Bucket } from "./bucket.ts";
 import type { FlatLayout } from "./flat_layout.ts";
 import type { Packed } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
+import { wireTypeOf } from "./wire.ts";
 
 /** Means of a bucket's gradients on the device. */
 export interface Means {
@@ -34,6 +35,19 @@ export interface ExchangeLayout {
   readonly dtype: DType;
   /** The type in which they are added up. */
   readonly wire: WireType;
+}
+
+/**
+ * The type in which devices add: float64 where they have it, so that a mean is the exact one, rounded once.
+ * Thirds of float32 are rounded twice, and Adam's first steps make much of the last bits of small gradients.
+ */
+export function sumTypeOf(dtype: DType, hasFloat64: boolean): WireType {
+  return hasFloat64 ? "float64" : wireTypeOf(dtype, "mean");
+}
+
+/** True where a device computes in float64. */
+export function hasFloat64(device: DeviceHandle): boolean {
+  return backendOf(device).capabilities.dtypes.has("float64");
 }
 
 /** One bucket, again and again. */
@@ -65,7 +79,7 @@ export function recordMeans(
   return new RepeatedLaunches(device, likes, (parts) => {
     // In the order of the ranks, so that all have the same bits.
     const sum = parts.map((part) => part.cast(wire)).reduce((a, b) => a.add(b));
-    return [sum.mul(1 / divisor).cast(dtype)];
+    return [sum.div(divisor).cast(dtype)];
   });
 }
 
