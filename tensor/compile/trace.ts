@@ -323,7 +323,7 @@ export class Trace implements CallObserver, CallEffects {
 
   #record(kind: OperationKind, fn: Operation, self: unknown, args: readonly unknown[]): unknown {
     if (kind === "step" && this.#written.size > 0) {
-      this.giveUp("it changes a learning rate between two steps");
+      this.giveUp("it changes numbers, such as a learning rate, between two steps");
     }
     const call = {
       fn,
@@ -365,7 +365,7 @@ export class Trace implements CallObserver, CallEffects {
   }
 
   readonly #roleOf = (tensor: Tensor): Ref => {
-    if (this.#written.has(tensor)) this.giveUp("it uses a learning rate after it changed it");
+    if (this.#written.has(tensor)) this.giveUp("it uses numbers, such as a learning rate, after it changed them");
     return this.roles.roleOf(tensor);
   };
 

@@ -33,7 +33,10 @@ export interface CallObserver {
   call(kind: OperationKind, fn: Operation, self: unknown, args: readonly unknown[]): unknown;
   /** The node of a tensor is asked for outside of an operation. */
   look(tensor: object): void;
-  /** `fn` changes a number of `holder` that kernels read from `tensors`, outside of what is computed. */
+  /**
+   * `fn` changes numbers of `holder` that kernels read from `tensors`, outside of what is computed. Where
+   * they were used before, a replay ends first.
+   */
   write(holder: object, tensors: readonly object[], fn: () => void): void;
   /** Tells that the rest of the call cannot be replayed. */
   giveUp(reason: string): void;

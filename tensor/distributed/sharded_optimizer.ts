@@ -1,6 +1,6 @@
 /** Optimizer state in shards (S. Rajbhandari et al., ZeRO, 2020: stage 1). */
 import { type Communicator, completedSync, type DType } from "../../backend/internal.ts";
-import { giveUpReplay } from "../core/calls.ts";
+import { writeAside } from "../core/calls.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { requireState } from "../core/apply.ts";
@@ -97,17 +97,20 @@ export class ShardedOptimizer implements Disposable {
   }
 
   /**
-   * Changes this rank's parameters by their gradients, and gets those of the others.
+   * Changes this rank's parameters by their gradients, and gets those of the others. A function that
+   * `compile` made is replayed with it, unless it uses the parameters, or steps another optimizer, behind it.
    *
    * @param options As those of `Optimizer.step`.
    * @throws {InterruptedError} At Ctrl+C.
    */
   step(options: StepOptions = {}): void {
-    giveUpReplay("ranks communicate in it");
     this.local?.step(options);
-    const pipeline = new Pipeline();
-    for (const broadcast of this.#broadcasts) broadcast.begin(pipeline);
-    completedSync("share the parameters of all ranks", pipeline);
+    // A compiled function is replayed to its end before ranks communicate.
+    writeAside(this, this.#parameters, () => {
+      const pipeline = new Pipeline();
+      for (const broadcast of this.#broadcasts) broadcast.begin(pipeline);
+      completedSync("share the parameters of all ranks", pipeline);
+    });
   }
 
   /**
