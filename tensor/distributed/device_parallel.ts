@@ -1,13 +1,19 @@
 /** One module on several devices of this process: parts of a batch, or a batch for each. */
-import { backendOf, type DeviceHandle, formatShape, withDevice } from "../../backend/internal.ts";
+import {
+  backendOf,
+  type DeviceHandle,
+  formatShape,
+  leaveToCollector,
+  withDevice,
+} from "../../backend/internal.ts";
 import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { isTensor } from "../core/internals.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { Tensor } from "../class/tensor.ts";
-import { hasForwardHooks } from "../nn/module/forward_hooks.ts";
-import { type Module, tensorMembers } from "../nn/module/module.ts";
+import type { Module } from "../nn/module/module.ts";
 import { DeviceReducer } from "./device_reducer.ts";
+import { bytesOf } from "./exchange/bucket.ts";
 import { Replicas } from "./replicas.ts";
 
 /** Runs a module, which is on the first device, on all of them. */
@@ -45,30 +51,25 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     const parts = splitBatch(inputs, this.#devices);
     this.#replicas.read();
     this.#replicas.send();
-    const outputs = parts.map((part, k) => {
-      const output = this.#on(k, () => this.#module.forward(...part), "within");
+    const outputs = parts.map((part, k): Tensor => {
+      const output: unknown = this.#on(k, () => this.#module.forward(...part), "within");
       if (!isTensor(output) || output.ndim === 0) throw notGathered(output);
       // All devices work before anybody waits for one of them.
       return output.realize();
     });
     const gathered = outputs.map((output) => output.to(this.#devices[0]!));
     const result = gathered.length === 1 ? gathered[0]! : Tensor.concat(gathered);
-    // Their values stay where backward needs them; nobody else has the tensors.
-    const given = new Set<unknown>([
-      ...inputs,
-      result,
-      ...this.#kept([...parts.flat(), ...outputs]),
-    ]);
-    for (const tensor of [...parts.flat(), ...outputs, ...gathered]) {
-      if (isTensor(tensor) && !given.has(tensor)) tensor.dispose();
+    // Nobody else has these; their values stay where backward needs them.
+    for (const tensor of gathered) {
+      if (tensor !== result && !outputs.includes(tensor)) tensor.dispose();
+    }
+    // The module, or a hook, may have kept these in places that nobody can look into.
+    for (const tensor of [...parts.flat(), ...outputs]) {
+      if (isTensor(tensor) && tensor !== result && !inputs.includes(tensor)) {
+        leaveToCollector(backendOf(tensor.device), bytesOf(tensor));
+      }
     }
     return result as Output;
-  }
-
-  /** Inputs and outputs that the module or its hooks may read later. */
-  #kept(seen: readonly unknown[]): readonly unknown[] {
-    const hasHooks = this.#module.modules().some(hasForwardHooks);
-    return hasHooks ? seen : tensorMembers(this.#module).map(({ value }) => value);
   }
 
   /** Calls `fn` with a batch on each device; gradients that it leaves become their mean. */

@@ -178,7 +178,12 @@ export class GradientReducer implements GradientReceiver, Disposable {
   #bucketOf(parameters: readonly Tensor[], isExact: boolean): GradientBucket {
     const { device, dtype } = parameters[0]!, communicator = this.#communicator;
     const sizes = parameters.map(({ size }) => size);
-    const layout = { device, layout: new FlatLayout(sizes), dtype, wire: wireTypeOf(dtype, "mean") };
+    const layout = {
+      device,
+      layout: new FlatLayout(sizes),
+      dtype,
+      wire: wireTypeOf(dtype, "mean"),
+    };
     const { sharing } = this.#options, onDevice = { ...layout, wire: sumTypeOf(dtype, isExact) };
     const shared = sharing && DeviceExchange.share(communicator, onDevice, sharing);
     const exchange = shared ?? new HostExchange(communicator, layout);

@@ -129,10 +129,13 @@ for (const compilesUpdate of [false, true]) {
   // What a module keeps of its inputs and outputs, and what its hooks see, can be read afterwards.
   class Keeping extends nn.Module {
     readonly inner = new nn.Linear(2, 1);
-    readonly seen: Tensor[] = [];
+    #seen: Tensor[] = [];
+    get seen(): readonly Tensor[] {
+      return this.#seen;
+    }
     forward(x: Tensor): Tensor {
       const y = this.inner.forward(x);
-      this.seen.push(x, y);
+      this.#seen.push(x, y);
       return y;
     }
   }

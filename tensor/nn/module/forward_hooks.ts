@@ -26,11 +26,6 @@ export function addForwardHook(module: Hooked, run: ForwardHook): Disposable {
   };
 }
 
-/** True when somebody sees the outputs of a module. */
-export function hasForwardHooks(module: object): boolean {
-  return (hooks.get(module)?.size ?? 0) > 0;
-}
-
 /** Puts a method in front of the class's; it is no property that lists of members show. */
 function interceptForward(
   module: Hooked,
