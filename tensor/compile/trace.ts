@@ -365,7 +365,9 @@ export class Trace implements CallObserver, CallEffects {
   }
 
   readonly #roleOf = (tensor: Tensor): Ref => {
-    if (this.#written.has(tensor)) this.giveUp("it uses numbers, such as a learning rate, after it changed them");
+    if (this.#written.has(tensor)) {
+      this.giveUp("it uses numbers, such as a learning rate, after it changed them");
+    }
     return this.roles.roleOf(tensor);
   };
 
