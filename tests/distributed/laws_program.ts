@@ -1,4 +1,7 @@
-/** Ways to train on several ranks, each held against one process with all samples; run by data_parallel_test.ts. */
+/**
+ * Ways to train on several ranks, each held against one process with all samples; run by data_parallel_test.ts.
+ * The file is long because the laws share their samples, models and comparisons.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { cpuUsage } from "node:process";
 import { BesideCopies } from "../../backend/opencl/transfers/beside_copies.ts";
