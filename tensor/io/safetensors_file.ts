@@ -96,14 +96,27 @@ export class SafetensorsFile implements TensorSource {
    * @param name Its name.
    * @throws {RangeError} When there is none of that name.
    */
-  decode(name: string): Promise<HostArray> {
+  async decode(name: string): Promise<HostArray> {
+    const bytes = await this.read(name);
+    return decodeEntry(this.#entries.get(name)!, bytes);
+  }
+
+  /**
+   * Reads the bytes of a tensor, or some of them, as they are in the file.
+   *
+   * @param name Its name.
+   * @param begin The first byte of it.
+   * @param end Behind the last one; by default all are read.
+   * @throws {RangeError} When there is none of that name.
+   */
+  read(name: string, begin = 0, end?: number): Promise<Uint8Array<ArrayBuffer>> {
     const entry = this.#entries.get(name);
     if (!entry) throw new RangeError(`Cannot read tensor ${shown(name)}: the file has none`);
     return readingFile(entry.path, async () => {
-      const bytes = new Uint8Array(entry.end - entry.start);
-      await entry.file.seek(entry.dataStart + entry.start, 0);
+      const bytes = new Uint8Array((end ?? entry.end - entry.start) - begin);
+      await entry.file.seek(entry.dataStart + entry.start + begin, 0);
       await readFully(entry.file, bytes);
-      return decodeEntry(entry, bytes);
+      return bytes;
     });
   }
 

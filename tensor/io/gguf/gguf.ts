@@ -66,19 +66,21 @@ export class GgufFile implements TensorSource {
   }
 
   /**
-   * Reads the bytes of a tensor as they are in the file.
+   * Reads the bytes of a tensor, or some of them, as they are in the file.
    *
    * @param name Its name.
+   * @param begin The first byte of it.
+   * @param end Behind the last one; by default all are read.
    * @throws {RangeError} When there is none of that name.
    */
-  read(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  read(name: string, begin = 0, end?: number): Promise<Uint8Array<ArrayBuffer>> {
     const entry = this.#header.tensors.get(name);
     if (!entry) {
       throw new RangeError(`Cannot read tensor ${shown(name)}: "${this.#path}" has none`);
     }
     return readingFile(this.#path, async () => {
-      const bytes = new Uint8Array(entry.nbytes);
-      await this.#file.seek(entry.start, 0);
+      const bytes = new Uint8Array((end ?? entry.nbytes) - begin);
+      await this.#file.seek(entry.start + begin, 0);
       await readFully(this.#file, bytes);
       return bytes;
     });

@@ -229,6 +229,7 @@ function targetsIn(model: AnyModule, targets: readonly string[]): [string, Targe
  * @param model Any module with `Linear` layers, or the `model` of a `LanguageModel`.
  * @param options The rank, which layers.
  * @throws {RangeError} When no layer has the name of a target.
+ * @throws {TypeError} For a layer of which other ranks hold parts.
  *
  * @example
  * ```ts
@@ -251,6 +252,15 @@ export function lora(model: AnyModule, options: LoraOptions): Adapters {
   checkOptions("make adapters", options, rules, ["rank", "targets"]);
   const { rank, alpha = rank, targets, dropout = 0 } = options;
   const found = targetsIn(model, targets);
+  const part = found.find(([, layer]) => layer instanceof Projection && layer.isPart);
+  if (part) {
+    throw new TypeError(
+      `Cannot make an adapter for ${
+        shown(part[0])
+      }: ranks hold the layer together; load the model ` +
+        "without { parallel }",
+    );
+  }
   model.requireGrad(false);
   const adapters = found.map(([name, layer]): Adapter => {
     const { weight } = layer, [outputs, inputs] = weight.shape as [number, number];

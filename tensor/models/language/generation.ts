@@ -124,7 +124,7 @@ export class Generator implements Disposable {
     all: readonly (readonly number[])[],
     options: Sampling,
   ): AsyncGenerator<Int32Array> {
-    const { signal } = options, { device, config } = this.#decoder;
+    const { signal } = options, { device, config, work } = this.#decoder;
     signal?.throwIfAborted();
     const turns = this.roomFor(Math.max(...all.map((ids) => ids.length)), options);
     using sampler = new SamplerState(all, turns, config.vocabulary, options, device);
@@ -133,10 +133,10 @@ export class Generator implements Disposable {
     try {
       for (let turn = 1;; turn++) {
         const value = ids.toHost("int32");
-        // The next step is on its way while this one's token is read.
-        const isAhead = turn < turns && !options.logits;
+        // The next step is on its way while this one's token is read, unless ranks agree on it first.
+        const isAhead = turn < turns && !options.logits && work.size === 1;
         const next = isAhead ? this.#next(session, ids, sampler, options, so, turn === 1) : null;
-        const chosen = await value;
+        const chosen = work.agreed(await value);
         ids.dispose();
         if (next) ids = next;
         signal?.throwIfAborted();

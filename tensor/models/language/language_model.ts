@@ -12,6 +12,8 @@ import {
 } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/mod.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
+import { Group } from "../../distributed/group.ts";
+import { splitOver, undivided } from "../../distributed/tensor_parallel/split_work.ts";
 import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
@@ -34,6 +36,12 @@ export interface LoadModelOptions {
   dtype?: string;
   /** Its device; default the active device. */
   device?: string | DeviceHandle;
+  /**
+   * Ranks that hold the model together, for one that does not fit a device: each reads and keeps its part of
+   * the heads, inner features and tokens. All ranks make the same calls, in the same order; what is
+   * written is the same on all of them.
+   */
+  parallel?: Group;
 }
 
 /** Options of {@linkcode LanguageModel.batch}. */
@@ -49,6 +57,10 @@ const batchRules: Rules<BatchOptions> = { texts: takes.count, positions: takes.c
 const loadRules: Rules<LoadModelOptions> = {
   dtype: takes.oneOf("packed", "float32", "float16", "bfloat16"),
   device: deviceChoice,
+  parallel: {
+    takes: "a group, such as distributed.init() returns",
+    accepts: (value: unknown) => value instanceof Group,
+  },
 };
 
 /**
@@ -92,7 +104,8 @@ export class LanguageModel implements Disposable {
    * llama (mistral, smollm, tinyllama), qwen2, qwen3, gemma2, gemma3, phi3 and gpt2.
    *
    * @param path The file or folder.
-   * @param options The type of the weights, the device.
+   * @param options The type of the weights, the device, the ranks that share it.
+   * @throws {RangeError} When the heads cannot be divided over so many ranks.
    * @throws {FileFormatError} When a file is damaged, or its tensors are not those of the model.
    * @throws {TypeError} When the architecture, or the kind of tokenizer, is not known.
    */
@@ -107,7 +120,8 @@ export class LanguageModel implements Disposable {
     const reader = files.weights(device, options.dtype);
     const isTied = raw.tie_word_embeddings === true;
     const config = decoderConfig(row, raw);
-    const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied });
+    const work = options.parallel ? splitOver(options.parallel) : undivided;
+    const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });
     decoder.eval();
     return new LanguageModel(decoder, new Tokenizer(files.tokenizer), files.template, endsOf(raw));
   }
@@ -240,6 +254,7 @@ export class LanguageModel implements Disposable {
    * weights once for all of them, and who comes while others are under way joins them.
    *
    * @param options The number of texts at once, and their room.
+   * @throws {TypeError} For a model that several ranks hold: they could not agree on who comes when.
    * @example Two texts at once
    * ```ts ignore
    * using batch = lm.batch({ texts: 4 });
@@ -250,6 +265,12 @@ export class LanguageModel implements Disposable {
    */
   batch(options: BatchOptions = {}): Batch {
     checkOptions("write side by side", options, batchRules);
+    if (this.#decoder.work.size > 1) {
+      throw new TypeError(
+        "Cannot write side by side with a model that several ranks hold: use generateBatch(), which all " +
+          "ranks begin together",
+      );
+    }
     const { texts = 8, positions = Math.min(2048, this.contextLength) } = options;
     const rows = new TextBatch(this.#decoder, this.#generator.ends, texts, positions);
     const encode = (prompt: string | readonly Message[]) => {

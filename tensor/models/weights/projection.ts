@@ -15,12 +15,15 @@ export class Projection extends Module {
   weight: Weight;
   /** (rows), or null. */
   bias: Tensor | null;
+  /** True for a part of a matrix whose other parts other ranks have. */
+  readonly isPart: boolean;
 
   /** Takes the weights; they belong to the layer from now on. */
-  constructor(weight: Weight, bias: Tensor | null = null) {
+  constructor(weight: Weight, bias: Tensor | null = null, isPart = false) {
     super();
     this.weight = weight;
     this.bias = bias;
+    this.isPart = isPart;
   }
 
   /**

@@ -2,12 +2,21 @@ import type { DeviceHandle, DType } from "../../../backend/internal.ts";
 import { FileFormatError, shown } from "../../io/core/file_format_error.ts";
 import type { HostArray } from "../../io/core/host_array.ts";
 import { decodeGgufEntry, type GgufFile } from "../../io/gguf/gguf.ts";
-import { blockFormatOf, type BlockType } from "../../io/gguf/gguf_format.ts";
+import { blockFormatOf, type BlockType, type GgufEntry } from "../../io/gguf/gguf_format.ts";
 import type { SafetensorsFile } from "../../io/safetensors_file.ts";
+import { decodeEntry, type SafetensorsEntry } from "../../io/safetensors_format.ts";
 import { withRole } from "../../nn/module/parameter.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { PackedMatrix } from "./packed_matrix.ts";
 import type { Weight } from "./projection.ts";
+import {
+  type ElementUnit,
+  fitsUnits,
+  partShape,
+  readPart,
+  transposedPart,
+  type WeightPart,
+} from "./weight_part.ts";
 
 /** The form in which weights are held. */
 export interface WeightForm {
@@ -25,12 +34,20 @@ export interface WeightChange {
   readonly pairedHeads?: number;
   /** Number added. */
   readonly offset?: number;
+  /** The part that is read; default all. Heads in pairs are those of the part. */
+  readonly part?: WeightPart | undefined;
 }
 
 /** The weights of a file, each read once, under the file's names. */
 export interface WeightReader {
   /** True where the file has a tensor of that name. */
   has(name: string): boolean;
+  /**
+   * The shape of a tensor as models use it, all of it.
+   *
+   * @throws {FileFormatError} When the file lacks it.
+   */
+  shape(name: string, change?: WeightChange): readonly number[];
   /** A matrix; blocks may stay packed. */
   matrix(name: string, change?: WeightChange): Promise<Weight>;
   /** A tensor as numbers. */
@@ -61,31 +78,44 @@ export function weightForm(
 }
 
 /** Reads weights for a device. */
-abstract class Reader implements WeightReader {
+abstract class Reader<Entry extends { readonly shape: readonly number[] }> implements WeightReader {
   readonly #unread: Set<string>;
-  readonly #names: ReadonlySet<string>;
+  readonly #entries: ReadonlyMap<string, Entry>;
   readonly device: DeviceHandle;
   readonly form: WeightForm;
 
-  constructor(names: Iterable<string>, device: DeviceHandle, form: WeightForm) {
-    this.#names = new Set(names);
-    this.#unread = new Set(this.#names);
+  constructor(entries: ReadonlyMap<string, Entry>, device: DeviceHandle, form: WeightForm) {
+    this.#entries = entries;
+    this.#unread = new Set(entries.keys());
     this.device = device;
     this.form = form;
   }
 
   has(name: string): boolean {
-    return this.#names.has(name);
+    return this.#entries.has(name);
+  }
+
+  shape(name: string, { isTransposed }: WeightChange = {}): readonly number[] {
+    const { shape } = this.entry(name);
+    return isTransposed && shape.length === 2 ? shape.toReversed() : shape;
+  }
+
+  /** @throws {FileFormatError} When the file lacks it. */
+  protected entry(name: string): Entry {
+    const entry = this.#entries.get(name);
+    if (entry) return entry;
+    throw new FileFormatError(`The file has no tensor ${shown(name)}`);
   }
 
   unread(): string[] {
     return [...this.#unread];
   }
 
-  /** @throws {FileFormatError} When the file lacks it. */
-  protected take(name: string): void {
-    if (!this.has(name)) throw new FileFormatError(`The file has no tensor ${shown(name)}`);
+  /** The same, which is read now. */
+  protected take(name: string): Entry {
+    const entry = this.entry(name);
     this.#unread.delete(name);
+    return entry;
   }
 
   /** Puts numbers on the device, frozen. */
@@ -108,17 +138,23 @@ abstract class Reader implements WeightReader {
 }
 
 /** The weights of safetensors files. */
-export class SafetensorsWeights extends Reader {
+export class SafetensorsWeights extends Reader<SafetensorsEntry> {
   readonly #file: SafetensorsFile;
 
   constructor(file: SafetensorsFile, device: DeviceHandle, form: WeightForm) {
-    super(file.tensors.keys(), device, form);
+    super(file.tensors, device, form);
     this.#file = file;
   }
 
   override async numbers(name: string, change: WeightChange = {}): Promise<Tensor> {
-    this.take(name);
-    return this.put(await this.#file.decode(name), change);
+    const entry = this.take(name), { part, isTransposed } = change;
+    if (!part) return this.put(await this.#file.decode(name), change);
+    const isTurned = isTransposed && entry.shape.length === 2;
+    const own = isTurned ? transposedPart(part) : part, shape = partShape(entry.shape, own);
+    const read = (begin: number, end: number) => this.#file.read(name, begin, end);
+    const unit = { elements: 1, bytes: (entry.end - entry.start) / sizeOf(entry.shape) };
+    const bytes = await readPart(read, entry.shape, own, unit);
+    return this.put(decodeEntry({ ...entry, shape }, bytes), change);
   }
 
   override matrix(name: string, change?: WeightChange): Promise<Weight> {
@@ -127,35 +163,62 @@ export class SafetensorsWeights extends Reader {
 }
 
 /** The weights of a GGUF file. */
-export class GgufWeights extends Reader {
+export class GgufWeights extends Reader<GgufEntry> {
   readonly #file: GgufFile;
 
   constructor(file: GgufFile, device: DeviceHandle, form: WeightForm) {
-    super(file.tensors.keys(), device, form);
+    super(file.tensors, device, form);
     this.#file = file;
   }
 
   override async numbers(name: string, change: WeightChange = {}): Promise<Tensor> {
-    const bytes = await this.#bytes(name, change);
-    return this.put(decodeGgufEntry(this.#file.tensors.get(name)!, bytes), change);
+    const { part } = change;
+    const isDivided = part && !fitsUnits(part, unitOf(this.entry(name)));
+    const rows = isDivided ? { ...change, part: { ...part, columns: null } } : change;
+    const { entry, bytes } = await this.#read(name, rows), array = decodeGgufEntry(entry, bytes);
+    return this.put(isDivided ? await columnsOf(array, part) : array, change);
   }
 
   override async matrix(name: string, change: WeightChange = {}): Promise<Weight> {
-    const entry = this.#file.tensors.get(name), form = entry && blockFormatOf(entry.type);
-    if (!form || !this.form.isPacked || entry.shape.length !== 2) {
+    const entry = this.entry(name), { part } = change;
+    const isPacked = this.form.isPacked && blockFormatOf(entry.type) && entry.shape.length === 2;
+    // A part that begins within a block is held as numbers.
+    if (!isPacked || part && !fitsUnits(part, unitOf(entry))) {
       return await this.numbers(name, change);
     }
-    const bytes = await this.#bytes(name, change);
-    return new PackedMatrix(entry.type as BlockType, bytes, entry.shape, this.device);
+    const own = await this.#read(name, change);
+    return new PackedMatrix(entry.type as BlockType, own.bytes, own.entry.shape, this.device);
   }
 
-  async #bytes(name: string, { pairedHeads }: WeightChange): Promise<Uint8Array<ArrayBuffer>> {
-    this.take(name);
-    const bytes = await this.#file.read(name);
-    return pairedHeads
-      ? halved(bytes, this.#file.tensors.get(name)!.shape[0]!, pairedHeads)
-      : bytes;
+  async #read(name: string, { pairedHeads, part }: WeightChange) {
+    const whole = this.take(name), shape = part ? partShape(whole.shape, part) : whole.shape;
+    const read = (begin: number, end: number) => this.#file.read(name, begin, end);
+    const bytes = part
+      ? await readPart(read, whole.shape, part, unitOf(whole))
+      : await this.#file.read(name);
+    const entry = { ...whole, shape };
+    return { entry, bytes: pairedHeads ? halved(bytes, shape[0]!, pairedHeads) : bytes };
   }
+}
+
+/** Some columns of a matrix of numbers. */
+async function columnsOf(array: HostArray, { columns }: WeightPart): Promise<HostArray> {
+  const { data, shape } = array, part = { rows: null, columns };
+  const { buffer, byteOffset, BYTES_PER_ELEMENT: bytes } = data as Float32Array<ArrayBuffer>;
+  const read = (begin: number, end: number) =>
+    Promise.resolve(new Uint8Array(buffer, byteOffset + begin, end - begin));
+  const own = await readPart(read, shape, part, { elements: 1, bytes });
+  const View = data.constructor as Float32ArrayConstructor;
+  return { ...array, data: new View(own.buffer), shape: partShape(shape, part) };
+}
+
+function unitOf({ type, shape, nbytes }: GgufEntry): ElementUnit {
+  const elements = blockFormatOf(type)?.elements ?? 1;
+  return { elements, bytes: nbytes / (sizeOf(shape) / elements) };
+}
+
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((a, b) => a * b, 1);
 }
 
 /** Rows of heads whose features i and i + 1 are a pair, in the order in which i and i + E / 2 are. */

@@ -37,11 +37,9 @@ class Writer {
     }
   }
 
-  floats(values: Float32Array): void {
-    while (this.#bytes.length % 32 > 0) this.#bytes.push(0);
-    for (const byte of new Uint8Array(values.buffer, values.byteOffset, values.byteLength)) {
-      this.#bytes.push(byte);
-    }
+  append(bytes: Uint8Array): void {
+    this.align();
+    for (const byte of bytes) this.#bytes.push(byte);
   }
 
   align(): void {
@@ -146,11 +144,12 @@ async function converted(
   return [paired, shape];
 }
 
-/** Writes a model into a GGUF file. */
+/** Writes a model into a GGUF file; `isPacked`: matrices of whole blocks as Q8_0. */
 export async function writeGguf(
   path: string,
   fixture: Fixture,
   tokens: readonly string[],
+  isPacked = false,
 ): Promise<void> {
   const { config, shapes } = fixture, type = String(config.model_type);
   const architecture = { mistral: "llama", gemma3_text: "gemma3" }[type] ?? type;
@@ -178,17 +177,46 @@ export async function writeGguf(
     const share = Number(rope.partial_rotary_factor ?? 1);
     if (share < 1) metadata.push([`${architecture}.rope.dimension_count`, head * share]);
   }
-  const tensors: [string, Float32Array, readonly number[]][] = [];
+  const tensors: GgufTensor[] = [];
   for (const [name, shape] of Object.entries(shapes)) {
     const [values, own] = await converted(name, shape, fixture);
-    tensors.push([nameOf(name, type.startsWith("gemma")), values, own]);
+    const isBlocks = isPacked && own.length === 2 && own[1]! % Q8_0.elements === 0;
+    tensors.push({
+      name: nameOf(name, type.startsWith("gemma")),
+      shape: own,
+      type: isBlocks ? Q8_0.type : 0,
+      bytes: isBlocks ? blocksOf(values) : new Uint8Array(values.slice().buffer),
+    });
   }
   await Deno.writeFile(path, fileOf(metadata, tensors));
 }
 
+/** A tensor of a file: of type 0, float32, or of blocks. */
+interface GgufTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly type: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Blocks of a scale of float16 and 32 numbers of 8 bits. */
+const Q8_0 = { type: 8, elements: 32, bytes: 34 };
+
+function blocksOf(values: Float32Array): Uint8Array {
+  const out = new Uint8Array(values.length / Q8_0.elements * Q8_0.bytes),
+    view = new DataView(out.buffer);
+  for (let at = 0, to = 0; at < values.length; at += Q8_0.elements, to += Q8_0.bytes) {
+    const block = values.subarray(at, at + Q8_0.elements);
+    const scale = Math.max(...block.map(Math.abs)) / 127;
+    view.setUint16(to, new Uint16Array(Float16Array.of(scale).buffer)[0]!, true);
+    block.forEach((value, k) => view.setInt8(to + 2 + k, scale && Math.round(value / scale)));
+  }
+  return out;
+}
+
 function fileOf(
   metadata: readonly [string, Value][],
-  tensors: readonly [string, Float32Array, readonly number[]][],
+  tensors: readonly GgufTensor[],
 ): Uint8Array {
   const file = new Writer();
   for (const n of [0x46554747, 3]) file.u32(n);
@@ -198,16 +226,16 @@ function fileOf(
     file.value(value);
   }
   let offset = 0;
-  for (const [name, values, shape] of tensors) {
+  for (const { name, shape, type, bytes } of tensors) {
     file.text(name);
     file.u32(shape.length);
     for (const n of shape.toReversed()) file.u64(n);
-    file.u32(0);
+    file.u32(type);
     file.u64(offset);
-    offset += Math.ceil(values.byteLength / 32) * 32;
+    offset += Math.ceil(bytes.byteLength / 32) * 32;
   }
   file.align();
-  for (const [, values] of tensors) file.floats(values);
+  for (const { bytes } of tensors) file.append(bytes);
   file.align();
   return file.bytes;
 }

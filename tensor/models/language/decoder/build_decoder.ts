@@ -2,6 +2,8 @@
 import { FileFormatError, shown } from "../../../io/core/file_format_error.ts";
 import { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
 import { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
+import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
+import type { Tensor } from "../../../core/mod.ts";
 import { Projection, TokenEmbedding, type Weight } from "../../weights/projection.ts";
 import type { WeightChange, WeightReader } from "../../weights/weight_reader.ts";
 import type { DeviceHandle } from "../../../../backend/internal.ts";
@@ -15,6 +17,7 @@ import {
 import type { DecoderConfig } from "./config.ts";
 import { Decoder } from "./decoder.ts";
 import { DecoderLayer, type Norm } from "./decoder_layer.ts";
+import { RankParts } from "./rank_parts.ts";
 
 /** Tensors of files that are no weights: masks and tables that every model can compute. */
 const isIgnored =
@@ -43,20 +46,38 @@ export function namingOf(row: Architecture, reader: WeightReader, isGguf: boolea
   };
 }
 
-/** A decoder under construction. */
+/** A decoder under construction: a rank's part of it. */
 class Builder {
   readonly #row: Architecture;
   readonly #config: DecoderConfig;
   readonly #reader: WeightReader;
   readonly #isGguf: boolean;
   readonly #name: Naming;
+  readonly #parts: RankParts;
+  readonly #work: SplitWork;
 
-  constructor(row: Architecture, config: DecoderConfig, reader: WeightReader, isGguf: boolean) {
+  constructor(
+    row: Architecture,
+    config: DecoderConfig,
+    reader: WeightReader,
+    { isGguf, work }: { readonly isGguf: boolean; readonly work: SplitWork },
+  ) {
     this.#row = row;
     this.#config = config;
     this.#reader = reader;
     this.#isGguf = isGguf;
     this.#name = namingOf(row, reader, isGguf);
+    this.#work = work;
+    this.#parts = new RankParts(config, this.#innerWidth(), work);
+  }
+
+  /** As the configuration says it, or else the first layer. */
+  #innerWidth(): number {
+    const { innerWidth } = this.#config, part = this.#row.layer.gateUp ? "gateUp" : "up";
+    if (innerWidth !== null || this.#work.size === 1) return innerWidth ?? 0;
+    const isTransposed = this.#isTransposed(part);
+    const [rows] = this.#reader.shape(`${this.#name(part, 0)}.weight`, { isTransposed });
+    return part === "gateUp" ? rows! / 2 : rows!;
   }
 
   async build(device: DeviceHandle, isTied: boolean): Promise<Decoder> {
@@ -68,7 +89,7 @@ class Builder {
     const head = isTied ? null : await this.#projection("head");
     const parts = { embedding, positions, layers, norm, head };
     this.#requireAll(isTied ? name : null);
-    return new Decoder(this.#config, outer, parts, device);
+    return new Decoder(this.#parts.config, outer, parts, device, this.#work);
   }
 
   /** Throws for tensors that no part of the model takes: else left out in silence. */
@@ -91,16 +112,20 @@ class Builder {
       else projections.set(part, await this.#projection(part, k));
     }
     const { attentionScale = this.#config.attentionScale } = this.#config.layers[k]!;
-    const config = { ...this.#config, attentionScale };
-    return new DecoderLayer(config, this.#row.layer, { norms, projections });
+    const config = { ...this.#parts.config, attentionScale };
+    return new DecoderLayer(config, this.#row.layer, { norms, projections }, this.#work);
+  }
+
+  #isTransposed(part: OuterPart | LayerPart): boolean {
+    const isPlaced = part === "embedding" || part === "positions" || part === "head";
+    return !this.#isGguf && Boolean(this.#row.isTransposed) && !isPlaced;
   }
 
   #change(part: OuterPart | LayerPart): WeightChange {
-    const { heads, keyHeads } = this.#config, { isTransposed, hasPairs } = this.#row;
-    const isPlaced = part === "embedding" || part === "positions" || part === "head";
-    if (!this.#isGguf) return { isTransposed: Boolean(isTransposed) && !isPlaced };
-    if (!hasPairs || part !== "query" && part !== "key") return {};
-    return { pairedHeads: part === "query" ? heads : keyHeads };
+    const { heads, keyHeads } = this.#parts.config, { hasPairs } = this.#row;
+    const own = { part: this.#parts.of(part), isTransposed: this.#isTransposed(part) };
+    if (!this.#isGguf || !hasPairs || part !== "query" && part !== "key") return own;
+    return { ...own, pairedHeads: part === "query" ? heads : keyHeads };
   }
 
   /** The shape of a part's matrix, or of a norm; null for a length that nothing says. */
@@ -128,7 +153,8 @@ class Builder {
   }
 
   /** Throws where a tensor is not of the shape that the configuration says. */
-  #requireShape(name: string, { shape }: Weight, due: readonly (number | null)[]): void {
+  #requireShape(name: string, due: readonly (number | null)[], change?: WeightChange): void {
+    const shape = this.#reader.shape(name, change);
     if (shape.length === due.length && due.every((n, k) => n === null || n === shape[k])) return;
     throw new FileFormatError(
       `The file's tensor ${shown(name)} is of shape ${shown(shape)}: by its configuration the ` +
@@ -138,25 +164,32 @@ class Builder {
 
   async #matrix(part: OuterPart | LayerPart, layer?: number): Promise<Weight> {
     const name = `${this.#name(part, layer)}.weight`;
-    const matrix = await this.#reader.matrix(name, this.#change(part));
-    this.#requireShape(name, matrix, this.#shape(part));
-    return matrix;
+    const change = this.#change(part);
+    this.#requireShape(name, this.#shape(part), change);
+    return await this.#reader.matrix(name, change);
   }
 
-  async #numbers(name: string, due: readonly (number | null)[], change?: WeightChange) {
-    const numbers = await this.#reader.numbers(name, change);
-    this.#requireShape(name, numbers, due);
-    return numbers;
+  #numbers(name: string, due: readonly (number | null)[], change?: WeightChange): Promise<Tensor> {
+    this.#requireShape(name, due, change);
+    return this.#reader.numbers(name, change);
   }
 
   async #projection(part: OuterPart | LayerPart, layer?: number): Promise<Projection> {
-    const bias = `${this.#name(part, layer)}.bias`;
+    const name = this.#name(part, layer), bias = `${name}.bias`, change = this.#change(part);
     const isThere = this.#config.biases.has(part) || this.#reader.has(bias);
-    const weight = await this.#matrix(part, layer), change = this.#change(part);
-    return new Projection(
-      weight,
-      isThere ? await this.#numbers(bias, weight.shape.slice(0, 1), change) : null,
-    );
+    const weight = await this.#matrix(part, layer);
+    const isPart = change.part !== undefined;
+    if (!isThere) return new Projection(weight, null, isPart);
+    const due = this.#reader.shape(`${name}.weight`, change).slice(0, 1);
+    const rows = change.part?.rows;
+    const own = await this.#numbers(bias, due, {
+      ...change,
+      part: rows ? { rows, columns: null } : undefined,
+    });
+    // What ranks sum has its bias once.
+    const isSummed = Boolean(change.part?.columns) && this.#work.rank > 0;
+    if (isSummed) own.dispose();
+    return new Projection(weight, isSummed ? null : own, isPart);
   }
 
   async #norm(part: OuterPart | LayerPart, layer?: number): Promise<Norm> {
@@ -178,14 +211,15 @@ class Builder {
  * @param row Its architecture.
  * @param config Its sizes.
  * @param reader Its file.
- * @param options Where it goes; whether the file is GGUF; whether the last layer is the vectors of tokens.
+ * @param options Where it goes; whether the file is GGUF; whether the last layer is the vectors of tokens; the
+ *   ranks that share the work, of which each reads its part.
  * @throws {FileFormatError} When the file lacks a tensor, or has others.
  */
 export function buildDecoder(
   row: Architecture,
   config: DecoderConfig,
   reader: WeightReader,
-  options: { device: DeviceHandle; isGguf: boolean; isTied: boolean },
+  options: { device: DeviceHandle; isGguf: boolean; isTied: boolean; work: SplitWork },
 ): Promise<Decoder> {
-  return new Builder(row, config, reader, options.isGguf).build(options.device, options.isTied);
+  return new Builder(row, config, reader, options).build(options.device, options.isTied);
 }

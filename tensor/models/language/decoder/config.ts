@@ -54,6 +54,8 @@ export interface DecoderConfig {
   /** The same of the last layer's. */
   readonly logitCap: number | null;
   readonly layers: readonly LayerConfig[];
+  /** True where several ranks have the same heads of keys, each with a part of their gradients. */
+  readonly sharesKeys?: boolean;
 }
 
 /** A configuration as files hold it: config.json, or the header of a GGUF file under the same names. */

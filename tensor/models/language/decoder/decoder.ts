@@ -4,11 +4,13 @@
  */
 import type { DeviceHandle } from "../../../../backend/internal.ts";
 import { requireTensor } from "../../../core/apply.ts";
+import { isGradEnabled } from "../../../core/modes/grad_mode.ts";
 import { shapeError } from "../../../core/rules/errors.ts";
 import type { Tensor } from "../../../core/mod.ts";
 import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import { PackedMatrix } from "../../weights/packed_matrix.ts";
 import type { Projection, TokenEmbedding } from "../../weights/projection.ts";
+import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { Architecture } from "./architectures.ts";
 import { causalMask, softCapped, type Visibility } from "./attention.ts";
 import type { DecoderConfig, LayerConfig, RotaryConfig } from "./config.ts";
@@ -38,17 +40,21 @@ export class Decoder extends Module<[ids: Tensor]> {
   readonly device: DeviceHandle;
   /** The parts by the names of the architecture. */
   readonly parts: ReadonlyMap<string, AnyModule | readonly AnyModule[]>;
+  /** The ranks that share its work. */
+  readonly work: SplitWork;
   readonly #parts: DecoderParts;
   readonly #tables = new Map<RotaryConfig, RotaryTable>();
 
-  /** Puts a decoder together of its parts. */
+  /** Puts a decoder together of its parts, or of a rank's parts of them. */
   constructor(
     config: DecoderConfig,
     outer: Architecture["outer"],
     parts: DecoderParts,
     device: DeviceHandle,
+    work: SplitWork,
   ) {
     super();
+    this.work = work;
     this.config = config;
     this.device = device;
     this.#parts = parts;
@@ -115,9 +121,10 @@ export class Decoder extends Module<[ids: Tensor]> {
       throw shapeError("Decoder")`
         Cannot run a Decoder on ids of shape ${ids.shape}: pass (N, L), one at least`;
     }
-    const { embedding, layers, norm } = this.#parts, { config } = this, count = ids.shape[1]!;
+    const { layers, norm } = this.#parts, { config } = this, count = ids.shape[1]!;
+    if (config.sharesKeys) this.#requireFrozen();
     const passes = cache ? this.#passesBehind(cache, count) : this.#passes(ids);
-    let x = embedding.forward(ids);
+    let x = this.#vectors(ids);
     if (config.embeddingScale !== 1) x = x.mul(config.embeddingScale);
     if (passes.positions) x = x.add(passes.positions);
     for (const [k, layer] of layers.entries()) x = layer.forward(x, passes.layer(k));
@@ -125,12 +132,36 @@ export class Decoder extends Module<[ids: Tensor]> {
     return norm.forward(x);
   }
 
+  #requireFrozen(): void {
+    if (!isGradEnabled() || !this.parameters().some(({ requiresGrad }) => requiresGrad)) return;
+    throw new TypeError(
+      `Cannot learn with ${this.work.size} ranks: several have the same heads of keys; take as many ` +
+        "ranks as there are heads of keys at most, or noGrad()",
+    );
+  }
+
   /** Logits of features: (..., width) gives (..., vocabulary). */
   logits(x: Tensor): Tensor {
     const { head, embedding } = this.#parts, { weight } = embedding, { logitCap } = this.config;
-    const all = head?.forward(x) ??
-      (weight instanceof PackedMatrix ? weight.forward(x) : x.matmul(weight.transpose()));
+    const { work } = this, given = work.share(x);
+    const own = head?.forward(given) ??
+      (weight instanceof PackedMatrix ? weight.forward(given) : given.matmul(weight.transpose()));
+    const counts = Array.from({ length: work.size }, (_, r) => {
+      const [begin, end] = work.range(this.config.vocabulary, 1, r);
+      return end - begin;
+    });
+    const all = work.join(own, counts);
     return logitCap === null ? all : softCapped(all, logitCap);
+  }
+
+  /** The vectors of tokens: each rank has those of some, and zeros for the others. */
+  #vectors(ids: Tensor): Tensor {
+    const { work } = this, { embedding } = this.#parts;
+    if (work.size === 1) return embedding.forward(ids);
+    const [begin, end] = work.range(this.config.vocabulary);
+    const isOwn = ids.ge(begin).logicalAnd(ids.lt(end));
+    const vectors = embedding.forward(isOwn.where(ids.sub(begin), 0));
+    return work.sum(isOwn.unsqueeze(-1).where(vectors, 0));
   }
 
   /** A pass of whole texts, which begin at the first position. */

@@ -5,6 +5,7 @@ import type { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import type { Projection } from "../../weights/projection.ts";
 import type { LayerPart } from "./architectures.ts";
 import { groupedAttention, type Visibility } from "./attention.ts";
+import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { DecoderConfig } from "./config.ts";
 import type { CacheStep, DecoderCache } from "./decoder_cache.ts";
 import { type Angles, rotated } from "./positions.ts";
@@ -36,6 +37,7 @@ export interface LayerPass {
 export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
   readonly #config: DecoderConfig;
   readonly #parts: LayerParts;
+  readonly #work: SplitWork;
   /** The parts by the names of the architecture. */
   readonly parts: ReadonlyMap<string, AnyModule>;
 
@@ -44,14 +46,17 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
    *
    * @param config The model's sizes.
    * @param names What the parts are called in `stateDict`.
-   * @param parts The parts.
+   * @param parts The parts, or a rank's parts of them.
+   * @param work The ranks that share the work.
    */
   constructor(
     config: DecoderConfig,
     names: Readonly<Partial<Record<LayerPart, string>>>,
     parts: LayerParts,
+    work: SplitWork,
   ) {
     super();
+    this.#work = work;
     this.#config = config;
     this.#parts = parts;
     const all = [...parts.norms, ...parts.projections];
@@ -65,9 +70,11 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
 
   /** Maps the features of positions, (N, L, width). */
   forward(x: Tensor, pass: LayerPass): Tensor {
-    const attended = this.#attention(this.#norm("attentionNorm", x), pass);
+    const work = this.#work;
+    const heads = this.#attention(work.share(this.#norm("attentionNorm", x)), pass);
+    const attended = work.sum(heads);
     const between = x.add(this.#norm("attentionEnd", attended));
-    const mapped = this.#feedForward(this.#norm("mlpNorm", between));
+    const mapped = work.sum(this.#feedForward(work.share(this.#norm("mlpNorm", between))));
     return between.add(this.#norm("mlpEnd", mapped));
   }
 
