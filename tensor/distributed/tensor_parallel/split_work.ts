@@ -24,7 +24,7 @@ export interface SplitWork {
   range(length: number, unit?: number, rank?: number): Range;
   /** The sum over all ranks, which each gets; its gradient goes to each as it is. */
   sum(x: Tensor): Tensor;
-  /** What each rank has goes on to its own part of the work; gradients are summed over all ranks. */
+  /** Hands each rank its own value for its part of the work; gradients are summed over all ranks. */
   share(x: Tensor): Tensor;
   /** The last axes of all ranks side by side; a rank gets the gradient of its own. */
   join(x: Tensor, lengths: readonly number[]): Tensor;
