@@ -9,7 +9,7 @@
  * autocast. `--tiny` is for a machine without a GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
  * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone, the copies of all
  * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
- * of these three that a step does not take longer than computing. `--timeline` traces three more steps:
+ * of these three that a step does not take longer than computing. `--timeline` traces three more steps, on each rank:
  * what the host does, copies, and when the device has something to compute.
  */
 import { type DeviceHandle, distributed, manager, setDeterministic, withDevice } from "../mod.ts";
@@ -108,7 +108,7 @@ async function main(options: Options): Promise<void> {
         await group.barrier();
         const many = await measure({ ...setup, traced, where: group });
         const parts = await partsOf(model, first!, group);
-        if (group.rank === 0) report(setup, group.size, "ranks", one, many, parts);
+        if (group.rank === 0 || traced) report(setup, group.size, "ranks", one, many, parts);
         continue;
       }
       const parts = await partsOf(model, first!, group);
