@@ -1,6 +1,6 @@
 // Which parameters of the public functions are options, as `deno doc --json` says.
-import { entryPoints, root } from "./module_graph.ts";
-import { runDeno } from "./run_deno.ts";
+import { entryPoints, root } from "../module_graph.ts";
+import { runDeno } from "../run_deno.ts";
 
 interface Type {
   kind: string;

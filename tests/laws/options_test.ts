@@ -45,9 +45,9 @@ import {
   Tensor,
   transforms,
   withDevice,
-} from "../mod.ts";
-import { SharedQueue, snapshotHandles } from "../backend/mod.ts";
-import { SvmPool } from "../memory/mod.ts";
+} from "../../mod.ts";
+import { SharedQueue, snapshotHandles } from "../../backend/mod.ts";
+import { SvmPool } from "../../memory/mod.ts";
 import { CommandBuffer, Image, Sampler, SvmBuffer } from "@netcl/netcl/ffi";
 import {
   DeviceMemory,
@@ -60,10 +60,10 @@ import {
   Recorder,
   SimulatedSource,
 } from "@netcl/netcl/memory";
-import { modelCalls } from "./tensor/models/option_calls.ts";
-import { numericCalls } from "./tensor/linalg/numeric_options.ts";
+import { modelCalls } from "../tensor/models/option_calls.ts";
+import { numericCalls } from "../tensor/linalg/numeric_options.ts";
 import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
-import { nearestName } from "../ffi/host/nearest_name.ts";
+import { nearestName } from "../../ffi/host/nearest_name.ts";
 import { optionParameters } from "./option_parameters.ts";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass

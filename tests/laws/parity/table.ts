@@ -1,8 +1,8 @@
 /**
- * The table of PyTorch's names: `deno run -A tests/parity/table.ts` writes the page of the guide that
+ * The table of PyTorch's names: `deno run -A tests/laws/parity/table.ts` writes the page of the guide that
  * parity_test.ts holds.
  */
-import * as netcl from "../../mod.ts";
+import * as netcl from "../../../mod.ts";
 import file from "./names.json" with { type: "json" };
 import { absent, renamed } from "./pytorch.ts";
 
@@ -164,7 +164,7 @@ function head(here: number, all: number): string {
 
 Of ${all} names of PyTorch ${file.release} ${here} are here: under the same name in camelCase, or as what
 stands beside it. \`x\` is a tensor. Names that end in an underscore change a tensor in place, which none
-here does: \`x.assign(value)\` gives a tensor another value. \`deno run -A tests/parity/table.ts\` writes
+here does: \`x.assign(value)\` gives a tensor another value. \`deno run -A tests/laws/parity/table.ts\` writes
 this page, and a test holds it against what the package exports.
 `;
 }
@@ -193,7 +193,7 @@ function section(space: string, all: readonly Row[]): string {
 }
 
 /** Place of the page. */
-export const path = new URL("../../examples/guide/pytorch_names.md", import.meta.url);
+export const path = new URL("../../../examples/guide/pytorch_names.md", import.meta.url);
 
 /** A text as \`deno fmt\` writes it. */
 export async function formatted(text: string): Promise<string> {

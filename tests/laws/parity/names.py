@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes names.json: the public names of PyTorch that parity.ts accounts for.
 
-    python3 tests/parity/names.py
+    python3 tests/laws/parity/names.py
 
 Documented names only; those that end in an underscore change a tensor in place, which no tensor here does.
 """

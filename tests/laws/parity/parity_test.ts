@@ -34,6 +34,6 @@ Deno.test("the guide's page of PyTorch's names is the table", async () => {
   assertEquals(
     await Deno.readTextFile(path),
     await formatted(page()),
-    "run: deno run -A tests/parity/table.ts",
+    "run: deno run -A tests/laws/parity/table.ts",
   );
 });
