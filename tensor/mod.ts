@@ -9,7 +9,7 @@
  * @module
  */
 export { Tensor } from "./class/tensor.ts";
-export type { GradientHook } from "./core/arguments.ts";
+export type { GradientHook, HookHandle } from "./core/arguments.ts";
 export type { PrintOptions } from "./core/arguments.ts";
 export type { CloseOptions } from "./core/arguments.ts";
 export type { HostArrayOf, HostData, NestedArray, Tensors, TensorsOf } from "./core/arguments.ts";

@@ -2,8 +2,9 @@
 import { sameShape } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { distinct, requireTensor } from "../core/apply.ts";
-import type { GradientHook } from "../core/arguments.ts";
+import type { GradientHook, HookHandle } from "../core/arguments.ts";
 import { isObserved } from "../core/calls.ts";
+import { hookHandle } from "../core/hook_handle.ts";
 import { stateOf } from "../core/internals.ts";
 import { recording } from "../core/modes/grad_mode.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
@@ -36,12 +37,12 @@ function isOver(tensor: Tensor): boolean {
 }
 
 /**
- * Adds a hook; disposing of what it returns takes it away. In what a checkpoint computes again it is
+ * Adds a hook, until what it returns is removed. In what a checkpoint computes again it is
  * there already.
  *
  * @throws {TypeError} When the tensor requires no gradient.
  */
-export function addGradientHook(tensor: Tensor, run: GradientHook): Disposable {
+export function addGradientHook(tensor: Tensor, run: GradientHook): HookHandle {
   requireValue("register a hook", "hook", run, takes.callback);
   if (!tensor.requiresGrad) {
     throw new TypeError(
@@ -49,19 +50,17 @@ export function addGradientHook(tensor: Tensor, run: GradientHook): Disposable {
         `computed from`,
     );
   }
-  if (isRecomputing()) return { [Symbol.dispose]: () => {} };
+  if (isRecomputing()) return hookHandle(() => {});
   const entry = { run };
   act("hook", countHooks, tensor, 1);
   const list = hooksOf(stateOf(tensor));
   list.entries.add(entry);
   if (isObserved()) list.tensor = tensor;
-  return {
-    [Symbol.dispose]: () => {
-      if (!list.entries.delete(entry)) return;
-      if (isOver(tensor)) list.count--;
-      else act("hook", countHooks, tensor, -1);
-    },
-  };
+  return hookHandle(() => {
+    if (!list.entries.delete(entry)) return;
+    if (isOver(tensor)) list.count--;
+    else act("hook", countHooks, tensor, -1);
+  });
 }
 
 /** Calls the hooks of a tensor as `backward` would: recorded only where its gradients are. */

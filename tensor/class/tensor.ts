@@ -32,6 +32,7 @@ import type {
   ExponentialOptions,
   GradientHook,
   HistogramOptions,
+  HookHandle,
   HostArrayOf,
   HostData,
   Index,
@@ -1115,6 +1116,7 @@ export class Tensor implements Disposable {
    *
    * @param target A selection string, a handle or an element type.
    * @returns This tensor itself where it is there already.
+   * @throws {RangeError} When it is neither a type nor a device.
    */
   to(target: string | DeviceHandle): Tensor {
     return to(this, target);
@@ -1239,7 +1241,7 @@ export class Tensor implements Disposable {
    * gradient, under `checkpoint()` and in compiled functions, too, where it must not read values.
    *
    * @param hook Gets the gradient, of this tensor's shape.
-   * @returns Takes the hook away when it is disposed of.
+   * @returns Takes the hook away: by `remove()`, or at the end of a block with `using`.
    * @throws {TypeError} When the tensor requires no gradient.
    *
    * @example A gradient that is clipped on its way
@@ -1254,7 +1256,7 @@ export class Tensor implements Disposable {
    * assertEquals(await x.grad!.toArray(), [10, 10]);
    * ```
    */
-  registerHook(hook: GradientHook): Disposable {
+  registerHook(hook: GradientHook): HookHandle {
     return addGradientHook(this, hook);
   }
 

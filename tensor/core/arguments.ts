@@ -130,6 +130,12 @@ export interface BackwardOptions {
 /** Looks at the gradient of a tensor, or gives another one for it. */
 export type GradientHook = (gradient: Tensor) => Tensor | void;
 
+/** A hook that was registered; `using` takes it away at the end of a block. */
+export interface HookHandle extends Disposable {
+  /** Takes the hook away; a second call does nothing. */
+  remove(): void;
+}
+
 /** Options of reductions. */
 export interface ReduceOptions {
   /** The reduced axes stay, with size 1. */

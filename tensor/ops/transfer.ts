@@ -9,15 +9,14 @@ import {
 } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
-import { isDType } from "../core/rules/errors.ts";
-import { requireType } from "../core/rules/supported_types.ts";
+import { isTypeTarget, requireType } from "../core/rules/supported_types.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { compute } from "../core/operations.ts";
 import type { Tensor } from "../core/mod.ts";
 
 /** The tensor on a device, or in an element type: the same object where it is there already. */
 export function to(tensor: Tensor, target: string | DeviceHandle): Tensor {
-  if (isDType(target)) return tensor.cast(target);
+  if (isTypeTarget(target)) return tensor.cast(target);
   const device = manager.resolve(target);
   return tensor.device === device ? tensor : compute(copyTo, tensor, device);
 }

@@ -1,4 +1,6 @@
 /** Hooks of users on the outputs of modules: see `Module.registerForwardHook`. */
+import type { HookHandle } from "../../core/arguments.ts";
+import { hookHandle } from "../../core/hook_handle.ts";
 
 // deno-lint-ignore no-explicit-any -- a module takes and gives whatever its own `forward` does
 type Forward = (...inputs: any[]) => unknown;
@@ -11,19 +13,17 @@ interface Hooked {
 
 const hooks = new WeakMap<object, Set<{ readonly run: ForwardHook }>>();
 
-/** Adds a hook; disposing of what it returns takes it away. */
-export function addForwardHook(module: Hooked, run: ForwardHook): Disposable {
+/** Adds a hook, until what it returns is removed. */
+export function addForwardHook(module: Hooked, run: ForwardHook): HookHandle {
   const entries = hooks.get(module) ?? new Set();
   hooks.set(module, entries);
   if (entries.size === 0) interceptForward(module, entries);
   const entry = { run };
   entries.add(entry);
-  return {
-    [Symbol.dispose]: () => {
-      // The class's own method is found again.
-      if (entries.delete(entry) && entries.size === 0) delete (module as Partial<Hooked>).forward;
-    },
-  };
+  return hookHandle(() => {
+    // The class's own method is found again.
+    if (entries.delete(entry) && entries.size === 0) delete (module as Partial<Hooked>).forward;
+  });
 }
 
 /** Puts a method in front of the class's; it is no property that lists of members show. */

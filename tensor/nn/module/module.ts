@@ -5,7 +5,9 @@
  * imports `ops/`, `execution/` and `core/`, and no layer: those import it.
  */
 import { type DeviceHandle, type DType, dtypes, isFloat } from "../../../backend/internal.ts";
-import { dtypeError, isDType } from "../../core/rules/errors.ts";
+import type { HookHandle } from "../../core/arguments.ts";
+import { dtypeError } from "../../core/rules/errors.ts";
+import { isTypeTarget } from "../../core/rules/supported_types.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { type NamedMember, namedMembers } from "./members.ts";
@@ -153,7 +155,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * Has a function called with every output of `forward`; what it returns takes the output's place.
    *
    * @param hook Gets this module, the inputs and the output.
-   * @returns Takes the hook away when it is disposed of.
+   * @returns Takes the hook away: by `remove()`, or at the end of a block with `using`.
    *
    * @example The output of a layer within a model
    * ```ts
@@ -173,7 +175,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   registerForwardHook(
     // deno-lint-ignore no-explicit-any -- with its own inputs a module would be no AnyModule
     hook: (module: this, inputs: any, output: Output) => Output | void,
-  ): Disposable {
+  ): HookHandle {
     requireValue("register a forward hook", "hook", hook, takes.callback);
     return addForwardHook(this, hook);
   }
@@ -304,7 +306,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * @returns This module.
    */
   to(target: string | DeviceHandle): this {
-    if (isDType(target)) return this.cast(target);
+    if (isTypeTarget(target)) return this.cast(target);
     return this.#changeAll((tensor) => tensor.to(target));
   }
 

@@ -20,6 +20,7 @@ import { widened, widenedType } from "../../core/autocast.ts";
 import type { GradientFn } from "../../core/grad_fn.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
+import { typeList } from "../../core/rules/supported_types.ts";
 import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
 import { nodeOf } from "../../core/internals.ts";
 import { elementOf, holds, nearestIn } from "./elements.ts";
@@ -441,7 +442,7 @@ export function cast(x: Tensor, dtype: DType): Tensor {
   if (x.dtype === dtype) return x;
   if (!(dtype in dtypes)) {
     throw dtypeError("cast")`
-      Cannot cast to "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`;
+      Cannot cast to "${dtype}": the types are ${typeList(dtype)}`;
   }
   const from = x.dtype;
   const differentiable = isFloat(dtype) && isFloat(from);

@@ -15,7 +15,8 @@ testOnBackends(
       y.add(y).sum().backward();
       assertEquals(await seen[0]!.toArray(), [2, 2]);
       assertEquals(await x.grad!.toArray(), [41, 41]);
-      watch[Symbol.dispose]();
+      watch.remove();
+      watch.remove();
       leaf[Symbol.dispose]();
       x.grad = null;
       const z = x.mul(2);

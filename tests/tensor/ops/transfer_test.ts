@@ -1,7 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { manager } from "../../../backend/devices/devices.ts";
 import { testOnBackends } from "../../opencl.ts";
-import { compile, Tensor } from "../../../tensor/mod.ts";
+import { Linear } from "../../../tensor/nn/mod.ts";
+import { compile, DTypeError, Tensor, type TensorOptions } from "../../../tensor/mod.ts";
 
 testOnBackends("Tensor.to takes an element type, with its gradient, and a device", async () => {
   const x = Tensor.fromHost([1.5, -2]);
@@ -15,6 +16,11 @@ testOnBackends("Tensor.to takes an element type, with its gradient, and a device
   assertEquals(await x.to("int64").toArray(), [1, -2]);
   assertEquals(x.to(manager.active), x);
   assertThrows(() => x.to("float31"), RangeError, "float31");
+  assertThrows(() => x.to("half"), RangeError, 'to "half": it is no device');
+  assertThrows(() => x.to("cuda"), RangeError, 'to "cuda": it is no device, such as "cpu"');
+  assertThrows(() => new Linear(1, 1).to("long"), RangeError, 'did you mean "int64"?');
+  const named = { dtype: "double" } as unknown as TensorOptions;
+  assertThrows(() => Tensor.ones([1], named), DTypeError, 'did you mean "float64"?');
 });
 
 testOnBackends("Tensor.to an element type is replayed by compile", async () => {
