@@ -4,7 +4,6 @@ import { withoutAutocast } from "../core/autocast.ts";
 import { distinct, requireTensor } from "../core/apply.ts";
 import type { GradientHook, HookHandle } from "../core/arguments.ts";
 import { isObserved } from "../core/calls.ts";
-import { hookHandle } from "../core/hook_handle.ts";
 import { stateOf } from "../core/internals.ts";
 import { recording } from "../core/modes/grad_mode.ts";
 import { calledByUser } from "../core/modes/temporaries.ts";
@@ -12,7 +11,7 @@ import { act, compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import type { Tensor } from "../core/mod.ts";
-import { HookList, type TensorState } from "../core/tensor_state.ts";
+import { hookHandle, HookList, type TensorState } from "../core/tensor_state.ts";
 import { isRecomputing } from "./recomputing.ts";
 
 /** The hooks of a tensor, which those of what is computed again in its place are, too. */

@@ -19,7 +19,7 @@ import {
 } from "../../backend/internal.ts";
 import type { Tensor } from "./mod.ts";
 import { DisposedError } from "./rules/errors.ts";
-import type { GradientHook } from "./arguments.ts";
+import type { GradientHook, HookHandle } from "./arguments.ts";
 import type { GradFn } from "./grad_fn.ts";
 import { need, noteTemporary, type Temporary } from "./modes/temporaries.ts";
 import { pendingOn } from "./pending_work.ts";
@@ -68,6 +68,11 @@ export function inOrder<T>(order: number, fn: () => T): T {
   } finally {
     [made, step] = former;
   }
+}
+
+/** The handle of a hook, which `remove` takes away. */
+export function hookHandle(remove: () => void): HookHandle {
+  return { remove, [Symbol.dispose]: remove };
 }
 
 /** The hooks of a tensor, and of what a checkpoint computes again in its place. */

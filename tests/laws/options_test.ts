@@ -275,6 +275,13 @@ withDevice("cpu", () => {
     "new distributed.SyncBatchNorm(2)": (o) =>
       new distributed.SyncBatchNorm(2, distributed.init(), o),
     "new nn.AvgPool2d(1)": (o) => new nn.AvgPool2d(2, o),
+    "new nn.BCELoss(0)": (o) => new nn.BCELoss(o),
+    "new nn.CTCLoss(0)": (o) => new nn.CTCLoss(o),
+    "new nn.CosineEmbeddingLoss(0)": (o) => new nn.CosineEmbeddingLoss(o),
+    "new nn.KLDivLoss(0)": (o) => new nn.KLDivLoss(o),
+    "new nn.NLLLoss(0)": (o) => new nn.NLLLoss(o),
+    "new nn.SmoothL1Loss(0)": (o) => new nn.SmoothL1Loss(o),
+    "new nn.TripletMarginLoss(0)": (o) => new nn.TripletMarginLoss(o),
     "new nn.BCEWithLogitsLoss(0)": (o) => new nn.BCEWithLogitsLoss(o),
     "new nn.BatchNorm(1)": (o) => new nn.BatchNorm2d(2, o),
     "new nn.Convolution(3)": (o) => new nn.Conv2d(1, 1, 3, o),

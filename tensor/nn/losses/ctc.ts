@@ -18,7 +18,12 @@ export interface CTCOptions extends LossOptions {
   zeroInfinity?: boolean;
 }
 
-const rules: Rules<CTCOptions> = { ...lossRules, blank: takes.whole, zeroInfinity: takes.bool };
+/** Rules of {@linkcode CTCOptions}. */
+export const ctcRules: Rules<CTCOptions> = {
+  ...lossRules,
+  blank: takes.whole,
+  zeroInfinity: takes.bool,
+};
 
 /** The logarithm of what cannot be: finite, so that differences of it are numbers. */
 const NEVER = -1e30;
@@ -58,7 +63,7 @@ export function ctc(
 ): Tensor {
   requireTensor("compute ctc", logProbabilities);
   requireTensor("compute ctc", targets, " for the targets");
-  checkOptions("compute ctc", options, rules);
+  checkOptions("compute ctc", options, ctcRules);
   sameDevice("compute ctc of", [logProbabilities, targets]);
   requireInteger("compute ctc", "targets", targets.dtype);
   const [, count, classes] = logProbabilities.shape;

@@ -8,10 +8,7 @@ import { isFloat, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import type { CrossEntropyOptions } from "../../core/arguments.ts";
-import { crossEntropyRules } from "../../ops/losses.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { Module } from "../module/module.ts";
-import { buffer } from "../module/parameter.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { aTensor, requireTensor, result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
@@ -39,8 +36,10 @@ export interface HuberOptions extends LossOptions {
 
 /** Rules for {@linkcode LossOptions}. */
 export const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
-const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
-const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
+/** Rules of {@linkcode BCEOptions}. */
+export const bceWithLogitsRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
+/** Rules of {@linkcode HuberOptions}. */
+export const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
 
 /** The operands of a loss, checked; in single precision under autocast. */
 export function operands(
@@ -135,7 +134,7 @@ function huberOf(distance: Tensor, delta: number): Tensor {
  * @throws {ShapeError} When the shapes differ.
  */
 export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
-  checkOptions("compute bceWithLogits", options, bceRules);
+  checkOptions("compute bceWithLogits", options, bceWithLogitsRules);
   const [x, y] = operands("bceWithLogits", logits, target);
   const common = promote(x.dtype, y.dtype);
   const { positiveWeight } = options;
@@ -169,114 +168,4 @@ function slope(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
   if (!positive) return x.sigmoid().sub(t);
   const weighted = t.mul(positive);
   return weighted.add(1).sub(t).mul(x.sigmoid()).sub(weighted);
-}
-
-/** A loss as a module; see {@linkcode crossEntropy}. */
-export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
-  /** Weights of the classes, or null; they move with the module. */
-  weight: Tensor | null;
-  readonly #options: CrossEntropyOptions;
-
-  /**
-   * Makes the loss.
-   *
-   * @param options Weights of the classes, label smoothing, what to ignore, the reduction.
-   */
-  constructor(options: CrossEntropyOptions = {}) {
-    super();
-    checkOptions("make a CrossEntropyLoss", options, crossEntropyRules);
-    const { weight = null, ...others } = options;
-    this.weight = weight && buffer(weight, { persistent: false });
-    this.#options = others;
-  }
-
-  /** The loss of logits (N, C, ...) with labels (N, ...), or probabilities (N, C, ...). */
-  forward(logits: Tensor, labels: Tensor): Tensor {
-    const { weight } = this;
-    return crossEntropy(logits, labels, weight ? { ...this.#options, weight } : this.#options);
-  }
-}
-
-/** A loss as a module; see {@linkcode mse}. */
-export class MSELoss extends Module<[input: Tensor, target: Tensor]> {
-  /**
-   * Makes the loss.
-   *
-   * @param options The reduction.
-   */
-  constructor(readonly options: LossOptions = {}) {
-    super();
-    checkOptions("make a MSELoss", options, lossRules);
-  }
-
-  /** The squared difference. */
-  forward(input: Tensor, target: Tensor): Tensor {
-    return mse(input, target, this.options);
-  }
-}
-
-/** A loss as a module; see {@linkcode l1}. */
-export class L1Loss extends Module<[input: Tensor, target: Tensor]> {
-  /**
-   * Makes the loss.
-   *
-   * @param options The reduction.
-   */
-  constructor(readonly options: LossOptions = {}) {
-    super();
-    checkOptions("make a L1Loss", options, lossRules);
-  }
-
-  /** The absolute difference. */
-  forward(input: Tensor, target: Tensor): Tensor {
-    return l1(input, target, this.options);
-  }
-}
-
-/** A loss as a module; see {@linkcode huber}. */
-export class HuberLoss extends Module<[input: Tensor, target: Tensor]> {
-  /**
-   * Makes the loss.
-   *
-   * @param options Delta, the reduction.
-   */
-  constructor(readonly options: HuberOptions = {}) {
-    super();
-    checkOptions("make a HuberLoss", options, huberRules);
-  }
-
-  /** Half the squared difference, or a line. */
-  forward(input: Tensor, target: Tensor): Tensor {
-    return huber(input, target, this.options);
-  }
-}
-
-/** A loss as a module; see {@linkcode bceWithLogits}. */
-export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> {
-  /** Weight of positives, or null; it moves with the module. */
-  positiveWeight: Tensor | null;
-  readonly #options: LossOptions;
-
-  /**
-   * Makes the loss.
-   *
-   * @param options The weight of positives, the reduction.
-   */
-  constructor(options: BCEOptions = {}) {
-    super();
-    checkOptions("make a BCEWithLogitsLoss", options, bceRules);
-    const { positiveWeight = null, ...others } = options;
-    this.positiveWeight = positiveWeight && buffer(positiveWeight, { persistent: false });
-    this.#options = others;
-  }
-
-  /** The cross-entropy of yes-or-no answers. */
-  forward(logits: Tensor, target: Tensor): Tensor {
-    const { positiveWeight } = this;
-    return bceWithLogits(
-      logits,
-      target,
-      positiveWeight ? { ...this.#options, positiveWeight } : this.#options,
-    );
-  }
 }

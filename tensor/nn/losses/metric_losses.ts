@@ -46,8 +46,10 @@ const cosineRules: Rules<CosineSimilarityOptions> = {
   axis: takes.integer,
   eps: takes.nonNegative,
 };
-const embeddingRules: Rules<CosineEmbeddingOptions> = { ...lossRules, margin: takes.finite };
-const tripletRules: Rules<TripletOptions> = {
+/** Rules of {@linkcode CosineEmbeddingOptions}. */
+export const embeddingRules: Rules<CosineEmbeddingOptions> = { ...lossRules, margin: takes.finite };
+/** Rules of {@linkcode TripletOptions}. */
+export const tripletRules: Rules<TripletOptions> = {
   ...lossRules,
   margin: takes.nonNegative,
   p: takes.positive,

@@ -38,17 +38,21 @@ export interface SmoothL1Options extends LossOptions {
   beta?: number;
 }
 
-const nllRules: Rules<NLLOptions> = {
+/** Rules of {@linkcode NLLOptions}. */
+export const nllRules: Rules<NLLOptions> = {
   ...lossRules,
   weight: aTensor(),
   ignoreIndex: takes.integer,
 };
-const bceRules: Rules<BCEProbabilityOptions> = { ...lossRules, weight: aTensor() };
-const klDivRules: Rules<KLDivOptions> = {
+/** Rules of {@linkcode BCEProbabilityOptions}. */
+export const bceRules: Rules<BCEProbabilityOptions> = { ...lossRules, weight: aTensor() };
+/** Rules of {@linkcode KLDivOptions}. */
+export const klDivRules: Rules<KLDivOptions> = {
   reduction: takes.oneOf("mean", "sum", "batchMean", "none"),
   logTarget: takes.bool,
 };
-const smoothRules: Rules<SmoothL1Options> = { ...lossRules, beta: takes.nonNegative };
+/** Rules of {@linkcode SmoothL1Options}. */
+export const smoothRules: Rules<SmoothL1Options> = { ...lossRules, beta: takes.nonNegative };
 
 /**
  * The negative log-likelihood, `-logProbabilities[label]`: of `logSoftmax` it makes the cross-entropy.

@@ -1,6 +1,6 @@
 /** Hooks of users on the outputs of modules: see `Module.registerForwardHook`. */
 import type { HookHandle } from "../../core/arguments.ts";
-import { hookHandle } from "../../core/hook_handle.ts";
+import { hookHandle } from "../../core/tensor_state.ts";
 
 // deno-lint-ignore no-explicit-any -- a module takes and gives whatever its own `forward` does
 type Forward = (...inputs: any[]) => unknown;

@@ -223,8 +223,7 @@ export const renamed: Readonly<Record<string, string>> = {
   register_post_accumulate_grad_hook: "x.registerHook(fn)",
   // Layers and losses: functions where PyTorch has classes, and methods.
   ...pairs(
-    "BCELoss nn.bce, CTCLoss nn.ctc, CosineEmbeddingLoss nn.cosineEmbedding, CosineSimilarity nn.cosineSimilarity",
-    "KLDivLoss nn.klDiv, NLLLoss nn.nll, NLLLoss2d nn.nll, SmoothL1Loss nn.smoothL1, TripletMarginLoss nn.triplet",
+    "CosineSimilarity nn.cosineSimilarity, NLLLoss2d nn.NLLLoss",
     "TripletMarginWithDistanceLoss nn.triplet, ParameterList nn.ModuleList, ParameterDict nn.ModuleDict",
     "binary_cross_entropy nn.bce, binary_cross_entropy_with_logits nn.bceWithLogits, l1_loss nn.l1, mse_loss nn.mse",
     "cosine_embedding_loss nn.cosineEmbedding, ctc_loss nn.ctc, huber_loss nn.huber, nll_loss nn.nll, kl_div nn.klDiv",

@@ -11,29 +11,33 @@ type Loss = (inputs: readonly Tensor[], reduction: Reduction) => Tensor;
 const losses: Readonly<Record<string, Loss>> = {
   nll: ([x, t], r) => nn.nll(x!, t!, { reduction: some(r) }),
   nll_weight: ([x, t, weight], r) =>
-    nn.nll(x!, t!, { reduction: some(r), weight: weight!, ignoreIndex: 2 }),
+    new nn.NLLLoss({ reduction: some(r), weight: weight!, ignoreIndex: 2 }).forward(x!, t!),
   nll_images: ([x, t], r) => nn.nll(x!, t!, { reduction: some(r) }),
   bce: ([x, t], r) => nn.bce(x!, t!, { reduction: some(r) }),
   bce_edges: ([x, t], r) => nn.bce(x!, t!, { reduction: some(r) }),
-  bce_weight: ([x, t, weight], r) => nn.bce(x!, t!, { reduction: some(r), weight: weight! }),
+  bce_weight: ([x, t, weight], r) =>
+    new nn.BCELoss({ reduction: some(r), weight: weight! }).forward(x!, t!),
   kl: ([x, t], reduction) => nn.klDiv(x!, t!, { reduction }),
-  kl_log: ([x, t], reduction) => nn.klDiv(x!, t!, { reduction, logTarget: true }),
+  kl_log: ([x, t], reduction) => new nn.KLDivLoss({ reduction, logTarget: true }).forward(x!, t!),
   smooth_l1: ([x, t], r) => nn.smoothL1(x!, t!, { reduction: some(r), beta: 0.5 }),
-  smooth_l1_zero: ([x, t], r) => nn.smoothL1(x!, t!, { reduction: some(r), beta: 0 }),
+  smooth_l1_zero: ([x, t], r) =>
+    new nn.SmoothL1Loss({ reduction: some(r), beta: 0 }).forward(x!, t!),
   cosine: ([x, y]) => nn.cosineSimilarity(x!, y!),
   cosine_axis: ([x, y]) => nn.cosineSimilarity(x!, y!, { axis: 0, eps: 1e-3 }),
   cosine_embedding: ([x, y, t], r) =>
-    nn.cosineEmbedding(x!, y!, t!, { reduction: some(r), margin: 0.1 }),
+    new nn.CosineEmbeddingLoss({ reduction: some(r), margin: 0.1 }).forward(x!, y!, t!),
   triplet: ([x, y, z], r) => nn.triplet(x!, y!, z!, { reduction: some(r) }),
   triplet_swap: ([x, y, z], r) =>
     nn.triplet(x!, y!, z!, { reduction: some(r), margin: 2, p: 1, swap: true }),
-  triplet_p3: ([x, y, z], r) => nn.triplet(x!, y!, z!, { reduction: some(r), p: 3 }),
+  triplet_p3: ([x, y, z], r) =>
+    new nn.TripletMarginLoss({ reduction: some(r), p: 3 }).forward(x!, y!, z!),
   info_nce: ([x, y], r) => nn.infoNCE(x!, y!, { reduction: some(r), temperature: 0.2 }),
   info_nce_negatives: ([x, y, negatives], r) =>
     nn.infoNCE(x!, y!, { reduction: some(r), temperature: 0.2, negatives: negatives! }),
   ctc: ([x, t, i, s], r) => nn.ctc(x!.logSoftmax(-1), t!, i!, s!, { reduction: some(r) }),
   ctc_zero: ([x, t, i, s], r) =>
-    nn.ctc(x!.logSoftmax(-1), t!, i!, s!, { reduction: some(r), zeroInfinity: true }),
+    new nn.CTCLoss({ reduction: some(r), zeroInfinity: true })
+      .forward(x!.logSoftmax(-1), t!, i!, s!),
 };
 
 function some(reduction: Reduction): "mean" | "sum" | "none" {
@@ -129,3 +133,13 @@ testOnBackends(
       assertEquals(await x.grad!.toArray(), [NaN, NaN, -1, -0, -1]);
     }),
 );
+
+testOnBackends("NLLLoss: its weight moves with the module, and is no state", (backend) => {
+  const loss = new nn.NLLLoss({ weight: Tensor.ones([3], { device: "cpu" }) }).to(backend);
+  assertEquals([`${loss.weight!.device.backend}`, Object.keys(loss.stateDict())], [backend, []]);
+  assertThrows(
+    () => new nn.KLDivLoss({ reduction: "max" as "sum" }),
+    TypeError,
+    "Cannot make a KLDivLoss",
+  );
+});

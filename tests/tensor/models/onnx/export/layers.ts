@@ -216,7 +216,10 @@ export const layers: Readonly<Record<string, LayerCase>> = {
 
 /** Modules that are no layers by themselves: bases of others, containers, losses. */
 export const others: readonly string[] = [
+  "BCELoss",
   "BCEWithLogitsLoss",
+  "CTCLoss",
+  "CosineEmbeddingLoss",
   "BatchNorm",
   "ChannelDropout",
   "ConstantPadding",
@@ -224,14 +227,18 @@ export const others: readonly string[] = [
   "CrossEntropyLoss",
   "HuberLoss",
   "InstanceNorm",
+  "KLDivLoss",
   "L1Loss",
   "MSELoss",
   "ModuleDict",
   "ModuleList",
+  "NLLLoss",
   "Padding",
   "ReflectionPadding",
   "ReplicationPadding",
+  "SmoothL1Loss",
   "TransposedConvolution",
+  "TripletMarginLoss",
   "ZeroPadding",
 ];
 
