@@ -10,12 +10,13 @@ import { giveUpReplay, resolved, unobserved } from "../../core/calls.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
 import { customGradient } from "../../ops/custom/custom_gradient.ts";
 import type { Group } from "../group.ts";
+import { Gathering } from "./gathering.ts";
 
 /** A part of an axis: from `begin` to before `end`. */
 export type Range = readonly [begin: number, end: number];
 
 /** The way in which a rank takes part; every method is called by all ranks, in the same order. */
-export interface SplitWork {
+export interface SplitWork extends Disposable {
   /** Number of ranks. */
   readonly size: number;
   /** This one's, from 0. */
@@ -41,6 +42,7 @@ export const undivided: SplitWork = {
   share: (x) => x,
   join: (x) => x,
   agreed: (ids) => ids,
+  [Symbol.dispose]: () => {},
 };
 
 /** The ranks of a group; blocks until all came here. */
@@ -51,11 +53,13 @@ export function splitOver(group: Group): SplitWork {
 
 class RankedWork implements SplitWork {
   readonly #communicator: Communicator;
+  readonly #gathering: Gathering;
   readonly sum: (x: Tensor) => Tensor;
   readonly share: (x: Tensor) => Tensor;
 
   constructor(communicator: Communicator) {
     this.#communicator = communicator;
+    this.#gathering = new Gathering(communicator);
     const summed = (x: Tensor): Tensor => noGrad(() => this.#summed(x));
     this.sum = customGradient(summed, (g) => [g]);
     this.share = customGradient((x: Tensor) => x.detach(), (g) => [summed(g)]);
@@ -99,14 +103,9 @@ class RankedWork implements SplitWork {
   /** The elements of all ranks, float32; each part on this rank's device. */
   #gathered(x: Tensor, sizes: readonly number[]): Tensor[] {
     giveUpReplay("ranks share the work");
-    const { rank, size } = this.#communicator, most = Math.max(...sizes);
-    const all = new Float32Array(most * size);
     const own = unobserved(() => unrecorded(() => resolved(x).toHostSync("float32")));
-    all.set(own, rank * most);
-    const gathering = this.#communicator.allGather(new Uint8Array(all.buffer));
-    completedSync("share the work on a tensor", gathering);
-    return sizes.map((length, r) =>
-      Tensor.fromHost(all.subarray(r * most, r * most + length), { device: x.device })
+    return this.#gathering.gather(own, Math.max(...sizes)).map((all, r) =>
+      Tensor.fromHost(all.subarray(0, sizes[r]!), { device: x.device })
     );
   }
 
@@ -114,5 +113,9 @@ class RankedWork implements SplitWork {
     const sent = Int32Array.from(ids), bytes = new Uint8Array(sent.buffer);
     completedSync("agree on a token", this.#communicator.broadcast(bytes, 0));
     return sent;
+  }
+
+  [Symbol.dispose](): void {
+    this.#gathering[Symbol.dispose]();
   }
 }

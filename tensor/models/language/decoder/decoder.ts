@@ -230,5 +230,6 @@ export class Decoder extends Module<[ids: Tensor]> {
   override dispose(): void {
     super.dispose();
     for (const table of this.#tables.values()) table[Symbol.dispose]();
+    this.work[Symbol.dispose]();
   }
 }
