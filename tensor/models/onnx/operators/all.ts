@@ -1,5 +1,6 @@
-import type { Operator } from "../core/call.ts";
+import type { Operator, Operators } from "../core/call.ts";
 import { attentionOperators } from "./attention.ts";
+import { classical } from "./classical.ts";
 import { contributed } from "./contributed.ts";
 import { control } from "./control.ts";
 import { products } from "./images/convolutions.ts";
@@ -16,8 +17,11 @@ import { shapes } from "./shapes.ts";
 import { sound } from "./sound.ts";
 import { pools } from "./images/windows.ts";
 
-/** The domain of the operators that onnxruntime adds. */
-const CONTRIBUTED = "com.microsoft";
+/** Operators of other domains, by these. */
+const others: Readonly<Record<string, Operators>> = {
+  "com.microsoft": contributed,
+  "ai.onnx.ml": classical,
+};
 
 /** Every kind of node that is run: ONNX's own by their names, others with their domain before it. */
 export const operators: ReadonlyMap<string, Operator> = new Map([
@@ -38,6 +42,7 @@ export const operators: ReadonlyMap<string, Operator> = new Map([
     attentionOperators,
     control,
   ].flatMap((table) => Object.entries(table)),
-  ...Object.entries(contributed)
-    .map(([kind, operator]) => [`${CONTRIBUTED}.${kind}`, operator] as const),
+  ...Object.entries(others).flatMap(([domain, table]) =>
+    Object.entries(table).map(([kind, operator]) => [`${domain}.${kind}`, operator] as const)
+  ),
 ]);
