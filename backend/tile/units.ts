@@ -53,6 +53,13 @@ export const itemUnit = (crossing: "shuffle" | "local", across = 32, down = 4): 
   neighbours: "across",
 });
 
+/** Work-items of a GPU that share packed rows, each `run` bytes that lie side by side. */
+export const packedUnit = (crossing: "shuffle" | "local", across: number, run: number): Unit => ({
+  ...itemUnit(crossing, across, Math.max(1, 128 / across)),
+  name: `${across} items a packed row by ${crossing}, ${run} bytes each`,
+  run,
+});
+
 /** Work-items of a GPU that share rows which lie side by side: neighbours read what lies beside. */
 export const columnUnit = (across: number, down: number): Unit => ({
   ...itemUnit("local", across, down),

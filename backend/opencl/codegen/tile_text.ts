@@ -196,9 +196,10 @@ function loadOf({ place, args, width, value }: E): string {
   const all = `vload${width}(0, ${pointer} + ${index})`;
   switch (element) {
     case "float32":
+    case "uint32":
       // Some compilers read one by one what they do not know to be aligned.
       return value === 1 && width <= 4
-        ? `*(${qualified} float${width}*)(${pointer} + ${index})`
+        ? `*(${qualified} ${type}${width}*)(${pointer} + ${index})`
         : all;
     case "float16":
       return `vload_half${width}(0, ${pointer} + ${index})`;

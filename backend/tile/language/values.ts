@@ -110,7 +110,7 @@ export const packed = (low: E, high: E, dtype: "float16" | "bfloat16"): E =>
 
 /** One lane of a vector. */
 export const lane = (e: E, value: number): E =>
-  e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1 });
+  e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1, range: e.range });
 
 // ---- memory
 

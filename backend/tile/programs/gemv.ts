@@ -37,8 +37,10 @@ export interface Gemv {
   readonly w: { readonly name: string; readonly blocks: number; readonly offset: number };
 }
 
-/** Sums of a work-item, at most. */
-const MAX_SUMS = 8;
+/** Sums of a work-item, at most, and elements of x that it reads together. */
+const MAX_SUMS = 8, READ = 4;
+/** Columns of a work-item, at most. */
+const MAX_COLUMNS = 4;
 
 /** Mapping of a product to a unit. */
 export interface GemvMapping {
@@ -49,9 +51,13 @@ export interface GemvMapping {
 }
 
 /** The mapping of a product; null where the unit cannot read its rows. */
-export function gemvMapping({ format, rows, terms, w }: Gemv, unit: Unit): GemvMapping | null {
+export function gemvMapping(
+  { format, rows, terms, w }: Gemv,
+  unit: Unit,
+  most = MAX_COLUMNS,
+): GemvMapping | null {
   const { elements } = formatTable[format], turn = turnOf(format, unit);
-  const columns = Math.max(1, Math.min(4, Math.floor(MAX_SUMS / rows)));
+  const columns = Math.max(1, Math.min(most, Math.floor(MAX_SUMS / rows)));
   if (rows > MAX_SUMS || terms % elements !== 0 || w.offset % elements !== 0) return null;
   if (terms / waysOf(format) % turn !== 0) return null;
   return { columns, turn: unit.across * turn };
@@ -141,9 +147,9 @@ class GemvWriter {
 
   /** A vector of x, or one of the neighbours that a work-item reads together. */
   #input(first: E, at: E): E {
-    return at.op === "const"
-      ? lane(loadVector(this.#x, first, this.#unit.run), at.value)
-      : load(this.#x, add(first, at));
+    if (at.op !== "const") return load(this.#x, add(first, at));
+    const within = at.value % READ, vector = add(first, at.value - within);
+    return lane(loadVector(this.#x, vector, READ), within);
   }
 
   /** `sum` and the products with elements, those of one scale together. */

@@ -4,11 +4,13 @@
  * kernels are shared.
  */
 import type { Parameter } from "../../codegen/emit.ts";
+import { valueOf } from "../../formats/block_format.ts";
+import { formatTable } from "../../formats/block_formats.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { opCode } from "../../graph/index_error.ts";
 import { type AffineExpr, affineKey } from "../../kernel/affine.ts";
 import { shiftedProducts } from "../../kernel/analysis.ts";
-import type { Bound, Expr, LoopKernel } from "../../kernel/kernel.ts";
+import type { Bound, Expr, LoopKernel, PackedLoad } from "../../kernel/kernel.ts";
 import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../../kernel/structure.ts";
 import {
   cast,
@@ -26,6 +28,7 @@ import {
 import { add, divideBy, type E, int, mul, type Place } from "../language/expression.ts";
 import { all, choose, within } from "../language/values.ts";
 import type { Program } from "../program.ts";
+import { PackedElement } from "./packed_operand.ts";
 
 /** The name of an argument of a kernel's text. */
 export type NameOf = (parameter: Parameter) => string;
@@ -109,6 +112,13 @@ export class KernelValues {
     return { buffer: this.#inputs[input]!, index: choose(inside, where, 0), dtype };
   }
 
+  /** An element of blocks. */
+  #decoded({ format, blocks }: PackedLoad, load: number, place: Place, index: E): E {
+    const count = this.#once(`blocks of ${load}`, () => this.p.size(blocks));
+    const packed = new PackedElement(format, { ...place, element: "uint8" }, count, index);
+    return valueOf(formatTable[format], packed);
+  }
+
   #constant(number: number, dtype: DType, isHidden: boolean): E {
     if (isWrittenConstant(number, isHidden)) return value(number, dtype);
     return this.#once(`${dtype} ${number}`, () => {
@@ -134,7 +144,10 @@ export class KernelValues {
     switch (e.op) {
       case "load": {
         const { buffer, index, dtype } = this.place(e.load, at);
-        return element(buffer, index, dtype);
+        const { packed } = this.kernel.loads[e.load]!;
+        return packed
+          ? this.#decoded(packed, e.load, buffer, index)
+          : element(buffer, index, dtype);
       }
       case "constant":
         return this.#constant(e.value, e.dtype, this.#hidden.has(id));

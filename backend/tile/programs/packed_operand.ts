@@ -7,7 +7,7 @@
  */
 import { type BlockReader, fieldPlaces } from "../../formats/block_format.ts";
 import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
-import { add, div, type E, int, lanes, mod, mul, type Place } from "../language/expression.ts";
+import { add, div, type E, int, lanes, mod, mul, type Place, sub } from "../language/expression.ts";
 import {
   bit,
   choose,
@@ -15,7 +15,9 @@ import {
   float,
   fmul,
   fromHalf,
+  lane,
   load,
+  loadVector,
   lowBits,
   lt,
   shiftRight,
@@ -51,12 +53,19 @@ export class PackedElement implements BlockReader<E> {
     return add(mul(this.#blocks, start), mul(this.#block, bytes), index);
   }
 
-  /** A byte of a word, where it is known which; neighbours share the word. */
+  /** A byte of four words or of one, where it is known which; neighbours share the words. */
   byte = (field: string, index: E): E => {
-    const address = this.#address(field, index), within = mod(address, 4);
-    if (address.width > 1 || within.op !== "const") return load(this.#place, address);
-    const word = load({ ...this.#place, element: "uint32" }, div(address, 4));
-    return mod(div(word, 2 ** (8 * within.value)), 256);
+    const address = this.#address(field, index),
+      words = { ...this.#place, element: "uint32" } as const;
+    if (address.width > 1) return load(this.#place, address);
+    for (const count of [4, 1]) {
+      const within = mod(address, 4 * count);
+      if (within.op !== "const") continue;
+      const { value } = within, first = div(sub(address, value), 4);
+      const word = lane(loadVector(words, first, count), Math.floor(value / 4));
+      return mod(div(word, 2 ** (8 * (value % 4))), 256);
+    }
+    return load(this.#place, address);
   };
   int8 = (field: string, index: E): E => {
     const address = this.#address(field, index);

@@ -45,6 +45,7 @@ function sharedRows(
 ): LoopTemplate<SharedRows> {
   return {
     name,
+    readsPacked: true,
     matches: (kernel, target) => {
       const found = target.isGpu && kernel.reductions.length > 0 && kernel.contraction === null
         ? mapped(kernel, target)

@@ -21,8 +21,8 @@ export function walksNeighbours(
 
 /**
  * The expressions that are loads of neighbours along a loop; null where neighbours read what lies apart, or
- * may not read what their neighbours read. What an index that is read says may lie anywhere: such loads
- * are not among them.
+ * may not read what their neighbours read. What an index that is read says may lie anywhere, and blocks are
+ * decoded one by one: such loads are not among them.
  */
 export function neighbourLoads(
   kernel: LoopKernel,
@@ -32,8 +32,8 @@ export function neighbourLoads(
   const varies = variesWith(kernel, [along]), found = new Set<number>();
   for (const [id, e] of kernel.exprs.entries()) {
     if (e.op !== "load" || !varies[id]) continue;
-    if (operandsOf(kernel, e).some((operand) => varies[operand]!)) continue;
-    const { index, bounds } = kernel.loads[e.load]!;
+    const { index, bounds, packed } = kernel.loads[e.load]!;
+    if (packed || operandsOf(kernel, e).some((operand) => varies[operand]!)) continue;
     const isBounded = bounds.some((bound) => coefficient(bound.index, along) !== 0);
     if (isBounded || !walksNeighbours(index, along, lanes)) return null;
     found.add(id);

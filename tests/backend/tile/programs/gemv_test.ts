@@ -6,7 +6,7 @@ import { hostBlocks } from "../../../../backend/formats/host_blocks.ts";
 import { withExpressions } from "../../../../backend/tile/language/expression.ts";
 import { type Gemv, gemv, gemvMapping } from "../../../../backend/tile/programs/gemv.ts";
 import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
-import { itemUnit, type Unit, vectorUnit } from "../../../../backend/tile/units.ts";
+import { itemUnit, packedUnit, type Unit, vectorUnit } from "../../../../backend/tile/units.ts";
 import { changed, countOf, without } from "../changed.ts";
 import { interpret, type Report } from "../interpreter.ts";
 
@@ -15,6 +15,9 @@ const units: readonly Unit[] = [
   vectorUnit(16),
   itemUnit("shuffle"),
   itemUnit("local"),
+  packedUnit("shuffle", 32, 16),
+  packedUnit("local", 16, 8),
+  packedUnit("shuffle", 128, 4),
 ];
 const names = Object.keys(formatTable) as BlockFormatName[];
 

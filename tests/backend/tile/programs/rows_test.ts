@@ -66,6 +66,10 @@ const cases: readonly (readonly [what: string, make: () => Tensor, mappings: str
     const ids = of([6], "int32");
     return of([7, 128]).indexSelect(0, ids).softmax(1);
   }, ["rows in registers"]],
+  ["blocks that an index picks", () => {
+    const blocks = Tensor.fromBlocks(new Uint8Array(5 * 144).map((_, k) => k * 7 & 0x3b), "Q4_K");
+    return blocks.decodeBlocks("Q4_K", [5, 256]).indexSelect(0, of([3], "int32")).softmax(1);
+  }, ["rows in registers"]],
   ["two axes", () => of([3, 9, 12]).logSumExp([1, 2]), ["rows in registers"]],
   ["padded", () => of([3, 70]).pad([[0, 0], [3, 2]]).logSumExp(1), ["rows in registers"]],
   ["integers", () => of([3, 90], "int32").max(1), ["rows in registers"]],
