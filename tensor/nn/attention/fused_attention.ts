@@ -164,20 +164,19 @@ function tilePasses(
       { shape: rows, dtype: "float32" },
     ],
   };
-  const sums = isLearned ? result("attention", inputs, outputNode(call, 1, operands), null) : null;
-  // Both parts lie in memory as the kernel gives them: a product behind then reads rows side by side.
-  const meant = (stored: Tensor): Tensor => isInterleaved ? stored.transpose(-3, -2) : stored;
-  const whole = isRounded ? result("attention", inputs, outputNode(call, 0, operands), null) : null;
-  const half = whole?.cast(dtype);
-  const rest = whole && meant(whole.sub(half!.cast("float32")).cast(dtype));
+  const stored = outputNode(call, 0, operands), sums = outputNode(call, 1, operands);
+  const whole = (node: Node): Tensor => result("attention", inputs, node, null);
+  // Halves lie in memory as the kernel gives them: a product behind then reads rows side by side.
+  const meant = (x: Tensor): Tensor => isInterleaved ? x.transpose(-3, -2) : x;
   return {
-    output: half ? meant(half) : matrixNode(call, 0, operands),
+    output: isRounded ? meant(whole(stored).cast(dtype)) : matrixNode(call, 0, operands),
+    // Tensors of nodes are made here: as long as one is not disposed of, it would hold what it is made from.
     gradients: (g, output) => {
-      const exact = rest ? output.cast("float32").add(rest.cast("float32")) : output;
-      const products = g.cast("float32").mul(exact.cast("float32")).sum(-1);
+      const exact = isRounded ? meant(whole(stored)) : output.cast("float32");
+      const products = g.cast("float32").mul(exact).sum(-1);
       const outputs = inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype }));
       const backward: AttentionCall = { pass: "backward", ...settings, outputs };
-      const read = [...inputs, g, sums!, products, ...masks];
+      const read = [...inputs, g, whole(sums), products, ...masks];
       return inputs.map(({ requiresGrad }, k) =>
         requiresGrad ? result("attention", inputs, matrixNode(backward, k, read), null) : null
       );

@@ -1,8 +1,8 @@
-/** Launches of attention in half types on GPUs with warpgroups, planned on paper. */
+/** Memory and launches of attention in half types; of GPUs with warpgroups, planned on paper. */
 import { assert, assertEquals } from "@std/assert";
-import { amp, Tensor } from "../../../../mod.ts";
+import { amp, memory, Tensor, withDevice } from "../../../../mod.ts";
 import { scaledDotProductAttention } from "../../../../tensor/nn/mod.ts";
-import { testOpenCL } from "../../../opencl.ts";
+import { testOnBackends, testOpenCL } from "../../../opencl.ts";
 import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
 
 testOpenCL("fusedAttention: a product behind half-type heads reads them where they lie", () => {
@@ -29,3 +29,20 @@ testOpenCL("fusedAttention: a product behind half-type heads reads them where th
   assert(labels.some((label) => label.includes("attention")), `${labels}`);
   assertEquals(labels.filter((label) => label.endsWith("_prepare")), []);
 });
+
+testOnBackends(
+  "fusedAttention: a result that is disposed of leaves nothing of its graph",
+  (backend) =>
+    withDevice(backend, () => {
+      const inputs = Array.from({ length: 3 }, () => {
+        const x = Tensor.rand([2, 4, 64, 32]).cast("bfloat16").detach().realize();
+        x.requiresGrad = true;
+        return x;
+      }) as [Tensor, Tensor, Tensor];
+      const held = Array.from({ length: 6 }, () => {
+        scaledDotProductAttention(...inputs).realize().dispose();
+        return memory.stats().requestedBytes;
+      });
+      assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
+    }),
+);
