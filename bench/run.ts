@@ -3,6 +3,7 @@
  * the ratios to the peers and whether the targets are met; peers that are not installed are left out
  * and named. What a shared machine does besides shows in the load that is printed.
  */
+import { cpus } from "node:os";
 import { saveFileSync } from "../ffi/host/atomic_file.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
@@ -14,12 +15,13 @@ const help = `deno task bench [options]
   --peers A,B    these peers only (${peerNames.join(", ")})
   --device D     cl (the default), cpu (the built-in backend) or gpu
   --json FILE    writes what was measured
-  --figures FILE the same for pages: refused on a busy machine, and of a quick or partial run
+  --figures FILE the same for pages: refused of a part, and where others compute, now or meanwhile
   --quick        fewer and shorter samples`;
 
 type Who = PeerName | "netcl";
 
-interface Options {
+/** The choices of a run. */
+export interface Options {
   readonly only: readonly string[];
   readonly peers: readonly PeerName[];
   readonly device: DeviceClass;
@@ -29,14 +31,15 @@ interface Options {
   readonly quick: boolean;
 }
 
-function parseOptions(args: string[]): Options | null {
+/** @throws {TypeError} For what is not understood, and for --figures of a part of what there is. */
+export function parseOptions(args: string[]): Options | null {
   const string = { type: "string" } as const, boolean = { type: "boolean" } as const;
   const options = { only: string, peers: string, device: string, json: string, figures: string };
   const values = flagValues(args, { ...options, quick: boolean, help: boolean });
   if (values.help === true) return null;
   const { only, peers, device = "cl", json, figures, quick = false } = values;
-  if (figures !== undefined && (quick || only !== undefined)) {
-    throw new TypeError("Cannot write --figures of a part: leave out --quick and --only");
+  if (figures !== undefined && (quick || only !== undefined || peers !== undefined)) {
+    throw new TypeError("Cannot write --figures of a part: leave out --quick, --only and --peers");
   }
   if (device !== "cl" && device !== "cpu" && device !== "gpu") {
     throw new TypeError(`Cannot measure on --device ${device}: write cl, cpu or gpu`);
@@ -112,7 +115,7 @@ export interface Load {
   readonly cores: number;
 }
 
-function load(): Load {
+function presentLoad(): Load {
   const [oneMinute, fiveMinutes] = Deno.loadavg();
   return {
     oneMinute: oneMinute!,
@@ -125,18 +128,62 @@ const inWords = ({ oneMinute, fiveMinutes, cores }: Load): string =>
   `load ${oneMinute.toFixed(1)} (1 min), ${fiveMinutes.toFixed(1)} (5 min) on ${cores} cores`;
 
 /** True where so little else runs that a run can be quoted: at most a core in eight, or one half. */
-export function isIdle({ oneMinute, cores }: Load): boolean {
+export function isIdle({ oneMinute, cores }: Pick<Load, "oneMinute" | "cores">): boolean {
   return oneMinute <= Math.max(0.5, cores / 8);
 }
 
-/** Measures and prints; gives back the exit code. */
-async function run(options: Options): Promise<number> {
-  const { only, device, json, figures, quick } = options;
-  const before = load();
-  if (figures !== undefined && !isIdle(before)) {
-    console.error(`Cannot write --figures: ${inWords(before)}; wait until the machine is idle`);
-    return 1;
+/** Time after which threads that spin for further work are asleep (libomp's are after 200 ms). */
+const SPIN_MS = 300;
+/** Time for which others are watched. */
+const WATCH_MS = 200;
+
+/** Cores that others compute on, while nothing of this run does: what began after the run did. */
+async function coresOfOthers(): Promise<number> {
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+  await pause(SPIN_MS);
+  const before = idleShare();
+  await pause(WATCH_MS);
+  const after = idleShare(), total = after.total - before.total;
+  const busy = total === 0 ? 0 : 1 - (after.idle - before.idle) / total;
+  return busy * navigator.hardwareConcurrency;
+}
+
+function idleShare(): { idle: number; total: number } {
+  let idle = 0, total = 0;
+  for (const { times } of cpus()) {
+    idle += times.idle;
+    total += times.user + times.nice + times.sys + times.irq + times.idle;
   }
+  return { idle, total };
+}
+
+/**
+ * The reason why what was measured is no figure for pages, or null.
+ *
+ * @param load At the start.
+ * @param others Cores that others computed on between the works.
+ */
+export function refusalOf(load: Load, others: readonly number[]): string | null {
+  if (!isIdle(load)) return `${inWords(load)}; wait until the machine is idle`;
+  const typical = others.length === 0 ? 0 : median(others), { cores } = load;
+  if (isIdle({ oneMinute: typical, cores })) return null;
+  return `others computed on ${typical.toFixed(1)} of ${cores} cores meanwhile; measure again`;
+}
+
+/**
+ * Measures and prints; gives back the exit code.
+ *
+ * @param load The machine's load now; a test has another machine.
+ */
+export async function run(options: Options, load = presentLoad): Promise<number> {
+  const { only, device, json, figures, quick } = options;
+  const before = load(), others: number[] = [];
+  const refused = (): boolean => {
+    const reason = figures === undefined ? null : refusalOf(before, others);
+    if (reason !== null) console.error(`Cannot write --figures: ${reason}`);
+    return reason !== null;
+  };
+  if (refused()) return 1;
   const chosen = works.filter((work) =>
     (work.devices ?? [device]).includes(device) &&
     only.some((prefix) => nameOf(work).startsWith(prefix))
@@ -146,6 +193,7 @@ async function run(options: Options): Promise<number> {
   console.log(`at the start: ${inWords(before)}\n`);
   const rows: Row[] = [];
   for (const work of chosen) {
+    if (figures !== undefined) others.push(await coresOfOthers());
     rows.push(await measure(work, running, quick));
     console.error(`${rows.length}/${chosen.length} ${nameOf(work)}`);
   }
@@ -153,7 +201,7 @@ async function run(options: Options): Promise<number> {
   console.log(table(rows, peers, device));
   const after = load();
   console.log(`\nat the end: ${inWords(after)}`);
-  const file = figures ?? json;
+  const isRefused = refused(), file = isRefused ? json : figures ?? json;
   if (file !== undefined) {
     const titles = Object.fromEntries([...running].map(([who, [peer]]) => [who, peer!.title]));
     const results = rows.map((row) => ({
@@ -170,7 +218,7 @@ async function run(options: Options): Promise<number> {
     saveFileSync(file, JSON.stringify(record, null, 2));
   }
   await Promise.all([...running.values()].flat().map((peer) => peer.close()));
-  return 0;
+  return isRefused ? 1 : 0;
 }
 
 if (import.meta.main) {
