@@ -17,6 +17,9 @@ const help = "deno run -A bench/memory_picture.ts PICTURE.svg";
 /** Enough for what the eye can tell apart, in a file of some 150 KB. */
 const COLUMNS = 420, BLOCKS = 150;
 
+/** Keys of colours below the picture: so many beside each other, in units of the picture. */
+const KEY_COLUMNS = 4, KEY = { width: 285, height: 20 };
+
 /** Events of two steps of training: what they allocate and release. */
 async function record(): Promise<readonly MemoryEvent[]> {
   manualSeed(0);
@@ -36,6 +39,15 @@ async function record(): Promise<readonly MemoryEvent[]> {
   return recording.events();
 }
 
+/** The k-th key: a colour or a line, and its meaning. */
+function keyOf(text: string, drawn: string, k: number, isLine = false): string {
+  const x = 78 + (k % KEY_COLUMNS) * KEY.width, y = Math.floor(k / KEY_COLUMNS) * KEY.height;
+  const sample = isLine
+    ? `<path class="${drawn}" d="M${x} ${y + 6}h11"/>`
+    : `<rect class="${drawn}" x="${x}" y="${y}" width="11" height="11"/>`;
+  return `${sample}<text x="${x + 17}" y="${y + 10}">${text}</text>`;
+}
+
 /** The timeline of the recording's busiest device as an SVG document. */
 function draw(events: readonly MemoryEvent[]): string {
   const devices = Map.groupBy(events, ({ device }) => device);
@@ -44,9 +56,22 @@ function draw(events: readonly MemoryEvent[]): string {
   const origins = busiest!.filter(({ action }) => action === "alloc").map(originOf);
   const weight = (origin: string) =>
     timeline.peak.origins.find((each) => each.origin === origin)?.nbytes ?? 0;
+  let top = 0;
   const palette = new Palette([...new Set(origins)].toSorted((a, b) => weight(b) - weight(a)));
+  const legend = palette.origins.map((origin, k) => keyOf(origin, palette.classOf(origin), k));
+  const keys = [
+    ...legend,
+    keyOf("smaller and shorter-lived blocks", "others", legend.length),
+    keyOf("reserved from the driver", "reserved", legend.length + 1, true),
+  ];
+  const height = Math.ceil(keys.length / KEY_COLUMNS) * KEY.height;
   return timelineChart(timeline, palette, Infinity).text.trim()
     .replace(/<title>[^<]*<\/title>/g, "")
+    .replace(/viewBox="0 0 (\S+) (\S+)"/, (_, width, own) => {
+      top = Number(own);
+      return `viewBox="0 0 ${width} ${top + height}"`;
+    })
+    .replace(/<\/svg>$/, () => `<g transform="translate(0 ${top})">${keys.join("")}</g></svg>`)
     .replace(/\s*\n\s*/g, "\n")
     .replace("<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `)
     .replace(">", `><style>${style.text}</style>`);

@@ -4,7 +4,7 @@ import type { SegmentSnapshot } from "../core/pool.ts";
 import type { DrawnBlock, Timeline } from "./timeline.ts";
 import { zoomScript } from "./zoom.ts";
 
-const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 34, right: 14 } as const;
+const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 50, right: 14 } as const;
 
 /** Held memory is drawn while it is at most so many times what lives at the peak. */
 const MAX_HELD = 4;
@@ -114,6 +114,14 @@ function axes({ columns, times }: Timeline, top: number, x: Scale, y: Scale): Co
         bottom + 18
       }">${formatTime(times[column]!)}</text>`
     ),
+    html`
+      <text class="tick" x="${PLOT.left + PLOT.width / 2}" y="${bottom +
+        38}"
+        text-anchor="middle">time, with equally many allocations and releases between two marks</text>
+      <text class="tick" text-anchor="middle"
+        transform="translate(14 ${PLOT.top +
+          PLOT.height / 2}) rotate(-90)">bytes in live blocks</text>
+    `,
   ];
 }
 
