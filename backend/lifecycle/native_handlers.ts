@@ -7,17 +7,14 @@
  * wait is simply not interrupted by the first Ctrl+C.
  */
 import { host } from "../../ffi/runtime/host.ts";
-import type { GuardedSignal } from "../../ffi/mod.ts";
+import { type GuardedSignal, sigaction, signalNumbers } from "../../ffi/library/signals.ts";
 import { libc } from "./libc.ts";
 import { NativeDeadline } from "./native_deadline.ts";
 
 /** The signals that ask a program to end. */
 export type ExitSignal = "SIGINT" | "SIGTERM";
 
-const numbers: Record<GuardedSignal, number> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
-const SIGWINCH = 28;
-const SIGACTION_BYTES = 152;
-const SA_FLAGS_OFFSET = 136;
+const guarded: readonly GuardedSignal[] = ["SIGHUP", "SIGINT", "SIGTERM"];
 const SA_RESETHAND = 0x80000000;
 const SIG_DFL = 0n;
 
@@ -35,7 +32,7 @@ let plain: Action | null = null;
 const armed = new Map<ExitSignal, Armed>();
 /** Calls of {@linkcode withoutDeadline} that have not returned. */
 let working = 0;
-const current = new BigUint64Array(SIGACTION_BYTES / 8);
+const current = new BigUint64Array(sigaction.bytes / 8);
 
 /**
  * Deno has one handler for all signals, so it is read from one that no driver touches. That of
@@ -47,8 +44,8 @@ function readHandler(): Action | null {
   if (functions === null) return null;
   const idle = (): void => {};
   host.addSignalListener("SIGWINCH", idle);
-  const action = new Uint8Array(SIGACTION_BYTES);
-  functions.sigaction(SIGWINCH, null, action);
+  const action = new Uint8Array(sigaction.bytes);
+  functions.sigaction(signalNumbers.SIGWINCH, null, action);
   host.removeSignalListener("SIGWINCH", idle);
   return action;
 }
@@ -56,11 +53,11 @@ function readHandler(): Action | null {
 function armedFor(signal: ExitSignal, handler: Action): Armed {
   const action = handler.slice(), view = new DataView(action.buffer);
   view.setUint32(
-    SA_FLAGS_OFFSET,
-    (view.getUint32(SA_FLAGS_OFFSET, true) | SA_RESETHAND) >>> 0,
+    sigaction.flags,
+    (view.getUint32(sigaction.flags, true) | SA_RESETHAND) >>> 0,
     true,
   );
-  const deadline = NativeDeadline.create(numbers[signal], view.getBigUint64(0, true));
+  const deadline = NativeDeadline.create(signalNumbers[signal], view.getBigUint64(0, true));
   if (deadline) view.setBigUint64(0, deadline.handler, true);
   return { action, deadline };
 }
@@ -73,14 +70,14 @@ function armedFor(signal: ExitSignal, handler: Action): Armed {
 export function restoreHandlers(): void {
   plain ??= readHandler();
   if (plain === null) return;
-  for (const signal of Object.keys(numbers) as GuardedSignal[]) act(signal, plain);
+  for (const signal of guarded) act(signal, plain);
 }
 
-const byDefault: Action = new Uint8Array(SIGACTION_BYTES);
+const byDefault: Action = new Uint8Array(sigaction.bytes);
 
 /** Has a signal go to the runtime's handler; to nobody, where the runtime has taken it away. */
 function act(signal: GuardedSignal, handler: Action): void {
-  libc()?.sigaction(numbers[signal], host.keepsHandler(signal) ? handler : byDefault, null);
+  libc()?.sigaction(signalNumbers[signal], host.keepsHandler(signal) ? handler : byDefault, null);
 }
 
 /**
@@ -94,7 +91,7 @@ export function arm(signal: ExitSignal, limitMs: number | null): void {
   const ready = armed.get(signal) ?? armedFor(signal, plain);
   armed.set(signal, ready);
   ready.deadline?.limit(limitMs);
-  libc()?.sigaction(numbers[signal], ready.action, null);
+  libc()?.sigaction(signalNumbers[signal], ready.action, null);
 }
 
 /** Changes how long the program may be busy when a signal comes. */
@@ -117,7 +114,7 @@ export function disarm(signal: ExitSignal): void {
 /** True when an armed `signal` has come since. */
 export function hasFired(signal: ExitSignal): boolean {
   if (plain === null) return false;
-  libc()?.sigaction(numbers[signal], null, current);
+  libc()?.sigaction(signalNumbers[signal], null, current);
   return current[0] === SIG_DFL;
 }
 

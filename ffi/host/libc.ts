@@ -8,7 +8,8 @@
 import { host } from "../runtime/host.ts";
 import type { ForeignTable, Library } from "../runtime/types.ts";
 
-const names: Partial<Record<string, string>> = {
+/** Its names by system. */
+export const libcNames: Partial<Record<string, string>> = {
   linux: "libc.so.6",
   darwin: "libSystem.B.dylib",
 };
@@ -16,7 +17,7 @@ const names: Partial<Record<string, string>> = {
 /** The library's name, or null where it is not known or may not be opened. */
 export function libcName(): string | null {
   const allowed = host.isGranted({ name: "ffi" });
-  return allowed ? names[host.os] ?? null : null;
+  return allowed ? libcNames[host.os] ?? null : null;
 }
 
 /** Functions of it, or null where there are none to be had. */

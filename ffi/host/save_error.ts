@@ -42,7 +42,8 @@ export function saveError(path: string | URL, error: unknown): unknown {
 function reasonOf(error: Error): string {
   if (error instanceof host.errors.NotCapable) return "the program may not write there";
   // Deno: "No such file or directory (os error 2): ..."; else "ENOENT: no such file or directory, open '...'".
-  const reason = error.message.replace(/ \(os error \d+\).*$/s, "");
+  // Windows' sentences have a full stop.
+  const reason = error.message.replace(/\.? \(os error \d+\).*$/s, "");
   return reason.replace(
     /^E[A-Z]+: (.)(.*), \w+ '.*$/s,
     (_, first, rest) => first.toUpperCase() + rest,

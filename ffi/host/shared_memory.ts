@@ -34,8 +34,8 @@ const functions = {
 } as const;
 
 const FUTEX_WAIT = 0, FUTEX_WAKE = 1, ALL = 0x7fff_ffff;
-/** The number of the system call. */
-const futexNumbers: Partial<Record<string, bigint>> = {
+/** The number of the system call, by processor. */
+export const futexNumbers: Partial<Record<string, bigint>> = {
   x86_64: 202n,
   aarch64: 98n,
 };

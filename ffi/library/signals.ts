@@ -16,12 +16,25 @@ import { openLibc } from "../host/libc.ts";
 /** A signal that {@linkcode primeSignals} guards. */
 export type GuardedSignal = "SIGHUP" | "SIGINT" | "SIGTERM";
 
-/** The signals whose handlers drivers are known to replace, with their numbers on Unix. */
-const guarded: { readonly [signal in GuardedSignal]: number } = {
+/** Numbers of signals, the same on Linux and macOS, x86-64 and arm64. */
+export const signalNumbers = {
   SIGHUP: 1,
   SIGINT: 2,
+  SIGQUIT: 3,
   SIGTERM: 15,
-};
+  SIGXCPU: 24,
+  SIGXFSZ: 25,
+  SIGWINCH: 28,
+} as const;
+
+/**
+ * `struct sigaction` as Linux's C libraries have it for programs of 64 bits: the handler, a mask of 128 bytes,
+ * flags. That of macOS has a mask of 4 bytes; of it only the handler, which is first there, too, is looked at.
+ */
+export const sigaction = { bytes: 152, flags: 136 } as const;
+
+/** The signals whose handlers drivers are known to replace. */
+const guarded: readonly GuardedSignal[] = ["SIGHUP", "SIGINT", "SIGTERM"];
 
 let ignored: readonly GuardedSignal[] | null = null;
 
@@ -40,8 +53,8 @@ export function primeSignals(): void {
   for (const signal of ignored) host.addSignalListener(signal, idle);
 }
 
-/** Ctrl+\, the limit of processor time, that of file sizes; the same numbers on Linux and macOS. */
-const swallowed: readonly number[] = [3, 24, 25];
+/** Ctrl+\, the limit of processor time, that of file sizes. */
+const swallowed = (["SIGQUIT", "SIGXCPU", "SIGXFSZ"] as const).map((name) => signalNumbers[name]);
 
 /**
  * Calls what may put a driver's handlers in place, and takes those of SIGQUIT, SIGXCPU and SIGXFSZ
@@ -71,11 +84,10 @@ export function keepingSignals<T>(call: () => T): T {
 function readIgnoredSignals(): GuardedSignal[] {
   const libc = openLibc(libcFunctions);
   if (libc === null) return hasTerminal() ? [] : ["SIGHUP"];
-  // struct sigaction begins with the handler on Linux and macOS, and SIG_IGN is 1.
+  // struct sigaction begins with the handler, and SIG_IGN is 1.
   const action = new BigUint64Array(64);
-  const names = Object.keys(guarded) as GuardedSignal[];
-  const result = names.filter((name) => {
-    libc.symbols.sigaction(guarded[name], null, action);
+  const result = guarded.filter((name) => {
+    libc.symbols.sigaction(signalNumbers[name], null, action);
     return action[0] === 1n;
   });
   libc.close();

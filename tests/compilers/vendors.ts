@@ -63,7 +63,7 @@ function amd(name: string, computeUnits: number, maxSpilling: number): Foreign {
 /** The devices by their compilers' names. */
 export const foreign: Readonly<Record<string, Foreign>> = {
   dg2: intel("dg2", 512, { hasDoubles: false, maxSpilling: 6 }),
-  bmg: intel("bmg", 160, { hasDoubles: true, maxSpilling: 0 }),
+  bmg: intel("bmg", 160, { hasDoubles: true, maxSpilling: 1 }),
   pvc: intel("pvc", 1024, { hasDoubles: true, maxSpilling: 17 }),
   gfx90a: amd("gfx90a", 104, 0),
   gfx942: amd("gfx942", 304, 0),

@@ -116,16 +116,15 @@ for (const [name, save] of Object.entries(ways)) {
       const tell = (path: string) => assertRejects(async () => await save(path, "x"), Error);
       const missing = await tell(`${folder}/none/a`);
       assert(missing instanceof Deno.errors.NotFound);
-      assertEquals(
-        missing.message,
-        `Cannot save "${folder}/none/a": No such file or directory; make its folder first ` +
-          "(mkdir -p)",
-      );
+      const [head, reason, ...tail] = missing.message.split(/: (?=\w[\w ]+; )|; /);
+      assertEquals(head, `Cannot save "${folder}/none/a"`);
+      if (isUnix) assertEquals(reason, "No such file or directory");
+      assertEquals(tail, ["make its folder first (mkdir -p)"]);
       const isFolder = await tell(folder);
       assert(isFolder.message.includes("choose the name of a file in it"), isFolder.message);
-      const long = await tell(`${folder}/${"x".repeat(300)}`);
-      assert(long.message.includes("choose a shorter name"), long.message);
-      if (isUnix) {
+      if (isUnix) { // Windows finds no file of such a name
+        const long = await tell(`${folder}/${"x".repeat(300)}`);
+        assert(long.message.includes("choose a shorter name"), long.message);
         const full = await tell("/dev/full");
         assert(full.message.includes("the disk is full"), full.message);
       }
