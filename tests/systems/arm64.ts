@@ -39,10 +39,12 @@ export interface Arm64 {
 export async function installArm64(folder: string): Promise<Arm64> {
   const root = await installDebian(`${folder}/arm64`, system);
   const own = await installDebian(`${folder}/tools`, tools);
-  await Deno.copyFile(`${own}${emulator}`, `${root}${emulator}`);
-  await Deno.copyFile(`${own}/bin/busybox`, `${root}/usr/bin/busybox`);
-  await Deno.remove(`${root}/usr/bin/ld`);
-  await Deno.writeTextFile(`${root}/usr/bin/ld`, linker, { mode: 0o755 });
+  if (await Deno.readTextFile(`${root}/usr/bin/ld`) !== linker) {
+    await Deno.copyFile(`${own}${emulator}`, `${root}${emulator}`);
+    await Deno.copyFile(`${own}/bin/busybox`, `${root}/usr/bin/busybox`);
+    await Deno.remove(`${root}/usr/bin/ld`);
+    await Deno.writeTextFile(`${root}/usr/bin/ld`, linker, { mode: 0o755 });
+  }
   const path = await installDeno(`${root}${home}`, "linux-arm64-glibc", "deno");
   await Deno.chmod(path, 0o755);
   return {

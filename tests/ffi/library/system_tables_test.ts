@@ -1,4 +1,4 @@
-/** What is written down of systems and processors agrees with the one that runs this. */
+/** Systems and processors as they are written down, beside the one that runs this. */
 import { assert, assertEquals } from "@std/assert";
 import { constants } from "node:os";
 import { futexNumbers } from "../../../ffi/host/shared_memory.ts";
