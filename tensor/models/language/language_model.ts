@@ -121,9 +121,15 @@ export class LanguageModel implements Disposable {
     const isTied = raw.tie_word_embeddings === true;
     const config = decoderConfig(row, raw);
     const work = options.parallel ? splitOver(options.parallel) : undivided;
-    const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });
-    decoder.eval();
-    return new LanguageModel(decoder, new Tokenizer(files.tokenizer), files.template, endsOf(raw));
+    try {
+      const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });
+      decoder.eval();
+      const tokenizer = new Tokenizer(files.tokenizer);
+      return new LanguageModel(decoder, tokenizer, files.template, endsOf(raw));
+    } catch (error) {
+      work[Symbol.dispose]();
+      throw error;
+    }
   }
 
   /**

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { readPart } from "../../../tensor/models/weights/weight_part.ts";
 import { testWay } from "../ways/test_ways.ts";
 
-for (const [ranks, where] of [[2, "cpu,all"], [4, "cpu"], [2, "cl"]] as const) {
+for (const [ranks, where] of [[2, "cpu,all"], [3, "cpu"], [4, "cpu"], [2, "cl"]] as const) {
   testWay(
     `LanguageModel that ${ranks} ranks on "${where}" hold together: what one writes, from a part of the weights`,
     ranks,
