@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type DType, Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import type { GemmHost } from "../../../../backend/cpu/blas/gemm_runner.ts";
@@ -213,5 +213,33 @@ Deno.test("a single row or column is added up by itself, with what follows it", 
   withDevice("cpu", () => {
     for (const make of makes) assertAgree(make);
     assert(sourcesOf(makes[1]!()).every((source) => !source.includes("WebAssembly SIMD")));
+  });
+});
+
+Deno.test("what follows a product is computed in its parts: biases of rows and columns, residuals, rests", () => {
+  withDevice("cpu", () => {
+    for (const [m, n, k] of [[37, 41, 19], [6, 200, 300], [130, 7, 64], [64, 96, 40]] as const) {
+      const of = (dtype: DType, isTransposed: boolean): Tensor => {
+        manualSeed(9);
+        const [a, b] = [[m, k], [k, n]].map((shape) =>
+          noGrad(() => Tensor.randn(shape).cast(dtype).realize())
+        ) as [Tensor, Tensor];
+        const rows = noGrad(() => Tensor.randn([m, 1]).cast(dtype).realize());
+        const columns = noGrad(() => Tensor.randn([n]).cast(dtype).realize());
+        const beside = noGrad(() => Tensor.randn([m, n]).cast(dtype).realize());
+        const y = a.matmul(b).add(rows).mul(columns).clamp(-3, 5);
+        return isTransposed ? y.transpose().contiguous() : y.add(beside);
+      };
+      for (const isTransposed of [false, true]) {
+        const y = of("float32", isTransposed);
+        const source = sourcesOf(y).join("\n");
+        assert(source.includes("in the same parts"), source);
+        const wanted = compute(wasmBackend, of("float64", isTransposed)).map(Number);
+        compute(wasmBackend, y).map(Number).forEach((value, at) => {
+          const error = Math.abs(value - wanted[at]!);
+          assert(error < 2e-4, `${value}, not ${wanted[at]} at ${at} of ${[m, n, k]}`);
+        });
+      }
+    }
   });
 });
