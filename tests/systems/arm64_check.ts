@@ -1,6 +1,6 @@
 /**
  * Runs Deno for Linux on arm64 under qemu: training, built in and on PoCL for arm64, and tests of ffi and
- * memory. Emulated, it takes twenty times as long.
+ * memory. Emulated, it takes twenty times as long and more: some hours for all.
  *
  *     deno run -A tests/systems/arm64_check.ts [--folder FOLDER] [file or folder of tests ...]
  *
