@@ -44,9 +44,10 @@ export interface Driver {
   /**
    * Commands may wait for a user event. NVIDIA's driver (580.159) hands them to a thread of its own, which
    * reads freed memory while this one makes kernels: under load one start of two ranks in three ended in a
-   * segmentation fault, whatever the host kept alive. A kernel that waits is no way out as long as it has a
-   * queue of its own: it sees no word that the host writes to its own memory, but one that a copy brings
-   * (10 to 20 us later), and two ranks that waited so for each other never went on.
+   * segmentation fault, whatever the host kept alive. A kernel that waits is no way out: kernels of all queues
+   * of a context run one after the other (one on another queue began when the waiting one gave up after 0.4 s;
+   * copies went on), and two ranks that waited so for each other never went on. Nor is a context of two
+   * devices: what one copies to the other goes through the host at 1 GB/s, in the call that enqueues it.
    */
   readonly waitsForUserEvents: boolean;
   /** Inline PTX has an instruction that rounds to bfloat16; in OpenCL C that takes seven. */
