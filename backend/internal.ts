@@ -57,3 +57,6 @@ export {
   unrecorded,
 } from "./execution/recording.ts";
 export * from "./communication/mod.ts";
+export type { MatrixProgram } from "./matrix/language.ts";
+export { parseMatrixText } from "./matrix/parse.ts";
+export { type MatrixScript, matrixScript } from "./matrix/script.ts";

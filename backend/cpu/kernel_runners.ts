@@ -15,6 +15,7 @@ import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { findDepthwise } from "./wasm/depthwise/find_depthwise.ts";
+import { matrixRunner } from "./wasm/matrix/matrix_runner.ts";
 import { contractionRunner, type FindProduct } from "./wasm/products/contraction.ts";
 import { col2imRunner } from "./wasm/special/col2im.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
@@ -55,8 +56,11 @@ export class KernelRunners {
 
   /** Runner that computes a kernel. */
   of(kernel: Kernel): Runner {
-    if (kernel.kind === "custom") return customRunner(kernel);
     const { isReference, gemm, wasm } = this.#strategy;
+    if (kernel.kind === "custom") {
+      const script = (): Runner => customRunner(kernel);
+      return wasm && !isReference && matrixRunner(kernel, wasm, script) || script();
+    }
     if (isReference) return referenceRunner(kernel, this.#check);
     if (kernel.kind === "attention") {
       if (kernel.filled !== null) return filledRunner(kernel);

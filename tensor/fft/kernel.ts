@@ -34,12 +34,10 @@ export const fftKernel: MatrixKernel = {
     while ((n / l) % p != 0) p += 2;
     const int r = n / l / p;
     sync;
-    each(b, 0, n / p) {
-      const int k = b % r;
-      const int j = (b - k) / r;
-      if (p == 4) {
+    if (p == 4) {
+      pairs(j, 0, l, k, 0, r) {
         const int t = j * r;
-        const int x = j * p * r + k;
+        const int x = j * 4 * r + k;
         const T c1 = c[t];
         const T s1 = sign * s[t];
         const T c2 = c[2 * t];
@@ -64,7 +62,9 @@ export const fftKernel: MatrixKernel = {
         bi[y + 2 * o] = i0 + i2 - (i1 + i3);
         br[y + 3 * o] = r0 - r2 + sign * (i1 - i3);
         bi[y + 3 * o] = i0 - i2 - sign * (r1 - r3);
-      } else {
+      }
+    } else {
+      pairs(j, 0, l, k, 0, r) {
         for (int q = 0; q < p; q++) {
           const int f = q * l + j;
           int at = 0;

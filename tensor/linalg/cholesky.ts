@@ -53,10 +53,12 @@ function choleskyOf(a: Tensor, upper: boolean): Tensor {
   return upper ? transposed(l!) : l!;
 }
 
-function factored(a: Tensor): { factor: Tensor; info: Tensor } {
+/** The lower factor, and not 0 where there is none. */
+export function factored(a: Tensor): { factor: Tensor; info: Tensor } {
   const [n] = sides(a), batch = batchOf(a);
   if (n <= MAX_ROWS) {
-    const [factor, info] = callMatrixKernel(choleskyKernel, [a], [a.shape, [...batch, 1]], [n], n);
+    const shapes = [a.shape, [...batch, 1], a.shape];
+    const [factor, info] = callMatrixKernel(choleskyKernel, [a], shapes, [n], n);
     return { factor: factor!, info: info! };
   }
   const half = n >> 1, first = [0, half] as const, rest = [half, n] as const;

@@ -2,6 +2,7 @@
 import { compute } from "../core/operations.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { eighKernel } from "./kernels/jacobi.ts";
+import { tridiagonalKernel } from "./kernels/tridiagonal.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
   batchOf,
@@ -63,11 +64,8 @@ function valuesOf(a: Tensor): Tensor {
 
 /** See {@linkcode eigh}, of the lower triangle. */
 export function eigenOf(a: Tensor): Eigen {
-  const [n] = sides(a), half = (n + 1) >> 1;
   const [values, vectors] = differentiable("eigh", [a], () => {
-    const batch = batchOf(a), row = [...batch, n];
-    const shapes = [row, a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
-    const [d, v] = callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
+    const [d, v] = factored(a);
     if (a.size === 0) return [d!, v!];
     const order = d!.argsort(-1);
     return [d!.gather(-1, order), columns(v!, order)];
@@ -80,6 +78,20 @@ export function eigenOf(a: Tensor): Eigen {
     return [middle === null ? null : v!.matmul(middle).matmul(transposed(v!))];
   });
   return { values: values!, vectors: vectors! };
+}
+
+/** Larger matrices are made tridiagonal; rotations keep more digits of small values. */
+const MAX_ROTATED = 32;
+
+/** Values and vectors in no order. */
+function factored(a: Tensor): Tensor[] {
+  const [n] = sides(a), half = (n + 1) >> 1, batch = batchOf(a), row = [...batch, n];
+  if (n <= MAX_ROTATED) {
+    const shapes = [row, a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
+    return callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
+  }
+  const shapes = [row, a.shape, a.shape, a.shape, row, [...batch, n * 2], [...batch, 3]];
+  return callMatrixKernel(tridiagonalKernel, [a], shapes, [n], n);
 }
 
 /** Columns in an order [..., n]. */

@@ -16,6 +16,7 @@ import {
   sides,
   transposed,
 } from "./matrices.ts";
+import { symmetricPolarFactor } from "./polar.ts";
 import { factorQR } from "./qr.ts";
 import { requireRows } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";
@@ -84,14 +85,35 @@ export function svdOf(a: Tensor, full: boolean): SVD {
   return { u: u!, s: s!, vh: transposed(v!) };
 }
 
+/** Larger matrices are decomposed by products. */
+const MAX_ROTATED = 64;
+
+/** What the rotations give: the directions of A V, the lengths of its columns, and V. */
+function byPolarFactor(a: Tensor): Tensor[] {
+  const [m, n] = sides(a), size = a.abs().max([-2, -1], { keepDims: true });
+  // Squares stay in range; of a matrix of zeros all vectors are right.
+  const isNone = size.eq(0), scaled = isNone.where(identityLike(a), a.div(isNone.where(1, size)));
+  const square = m > n ? factorQR(scaled, n).r : scaled;
+  const { vectors } = eigenOf(symmetricPolarFactor(square));
+  const w = scaled.matmul(vectors);
+  return [w, w.square().sum(-2).sqrt().mul(size.squeeze(-1)), vectors];
+}
+
 function factored(a: Tensor, count: number): { u: Tensor; s: Tensor; v: Tensor } {
   const [m, n] = sides(a), batch = batchOf(a), half = (n + 1) >> 1;
   if (a.size === 0) {
     const { q } = factorQR(a, count);
     return { u: q, s: block(a, [0, n], null).diagonal(), v: block(a, [0, n], null) };
   }
-  const shapes = [a.shape, [...batch, n], [...batch, n, n], [...batch, 1]];
-  const [w, s, v] = callMatrixKernel(svdKernel, [a], shapes, [m, n, half], half);
+  const [w, s, v] = n <= MAX_ROTATED
+    ? callMatrixKernel(
+      svdKernel,
+      [a],
+      [a.shape, [...batch, n], [...batch, n, n], [...batch, 1]],
+      [m, n, half],
+      half,
+    )
+    : byPolarFactor(a);
   const order = s!.argsort(-1, { descending: true });
   // The columns over their lengths, and what completes them where a length is 0 or columns are missing.
   const { q, r } = factorQR(columns(w!, order), count);

@@ -123,12 +123,32 @@ export class FunctionBuilder {
   once(key: string, make: () => Local): Local {
     const known = this.#hoisted.get(key);
     if (known !== undefined) return known;
-    const out = this.#out;
-    this.#out = this.#first;
-    const local = make();
-    this.#out = out;
+    const local = this.writeTo(this.#first, make);
     this.#hoisted.set(key, local);
     return local;
+  }
+
+  /** The instructions of `write`, which are put nowhere yet. */
+  detached(write: () => void): number[] {
+    const code: number[] = [];
+    this.writeTo(code, write);
+    return code;
+  }
+
+  /** Writes instructions behind others that were detached. */
+  writeTo<R>(code: number[], write: () => R): R {
+    const out = this.#out;
+    this.#out = code;
+    try {
+      return write();
+    } finally {
+      this.#out = out;
+    }
+  }
+
+  /** Puts instructions that were detached. */
+  append(code: readonly number[]): void {
+    for (const byte of code) this.#out.push(byte);
   }
 
   // ---- numbers

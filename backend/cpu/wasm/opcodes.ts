@@ -33,12 +33,18 @@ export const i32 = {
   store: 0x36,
   eqz: 0x45,
   eq: 0x46,
+  ne: 0x47,
   ltS: 0x48,
   ltU: 0x49,
+  gtS: 0x4a,
+  leS: 0x4c,
+  geS: 0x4e,
   add: 0x6a,
   sub: 0x6b,
   mul: 0x6c,
+  divS: 0x6d,
   divU: 0x6e,
+  remS: 0x6f,
   remU: 0x70,
   and: 0x71,
   xor: 0x73,
@@ -133,6 +139,7 @@ export const f32x4 = {
   pmax: 235,
   convert: 250,
   relaxedMadd: 261,
+  relaxedNmadd: 262,
 } as const;
 
 /** Opcodes of two 64-bit lanes; products are those of 32-bit lanes without a sign. */
@@ -185,4 +192,5 @@ export const f64x2 = {
   convertS: 254,
   convertU: 255,
   relaxedMadd: 263,
+  relaxedNmadd: 264,
 } as const;

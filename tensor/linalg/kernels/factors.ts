@@ -6,28 +6,33 @@
  */
 import type { MatrixKernel } from "../../ops/custom/matrix_kernel.ts";
 
-/** The lower factor of the lower triangle, column by column; `info` is the first bad pivot, from 1. */
+/**
+ * The lower factor of the lower triangle; `info` is the first bad pivot, from 1. Rows of the upper factor are
+ * computed, which `u` is scratch for: neighbours lie beside each other.
+ */
 export const choleskyKernel: MatrixKernel = {
   name: "cholesky_factor",
   inputs: { a: "n*n" },
-  outputs: { l: "n*n", "int info": "1" },
+  outputs: { l: "n*n", "int info": "1", u: "n*n" },
   numbers: ["n"],
   text: `
-  each(i, 0, n) { for (int j = 0; j < n; j++) l[i * n + j] = j <= i ? a[i * n + j] : 0; }
+  pairs(i, 0, n, j, 0, n) { u[i * n + j] = a[j * n + i]; }
   int bad = 0;
   for (int k = 0; k < n; k++) {
     sync;
-    const T d = l[k * n + k];
+    const T d = u[k * n + k];
     if (!(d > 0) && bad == 0) bad = k + 1;
     const T root = sqrt(d);
     sync;
-    each(i, k, n) { l[i * n + k] = i == k ? root : l[i * n + k] / root; }
+    each(j, k, n) { u[k * n + j] = u[k * n + j] / root; }
     sync;
-    each(i, k + 1, n) {
-      const T f = l[i * n + k];
-      for (int j = k + 1; j <= i; j++) l[i * n + j] -= f * l[j * n + k];
+    for (int i = k + 1; i < n; i++) {
+      const T f = u[k * n + i];
+      each(j, i, n) { u[i * n + j] -= f * u[k * n + j]; }
     }
   }
+  sync;
+  each(i, 0, n) { for (int j = 0; j < n; j++) l[i * n + j] = j <= i ? u[j * n + i] : 0; }
   each(z, 0, 1) { info[z] = bad; }
 `,
 };
@@ -51,7 +56,7 @@ export const luKernel: MatrixKernel = {
   const int least = m < n ? m : n;
   sync;
   T scale = 0;
-  if (fill) { for (int i = 0; i < m * n; i++) scale = fmax(scale, fabs(a[i])); }
+  if (fill) { fold(i, 0, m * n) { scale = fmax(scale, fabs(a[i])); } }
   for (int k = 0; k < least; k++) {
     sync;
     int p = k;
@@ -80,11 +85,9 @@ export const luKernel: MatrixKernel = {
     if (fill && d == 0) d = EPS * (scale > 0 ? scale : 1);
     sync;
     each(z, 0, 1) { lu[k * n + k] = d; }
-    each(i, k + 1, m) {
-      const T f = d == 0 ? 0 : lu[i * n + k] / d;
-      lu[i * n + k] = f;
-      for (int j = k + 1; j < n; j++) lu[i * n + j] -= f * lu[k * n + j];
-    }
+    each(i, k + 1, m) { lu[i * n + k] = d == 0 ? 0 : lu[i * n + k] / d; }
+    sync;
+    pairs(i, k + 1, m, j, k + 1, n) { lu[i * n + j] -= lu[i * n + k] * lu[k * n + j]; }
   }
   each(z, 0, 1) { swaps[z] = count; info[z] = bad; }
 `,

@@ -2,12 +2,23 @@
  * Kernels that work on a matrix a work-group, for both backends from one text.
  *
  * A text is C without pointers: `T` is the element type, `each(i, from, to) { ... }` divides a loop
- * among the work-items of the group, `sync;` waits for all of them, and whatever else stands there is
- * done by every work-item alike. Numbers in it are whole ones, since 0.5 would be a double. As
- * JavaScript, `each` is a plain loop and `sync` nothing. `EPS`, `PI`, `LEAST` and
+ * among the work-items of the group, `pairs(i, from, to, j, from, to) { ... }` the pairs of two loops,
+ * `sync;` waits for all of them, and whatever else stands there is done by every work-item alike. A
+ * `fold(i, from, to) { ... }` is a loop of each work-item in whatever order: it adds to variables, or takes
+ * extremes with them by `fmax` and `fmin`. Numbers in it are whole ones, since 0.5 would be a double. On the
+ * built-in backend, rounds of `each`, `pairs` and `fold` lie in the lanes of vectors (`cpu/wasm/matrix`):
+ * neighbours should read and write neighbours, as on a GPU. `EPS`, `PI`, `LEAST` and
  * `LARGEST` are numbers of the type: the last two its least positive and its largest one.
  */
-import type { DeviceHandle, DType, Shape } from "../../../backend/internal.ts";
+import {
+  type DeviceHandle,
+  type DType,
+  type MatrixProgram,
+  type MatrixScript,
+  matrixScript,
+  parseMatrixText,
+  type Shape,
+} from "../../../backend/internal.ts";
 import { full } from "../creation/sequences.ts";
 import { kernelOperation } from "./raw_kernel.ts";
 import type { Tensor } from "../../core/mod.ts";
@@ -79,15 +90,35 @@ function elements(expression: string, values: Readonly<Record<string, number>>):
     .reduce((product, part) => product * part, 1);
 }
 
+/** The loops of a text. A work-item alone waits for nobody, and its loops are plain ones, which compilers vectorize. */
+function loops(local: number): string {
+  const fold = "#define fold(i, from, to) for (int i = (from); i < (to); i++)";
+  if (local === 1) {
+    return `${fold}
+#define each(i, from, to) fold(i, from, to)
+#define pairs(i, f, t, j, g, u) fold(i, f, t) fold(j, g, u)
+#define sync`;
+  }
+  return `${fold}
+#define each(i, from, to) \\
+  for (int i = (from) + (int)get_local_id(0); i < (to); i += (int)get_local_size(0))
+#define pairs(i, f, t, j, g, u) \\
+  for (int i##j = (int)get_local_id(0), i, j; \\
+    i##j < ((t) - (f)) * ((u) - (g)) && (i = (f) + i##j / ((u) - (g)), j = (g) + i##j % ((u) - (g)), 1); \\
+    i##j += (int)get_local_size(0))
+#define sync barrier(CLK_GLOBAL_MEM_FENCE)`;
+}
+
 function openclSource(
   { name, inputs, outputs, numbers, text }: MatrixKernel,
   dtype: RealType,
+  local: number,
 ): string {
   const T = cTypes[dtype];
   const pointers = [
-    ...Object.keys(inputs).map((input) => `global const T* ${nameOf(input)}`),
+    ...Object.keys(inputs).map((input) => `global const T* restrict ${nameOf(input)}`),
     ...Object.keys(outputs).map((output) =>
-      `global ${isWhole(output) ? "int" : "T"}* ${nameOf(output)}`
+      `global ${isWhole(output) ? "int" : "T"}* restrict ${nameOf(output)}`
     ),
     ...numbers.map((number) => `int ${number}`),
   ];
@@ -99,8 +130,7 @@ function openclSource(
     `#define ${name} ((T)${value}${dtype === "float32" ? "f" : ""})`
   );
   return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : ""}
-#define each(i, from, to) for (int i = (from) + (int)get_local_id(0); i < (to); i += (int)get_local_size(0))
-#define sync barrier(CLK_GLOBAL_MEM_FENCE)
+${loops(local)}
 ${named.join("\n")}
 kernel void ${name}(${pointers.join(", ")}) {
   ${starts.join("\n  ")}
@@ -108,63 +138,58 @@ ${text.replace(/\bT\* (?=\w+ =)/g, "global T* ")}}
 `.replace(/\bT\b/g, T);
 }
 
-const mathNames = ["sqrt", "fabs", "fmax", "fmin", "pow", "exp", "log", "floor"] as const;
-const { abs: fabs, max: fmax, min: fmin, sqrt, pow, exp, log, floor } = Math;
-const math = { sqrt, fabs, fmax, fmin, pow, exp, log, floor };
-
-// deno-lint-ignore no-explicit-any -- views of elements, and numbers
-type Body = (...args: any[]) => void;
-
-/** The text as a function of the arrays of one matrix and the numbers. */
-function scriptOf({ inputs, outputs, numbers, text }: MatrixKernel, dtype: RealType): Body {
-  const script = text
-    .replace(/each\((\w+), ([^,]+), ([^{]+)\) \{/g, "for (let $1 = $2; $1 < $3; $1++) {")
-    .replace(/\bsync;/g, "")
-    .replace(/\((T|int)\)/g, "")
-    .replace(/\b(const )?(int|T)\*? (?=\w+ =)/g, "let ");
-  const names = [
-    ...Object.keys({ ...inputs, ...outputs }).map((key) => nameOf(key)),
-    ...numbers,
-  ];
-  const make = new Function(
-    ...mathNames,
-    ...Object.keys(constants[dtype]),
-    `return (${names.join(", ")}) => {\n${script}};`,
-  );
-  return make(...mathNames.map((name) => math[name]), ...Object.values(constants[dtype])) as Body;
+/** The kernel as data, which the built-in backend runs. */
+function programOf(
+  { name, inputs, outputs, numbers, text }: MatrixKernel,
+  dtype: RealType,
+): MatrixProgram {
+  const arrays = Object.entries({ ...inputs, ...outputs }).map(([key, size]) => ({
+    name: nameOf(key),
+    isWhole: isWhole(key),
+    isShared: isShared(key),
+    size: (values: Readonly<Record<string, number>>) => elements(size, values),
+  }));
+  return { name, dtype, arrays, numbers, constants: constants[dtype], body: parseMatrixText(text) };
 }
 
 /** A kernel for a type and a size of groups. */
 function compiled(kernel: MatrixKernel, dtype: RealType, local: number) {
   const sizes = Object.values({ ...kernel.inputs, ...kernel.outputs });
-  const body = scriptOf(kernel, dtype);
+  const program = programOf(kernel, dtype);
+  let script: MatrixScript | null = null;
   let shapes: readonly Shape[] = [];
-  const call = kernelOperation(kernel.name, {
-    source: openclSource(kernel, dtype),
-    output: (..._inputs: Tensor[]) =>
-      Object.keys(kernel.outputs).map((key, k) => ({
-        shape: shapes[k]!,
-        dtype: (isWhole(key) ? "int32" : dtype) as DType,
-      })),
-    global: ([first], _outputs, numbers) => [
-      local * first!.size / elements(sizes[0]!, byName(kernel, numbers)),
-    ],
-    local: [local],
-    cpu: (inputs, outputs, numbers) => {
-      const arrays = [...inputs, ...outputs] as Float64Array[];
-      const steps = sizes.map((size) => elements(size, byName(kernel, numbers)));
-      const isOne = Object.keys({ ...kernel.inputs, ...kernel.outputs }).map(isShared);
-      const count = arrays[0]!.length / steps[0]!;
-      for (let k = 0; k < count; k++) {
-        body(
-          ...arrays.map((array, at) =>
-            isOne[at] ? array : array.subarray(k * steps[at]!, (k + 1) * steps[at]!)
-          ),
-          ...numbers,
-        );
-      }
+  const call = kernelOperation(
+    kernel.name,
+    {
+      source: openclSource(kernel, dtype, local),
+      output: (..._inputs: Tensor[]) =>
+        Object.keys(kernel.outputs).map((key, k) => ({
+          shape: shapes[k]!,
+          dtype: (isWhole(key) ? "int32" : dtype) as DType,
+        })),
+      global: ([first], _outputs, numbers) => [
+        local * first!.size / elements(sizes[0]!, byName(kernel, numbers)),
+      ],
+      local: [local],
+      cpu: (inputs, outputs, numbers) => {
+        const arrays = [...inputs, ...outputs] as Float64Array[];
+        const steps = sizes.map((size) => elements(size, byName(kernel, numbers)));
+        const isOne = Object.keys({ ...kernel.inputs, ...kernel.outputs }).map(isShared);
+        const body = script ??= matrixScript(program);
+        const count = arrays[0]!.length / steps[0]!;
+        for (let k = 0; k < count; k++) {
+          body(
+            ...arrays.map((array, at) =>
+              isOne[at] ? array : array.subarray(k * steps[at]!, (k + 1) * steps[at]!)
+            ),
+            ...numbers,
+          );
+        }
+      },
     },
-  }, Object.keys(kernel.inputs).map((key) => !isShared(key)));
+    Object.keys(kernel.inputs).map((key) => !isShared(key)),
+    program,
+  );
   return (inputs: Tensor[], outputs: readonly Shape[], numbers: readonly number[]): Tensor[] => {
     shapes = outputs;
     return call(...inputs, ...numbers) as Tensor[];

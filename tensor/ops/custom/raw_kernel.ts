@@ -173,11 +173,13 @@ export function rawKernel<Output extends RawOutput | readonly RawOutput[] | []>(
  * See {@linkcode rawKernel}; kernels of the library, which say what they do with leading axes.
  *
  * @param batched The inputs that have leading axes: see {@linkcode CustomKernel}.
+ * @param program The same as a program of matrices.
  */
 export function kernelOperation(
   name: string,
   options: RawKernelOptions<RawOutput | readonly RawOutput[]>,
   batched: CustomKernel["batched"],
+  program: CustomKernel["program"] = null,
 ): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
   requireValue("make a kernel", "name", name, {
     takes: "an identifier of C",
@@ -188,6 +190,7 @@ export function kernelOperation(
   const declaration = source.trim() === "" ? null : declarationOf(name, source, buildOptions);
   const kernel: CustomKernel = {
     batched,
+    program,
     name,
     id: made++,
     source,

@@ -190,6 +190,40 @@ testOnBackends("svd and eigh of 64 rows, of any rank, are orthogonal", async (ba
   });
 });
 
+testOnBackends(
+  "svd and eigh of 100 rows have orthogonal vectors, of any scale",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      manualSeed(3);
+      const a = Tensor.randn([110, 100]).realize(), low = a.matmul(Tensor.randn([100, 7]));
+      // Columns from 1 to 1e-14: squares of the last ones leave the range of float32.
+      const graded = a.mul(Tensor.linspace(0, -14 * Math.LN10, 100).exp());
+      for (
+        const x of [
+          a,
+          graded,
+          low.matmul(Tensor.randn([7, 100])),
+          a.mul(1e-15),
+          a.mul(1e15),
+          a.zerosLike(),
+        ]
+      ) {
+        const { u, s, vh } = linalg.svd(x, { fullMatrices: false }),
+          size = await x.abs().max().item() || 1;
+        assert(await distance(u.mul(s.div(size).unsqueeze(-2)).matmul(vh), x.div(size)) < 3e-5);
+        assert(await distance(t(u).matmul(u), Tensor.eye(100)) < 3e-5, "U");
+        assert(await distance(vh.matmul(t(vh)), Tensor.eye(100)) < 3e-5, "V");
+        const m = t(x.div(size)).matmul(x.div(size)).div(110),
+          { values, vectors: v } = linalg.eigh(m);
+        assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 3e-5);
+        assert(await distance(t(v).matmul(v), Tensor.eye(100)) < 3e-5, "vectors");
+      }
+      const d = Tensor.arange(100).cast("float32");
+      assert(await distance(linalg.eigvalsh(linalg.diag(d)), d) < 1e-5, "a diagonal");
+    });
+  },
+);
+
 testOnBackends("matrices without rows have factors, and a determinant of 1", async (backend) => {
   await withDevice(backend, async () => {
     const none = Tensor.zeros([2, 0, 0]);
