@@ -74,6 +74,7 @@ export type { MeshOptions } from "./core/arguments.ts";
 export type {
   CovarianceOptions,
   DiffOptions,
+  DistanceOptions,
   NanToNumOptions,
   QuantileOptions,
   TrapezoidOptions,

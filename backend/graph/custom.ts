@@ -1,7 +1,6 @@
 /** Kernels that a user wrote: what they are, and one call of them. */
 import type { DType, TypedArray } from "./dtype.ts";
 import type { KernelDeclaration } from "./kernel_declaration.ts";
-import type { MatrixProgram } from "../matrix/language.ts";
 import type { Shape } from "./shape.ts";
 
 /** A kernel of a user's own; there is one for all its calls. */
@@ -25,8 +24,8 @@ export interface CustomKernel {
    * along the first dimension: the inputs that have these axes. Null where nothing is known.
    */
   readonly batched: readonly boolean[] | null;
-  /** The same as a program of matrices; null for what a user wrote. */
-  readonly program: MatrixProgram | null;
+  /** The same as a `MatrixProgram`, which only the built-in backend looks into; null for what a user wrote. */
+  readonly program: object | null;
 }
 
 /** One call. It gives several nodes where the kernel has several outputs; they share this object. */

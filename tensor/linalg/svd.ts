@@ -88,7 +88,7 @@ export function svdOf(a: Tensor, full: boolean): SVD {
 /** Larger matrices are decomposed by products. */
 const MAX_ROTATED = 64;
 
-/** What the rotations give: the directions of A V, the lengths of its columns, and V. */
+/** Results as of the rotations: the directions of A V, the lengths of its columns, and V. */
 function byPolarFactor(a: Tensor): Tensor[] {
   const [m, n] = sides(a), size = a.abs().max([-2, -1], { keepDims: true });
   // Squares stay in range; of a matrix of zeros all vectors are right.

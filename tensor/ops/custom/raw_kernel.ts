@@ -13,6 +13,7 @@ import {
   isEager,
   isFloat,
   manager,
+  type MatrixProgram,
   Node,
   type Shape,
   sizeOf,
@@ -179,7 +180,7 @@ export function kernelOperation(
   name: string,
   options: RawKernelOptions<RawOutput | readonly RawOutput[]>,
   batched: CustomKernel["batched"],
-  program: CustomKernel["program"] = null,
+  program: MatrixProgram | null = null,
 ): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
   requireValue("make a kernel", "name", name, {
     takes: "an identifier of C",

@@ -23,7 +23,7 @@ function programOf(text: string, dtype: MatrixProgram["dtype"]): MatrixProgram {
   };
 }
 
-/** What WebAssembly gives for matrices one behind the other. */
+/** Results of WebAssembly for matrices one behind the other. */
 function byWasm(program: MatrixProgram, a: number[], n: number, relaxed: boolean) {
   const { memory, words } = runtime,
     View = program.dtype === "float32" ? Float32Array : Float64Array;

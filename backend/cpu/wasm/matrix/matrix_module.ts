@@ -34,7 +34,7 @@ interface Variable {
   readonly meaning: Expression | null;
 }
 
-/** What is joined in lanes: a sum, or an extreme. */
+/** A sum or an extreme that is joined in lanes. */
 interface Part {
   readonly local: Local;
   readonly how: Join;
@@ -621,7 +621,7 @@ class MatrixModule {
     };
   }
 
-  /** Where an element lies: of lanes with the bytes from one to the next, "one" for neighbours. */
+  /** The place of an element: of lanes with the bytes from one to the next, "one" for neighbours. */
   #address(
     array: string,
     index: Expression,

@@ -43,7 +43,7 @@ export function matrixRunner(
   runtime: WasmRuntime,
   fallback: () => Runner,
 ): Runner | null {
-  const { program } = call.kernel;
+  const program = call.kernel.program as MatrixProgram | null;
   if (program === null) return null;
   const module = moduleOf(program, runtime);
   if (module === null) return null;

@@ -32,7 +32,7 @@ export class Places {
     this.#f = f;
   }
 
-  /** Where a value can be computed that depends on these variables. */
+  /** The earliest place of a value that depends on these variables. */
   depthOf(names: Iterable<string>): Depth {
     const list = [...names];
     for (const [k, level] of this.#levels.entries()) {
