@@ -2,6 +2,7 @@
  * Arithmetic of floating point values of a matrix program: vectors of floats or of doubles, and several of
  * them side by side, whose instructions need not wait for each other.
  */
+import { functions } from "../../../codegen/functions/functions.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { expWide, logWide } from "../functions/doubles.ts";
 import type { VectorMath } from "../math.ts";
@@ -146,9 +147,9 @@ export class RealVectors {
       case "fmin":
         return this.#op(pmin, b, a);
       case "exp":
-        return this.#map([a], (x) => this.#isDouble ? expWide(f, math, x) : math.exp(x));
+        return this.#map([a], (x) => this.#isDouble ? expWide(f, math, x) : functions.exp(math, x));
       case "log":
-        return this.#map([a], (x) => this.#isDouble ? logWide(f, math, x) : math.log(x));
+        return this.#map([a], (x) => this.#isDouble ? logWide(f, math, x) : functions.log(math, x));
       default:
         return null;
     }
