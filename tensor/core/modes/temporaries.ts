@@ -87,3 +87,8 @@ export function setNeed(next: Need): void {
 export function internally<T>(fn: () => T, kept: Need = NEED.transient): T {
   return withoutGrad(() => withTemporaries(fn, kept));
 }
+
+/** Runs a part of the library {@linkcode internally}; the temporaries that it did not expose end with it. */
+export function tidily<T>(fn: () => T): T {
+  return endingTemporaries(() => internally(fn));
+}

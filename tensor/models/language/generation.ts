@@ -1,6 +1,8 @@
 /** Writing token by token: a prompt is read at once, then each step is one recorded call. */
 import { compileRepeatable, type Repeatable } from "../../compile/compile.ts";
+import { exposed } from "../../core/internals.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
+import { calledByUser, tidily } from "../../core/modes/temporaries.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import type { Decoder } from "./decoder/decoder.ts";
@@ -54,7 +56,7 @@ export class Generator implements Disposable {
     this.ends = ends;
     this.#step = compileRepeatable((ids: Tensor, _held: readonly Tensor[]) => {
       const { cache, sampler, options } = this.#state!;
-      return chooseNext(this.#scores(ids, cache), sampler, options);
+      return tidily(() => exposed(chooseNext(this.#scores(ids, cache), sampler, options)));
     });
   }
 
@@ -163,10 +165,11 @@ export class Generator implements Disposable {
   ): Tensor {
     this.#makeRoom(session, Math.max(...prompts.map((ids) => ids.length)), so);
     const { cache } = session;
-    const next = noGrad(() => {
+    // Handles that nobody disposes of would keep scores and weights until the collector comes.
+    const next = tidily(() => {
       const scores = this.#scoresBehind(prompts, cache);
-      const changed = options.logits?.(scores, so) ?? scores;
-      return chooseNext(changed, sampler, options).realize();
+      const changed = calledByUser(() => options.logits?.(exposed(scores), so)) ?? scores;
+      return exposed(chooseNext(changed, sampler, options)).realize();
     });
     cache.advance(prompts.map((ids) => ids.length));
     return next;
@@ -205,8 +208,10 @@ export class Generator implements Disposable {
     if (cache.capacity > turningPoint || capacity <= turningPoint) larger.copyFrom(cache);
     else if (cache.length > 0) {
       const held = ids.map((own, row) => own.slice(0, cache.lengths[row]));
-      noGrad(() => this.#hidden(held, larger));
-      realizeAll(larger.tensors);
+      tidily(() => {
+        this.#hidden(held, larger);
+        realizeAll(larger.tensors);
+      });
       larger.advance(cache.lengths);
     }
     session.cache = larger;

@@ -1,8 +1,9 @@
 /** Texts side by side, of which each begins and ends when it likes: a step reads the weights once for all. */
 import { compileRepeatable, type Repeatable } from "../../compile/compile.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
-import { calledByUser, internally } from "../../core/modes/temporaries.ts";
+import { calledByUser, tidily } from "../../core/modes/temporaries.ts";
 import { act } from "../../core/operations.ts";
+import { exposed } from "../../core/internals.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { writeRows } from "../../execution/assignment.ts";
 import type { Decoder } from "./decoder/decoder.ts";
@@ -98,7 +99,9 @@ export class TextBatch implements Disposable {
     this.#rows = Array(rows).fill(null);
     for (let row = 0; row < rows; row++) this.#cache.rest(row);
     this.#step = compileRepeatable((ids: Tensor, _held: readonly Tensor[]) =>
-      decoder.logits(decoder.hidden(ids, this.#cache).slice(null, -1)).cast("float32")
+      tidily(() =>
+        exposed(decoder.logits(decoder.hidden(ids, this.#cache).slice(null, -1)).cast("float32"))
+      )
     );
   }
 
@@ -191,7 +194,7 @@ export class TextBatch implements Disposable {
     const { ids } = text, decoder = this.#decoder, { device } = decoder;
     const at = text.at = Tensor.fromHost(Int32Array.of(row), { shape: [1, 1], device });
     using alone = decoder.makeCache(1, this.#cache.capacity);
-    internally(() => {
+    tidily(() => {
       using given = Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length], device });
       using counts = Tensor.full([1], ids.length, { dtype: "int32", device });
       using scores = decoder.logits(decoder.hidden(given, alone, counts).slice(null, -1));
@@ -201,14 +204,14 @@ export class TextBatch implements Disposable {
     alone.advance([ids.length]);
     this.#cache.place(row, alone);
     text.choose = compileRepeatable((scores: Tensor) =>
-      internally(() => this.#choose(text, at, scores.slice([row, row + 1])))
+      tidily(() => this.#choose(text, at, scores.slice([row, row + 1])))
     );
     this.#give(await this.#ids.toHost("int32"), [row]);
   }
 
   /** Chooses a text's next token, and puts it where the next step reads it. */
   #choose({ options, sampler, ids }: Text, at: Tensor, scores: Tensor): void {
-    const changed = calledByUser(() => options.logits?.(scores, [ids])) ?? scores;
+    const changed = calledByUser(() => options.logits?.(exposed(scores), [ids])) ?? scores;
     using next = chooseNext(changed, sampler, options);
     act("assign", writeRows, this.#ids, 0, at, next);
   }

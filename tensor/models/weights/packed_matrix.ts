@@ -2,10 +2,10 @@
  * Weights as models hold them: matrices of numbers, and matrices of blocks that stay packed. This folder
  * (`weights/`) imports formats of `io/gguf`, modules of `nn/module` and operations.
  */
-import type { DeviceHandle, DType, Shape } from "../../../backend/internal.ts";
+import type { DType, Shape } from "../../../backend/internal.ts";
 import { compute } from "../../core/operations.ts";
 import { result } from "../../core/apply.ts";
-import { Tensor } from "../../class/tensor.ts";
+import type { Tensor } from "../../class/tensor.ts";
 import type { BlockType } from "../../io/gguf/gguf_format.ts";
 import { buffer } from "../../nn/module/parameter.ts";
 import { Module } from "../../nn/module/module.ts";
@@ -23,18 +23,17 @@ export class PackedMatrix extends Module {
   blocks: Tensor;
 
   /**
-   * Packs blocks for a device.
+   * Takes blocks that are on a device.
    *
    * @param type What kind of blocks they are.
-   * @param bytes The blocks of all rows.
+   * @param blocks The blocks of all rows, as `Tensor.fromBlocks` has them; they belong to the matrix from now on.
    * @param shape (rows, columns).
-   * @param device Where the matrix is.
    */
-  constructor(type: BlockType, bytes: Uint8Array, shape: Shape, device: DeviceHandle) {
+  constructor(type: BlockType, blocks: Tensor, shape: Shape) {
     super();
     this.type = type;
     this.shape = shape;
-    this.blocks = buffer(Tensor.fromBlocks(bytes, type, { device }));
+    this.blocks = buffer(blocks);
   }
 
   /** The product `x Wᵀ`: (..., columns) gives (..., rows). */

@@ -186,8 +186,9 @@ export class GgufWeights extends Reader<GgufEntry> {
     if (!isPacked || part && !fitsUnits(part, unitOf(entry))) {
       return await this.numbers(name, change);
     }
-    const own = await this.#read(name, change);
-    return new PackedMatrix(entry.type as BlockType, own.bytes, own.entry.shape, this.device);
+    const type = entry.type as BlockType, own = await this.#read(name, change);
+    const blocks = Tensor.fromBlocks(own.bytes, type, { device: this.device });
+    return new PackedMatrix(type, blocks, own.entry.shape);
   }
 
   async #read(name: string, { pairedHeads, part }: WeightChange) {

@@ -1,5 +1,6 @@
 import type { DeviceHandle } from "../../../../backend/internal.ts";
 import { Tensor } from "../../../class/tensor.ts";
+import { exposed } from "../../../core/internals.ts";
 import type { RotaryConfig } from "./config.ts";
 
 /** Cosines and sines of the angles of positions: float32 of (..., positions, pairs). */
@@ -38,8 +39,9 @@ export class RotaryTable implements Disposable {
         sin[position * pairs + k] = Math.sin(position * step) * magnitude;
       }
     }
+    const shape = [this.#length, pairs], device = this.#device;
     const put = (data: Float32Array<ArrayBuffer>) =>
-      Tensor.fromHost(data, { shape: [this.#length, pairs], device: this.#device }).realize();
+      exposed(Tensor.fromHost(data, { shape, device })).realize();
     return this.#angles = { cos: put(cos), sin: put(sin) };
   }
 

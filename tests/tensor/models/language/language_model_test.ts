@@ -251,3 +251,27 @@ testOnBackends(
     });
   },
 );
+
+testOnBackends(
+  "LanguageModel: dispose gives the memory of weights and texts back at once",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        await writeModel(folder, fixture);
+        const bytes = () => memory.stats(manager.active).requestedBytes, before = bytes();
+        const options = { maxTokens: 4, ignoreEnd: true };
+        {
+          using lm = await LanguageModel.load(folder);
+          await lm.generateText("abc", options);
+          await lm.generateBatch([[3, 4], [5]], options);
+          using chat = lm.chat();
+          for (const text of ["ab", "cd"]) await Array.fromAsync(chat.send(text, options));
+          using batch = lm.batch({ texts: 2, positions: 64 });
+          await Array.fromAsync(batch.generate("abc", options));
+          assert(bytes() - before > 10_000, `${bytes() - before} bytes`);
+        }
+        const left = bytes() - before;
+        assert(left < 1024, `${left} bytes are left`);
+      })
+    ),
+);

@@ -18,7 +18,11 @@ testOnBackends(
     await withDevice(backend, async () => {
       for (const type of blockTypes) {
         const { data } = decoded[type]!, { shape } = file.tensors.get(type)!;
-        using matrix = new PackedMatrix(type, await file.read(type), shape, manager.active);
+        using matrix = new PackedMatrix(
+          type,
+          Tensor.fromBlocks(await file.read(type), type),
+          shape,
+        );
         const whole = new Uint32Array((await matrix.decode().toHost()).buffer);
         assertEquals(whole, new Uint32Array(data.buffer), type);
         const ids = Tensor.fromHost(Int32Array.of(shape[0]! - 1, 0));
@@ -49,7 +53,7 @@ Deno.test("a PackedMatrix takes the memory of its blocks", () => {
   withDevice("cpu", () => {
     for (const type of blockTypes) {
       const format = formatTable[type], bytes = new Uint8Array(4 * blockBytes(format));
-      const matrix = new PackedMatrix(type, bytes, [4, format.elements], manager.active);
+      const matrix = new PackedMatrix(type, Tensor.fromBlocks(bytes, type), [4, format.elements]);
       const held = Object.values(noGrad(() => matrix.stateDict()))
         .reduce((n, { size, dtype }) => n + size * (dtype === "float16" ? 2 : 1), 0);
       assertEquals(held, bytes.length, type);

@@ -1,0 +1,42 @@
+"""llama.cpp's side of run.ts: reads a prompt, writes tokens greedily, and answers with the seconds of both."""
+
+import ctypes
+import json
+import os
+import sys
+import time
+
+import llama_cpp
+
+
+def main(path):
+    model = llama_cpp.Llama(path, n_ctx=2048, n_batch=512, n_threads=os.cpu_count(),
+                            n_threads_batch=os.cpu_count(), verbose=False)
+    vocabulary = model.n_vocab()
+    print(json.dumps({"title": f"llama.cpp of llama-cpp-python {llama_cpp.__version__}"}), flush=True)
+
+    def likeliest():
+        logits = llama_cpp.llama_get_logits_ith(model.ctx, -1)
+        array = ctypes.cast(logits, ctypes.POINTER(ctypes.c_float * vocabulary)).contents
+        import numpy
+        return int(numpy.argmax(numpy.ctypeslib.as_array(array)))
+
+    for line in sys.stdin:
+        prompt, tokens = map(int, line.split())
+        ids = [(k * 7919 + 13) % min(vocabulary, 30_000) for k in range(prompt)]
+        model.reset()
+        model.eval(ids[:1])
+        model.reset()
+        began = time.perf_counter()
+        model.eval(ids)
+        chosen, times = [likeliest()], [time.perf_counter()]
+        for _ in range(tokens - 1):
+            model.eval(chosen[-1:])
+            chosen.append(likeliest())
+            times.append(time.perf_counter())
+        steps = len(times) - 3
+        token = (times[-1] - times[2]) / steps if steps > 0 else None
+        print(json.dumps({"prompt": times[0] - began, "token": token, "ids": chosen[:16]}), flush=True)
+
+
+main(sys.argv[1])
