@@ -6,7 +6,7 @@
  *
  * Models of random weights are made on the device; nothing is fetched for them.
  */
-import { device, type DeviceHandle, manager } from "../../mod.ts";
+import { type DeviceHandle, manager } from "../../mod.ts";
 import { LanguageModel } from "../../tensor/models/mod.ts";
 import type { Decoder } from "../../tensor/models/language/decoder/decoder.ts";
 import { registryModel, statOf } from "../../examples/models/registry_models.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { blockBytes, formatTable } from "../../../../backend/internal.ts";
-import { manager, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import type { BlockType } from "../../../../tensor/io/gguf/gguf_format.ts";
 import { decodeGguf, GgufFile } from "../../../../tensor/io/gguf/gguf.ts";
 import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts";
