@@ -47,6 +47,7 @@ export { Pace } from "./lifecycle/pace.ts";
 export { BlockPart, MAX_BASE_BYTES } from "./execution/block_part.ts";
 export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";
 export { busyWith, leaveToCollector, relieve } from "./execution/spilling.ts";
+export { ZERO_BYTE } from "./graph/attention.ts";
 export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {

@@ -30,13 +30,18 @@ export interface FilledKeys {
   readonly cap: number | null;
 }
 
+/** The byte that stands for 0 in keys and values of bytes. */
+export const ZERO_BYTE = 128;
+
 /**
  * One call, which gives several nodes; they share this object. Leading axes are equal, but for the mask,
  * whose axes may be 1.
  *
  * - `forward`: inputs query (..., L, E), key (..., S, E), value (..., S, V) and the mask, if there is one,
- *   (..., L, S), or how many keys are filled, int32 of (..., 1, 1); outputs (..., L, V) and the logarithm of the sum of each row's exponentials (..., L) in
- *   float32, which is infinite where a query may look nowhere.
+ *   (..., L, S), or how many keys are filled, int32 of (..., 1, 1), and where keys and values are bytes, the
+ *   scales of both, float32 of (..., S, 1): a byte b stands for (b - 128) times the scale of its row. Outputs
+ *   (..., L, V) and the logarithm of the sum of each row's exponentials (..., L) in float32, which is infinite
+ *   where a query may look nowhere.
  * - `backward`: inputs query, key, value, the output's gradient (..., L, V), that logarithm (..., L), the
  *   sum of output times gradient of each row (..., L) in float32, and the mask; outputs the gradients of
  *   query, key and value.

@@ -14,6 +14,12 @@ export interface HeadMatrix {
   readonly column: number;
 }
 
+/** The scales of rows of bytes: one number a row. */
+export interface RowScales {
+  readonly key: HeadMatrix;
+  readonly value: HeadMatrix;
+}
+
 /** Attention in tiles; see {@linkcode AttentionCall} for what it computes. */
 export interface AttentionKernel {
   readonly kind: "attention";
@@ -34,7 +40,9 @@ export interface AttentionKernel {
   readonly key: HeadMatrix;
   readonly value: HeadMatrix;
   /** The number of filled keys, and those of them that a query sees; null where all are there. */
-  readonly filled: FilledKeys & { readonly at: HeadMatrix } | null;
+  readonly filled:
+    | FilledKeys & { readonly at: HeadMatrix; readonly scales: RowScales | null }
+    | null;
   readonly mask: { readonly kind: Exclude<AttentionMask, "none">; readonly at: HeadMatrix } | null;
   /** Further inputs of a backward pass: (..., L, V), and (..., L, 1) twice. */
   readonly backward: {

@@ -30,6 +30,7 @@ const help = `deno task bench:language [options]
   --type A,B     of random weights: ${Object.keys(weightTypes).join(", ")}; default bfloat16,q4_k
   --prompt N     tokens to read (default 512)
   --tokens N     tokens to write (default 256)
+  --cache int8   keeps what was read as bytes
   --rounds N     texts, in turn with the peer's (default 3)
   --python FILE  the Python that has llama_cpp (default python3)
   --bandwidth N  GB/s of the device's memory, where a data sheet says so (default as measured)
@@ -42,6 +43,7 @@ interface Options {
   readonly tokens: number;
   readonly rounds: number;
   readonly python: string;
+  readonly hasByteCache: boolean;
   readonly bandwidth: number | null;
 }
 
@@ -54,6 +56,7 @@ function parseOptions(args: string[]): Options | null {
     tokens: string,
     rounds: string,
     python: string,
+    cache: string,
     bandwidth: string,
     help: { type: "boolean" },
   });
@@ -63,6 +66,9 @@ function parseOptions(args: string[]): Options | null {
     if (given >= 1 && Number.isFinite(given)) return given;
     throw new TypeError(`--${name} takes a number of at least 1, not "${values[name]}"`);
   };
+  if (values.cache !== undefined && values.cache !== "int8") {
+    throw new TypeError(`--cache takes int8, not "${values.cache}"`);
+  }
   const types = (values.type ?? "bfloat16,q4_k").split(",");
   const odd = types.find((type) => !Object.hasOwn(weightTypes, type));
   if (odd !== undefined) {
@@ -75,11 +81,12 @@ function parseOptions(args: string[]): Options | null {
     tokens: count("tokens", 256),
     rounds: count("rounds", 3),
     python: values.python ?? "python3",
+    hasByteCache: values.cache === "int8",
     bandwidth: values.bandwidth === undefined ? null : count("bandwidth", 1) * 1e9,
   };
 }
 
-/** What a device can do at most. */
+/** The most that a device does. */
 interface Limits {
   /** Bytes a second. */
   readonly bandwidth: number;
@@ -140,9 +147,9 @@ function report(
     } ms for ${prompt}; ${shares.join(", ")}`,
   );
   console.log(
-    `  memory      ${(memoryBytes / 1e6).toFixed(0)} MB: weights and cache, and ${
-      percent((memoryBytes - weights - cacheBytes) / (weights + cacheBytes))
-    } more`,
+    `  memory      ${(memoryBytes / 1e6).toFixed(0)} MB: weights, cache of ${
+      (cacheBytes / 1e6).toFixed(0)
+    }, and ${percent((memoryBytes - weights - cacheBytes) / (weights + cacheBytes))} more`,
   );
   if (!peer) return;
   console.log(
@@ -169,7 +176,8 @@ async function measure(
   options: Options,
   limits: Limits,
 ): Promise<void> {
-  const { prompt, tokens, rounds, python } = options;
+  const { prompt, tokens, rounds, python, hasByteCache } = options;
+  decoder.hasByteCache = hasByteCache;
   using timer = new TextTimer(decoder);
   await using peer = file === null ? null : await LlamaPeer.start(python, file);
   const ours: TextRun[] = [], theirs: TextTimes[] = [];

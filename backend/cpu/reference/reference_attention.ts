@@ -2,6 +2,7 @@
 import type { DType, TypedArray } from "../../graph/dtype.ts";
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
 import { philox } from "../../graph/scalar.ts";
+import { ZERO_BYTE } from "../../graph/attention.ts";
 import { readElement, writeElement } from "./elements.ts";
 
 type Reader = (head: number, row: number, column: number) => number;
@@ -47,6 +48,10 @@ function readerOf(lead: readonly number[], at: HeadMatrix, array: TypedArray): R
   };
 }
 
+/** A reader of rows of bytes with a scale each. */
+const scaled = (bytes: Reader, scale: Reader): Reader => (head, row, column) =>
+  (bytes(head, row, column) - ZERO_BYTE) * scale(head, row, 0);
+
 /** The scores of a query, and which of its weights are kept. */
 class Rows {
   readonly #kernel: AttentionKernel;
@@ -58,7 +63,8 @@ class Rows {
   constructor(kernel: AttentionKernel, read: (at: HeadMatrix) => Reader) {
     this.#kernel = kernel;
     this.#query = read(kernel.query);
-    this.#key = read(kernel.key);
+    const scales = kernel.filled?.scales;
+    this.#key = scales ? scaled(read(kernel.key), read(scales.key)) : read(kernel.key);
     this.#mask = kernel.mask && read(kernel.mask.at);
     this.#filled = kernel.filled && read(kernel.filled.at);
   }
@@ -108,7 +114,8 @@ function forwardRow(
   i: number,
 ): void {
   const { queries, valueFeatures } = kernel;
-  const value = read(kernel.value), row = head * queries + i;
+  const scales = kernel.filled?.scales, row = head * queries + i;
+  const value = scales ? scaled(read(kernel.value), read(scales.value)) : read(kernel.value);
   const scores = rows.scores(head, i);
   const largest = scores.reduce((a, b) => Math.max(a, b), -Infinity);
   if (largest === -Infinity) return add(1, row, Infinity);

@@ -44,6 +44,8 @@ export function attentionKernel(
   const [q, , v] = stored[0]!.node.inputs as [Node, Node, Node];
   const isForward = call.pass === "forward";
   const [gradient, logSums, products] = others;
+  const [length, keyScales, valueScales] = others;
+  const scales = keyScales && valueScales ? { key: keyScales, value: valueScales } : null;
   return {
     kind: "attention",
     pass: call.pass,
@@ -58,7 +60,7 @@ export function attentionKernel(
     query,
     key,
     value,
-    filled: call.filled && { ...call.filled, at: others[0]! },
+    filled: call.filled && { ...call.filled, at: length!, scales },
     mask: call.mask === "none" ? null : { kind: call.mask, at: others.at(-1)! },
     backward: isForward ? null : { gradient: gradient!, logSums: logSums!, products: products! },
     scale: call.scale,

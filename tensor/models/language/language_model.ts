@@ -42,6 +42,12 @@ export interface LoadModelOptions {
    * written is the same on all of them.
    */
   parallel?: Group;
+  /**
+   * The type of what chats and texts have read: "int8" keeps a byte a number and a scale for each position of a
+   * head, so that a long text takes 3.7 times less memory than in float32, of which each token reads all; answers
+   * may differ in a word. By default numbers as the model computes with.
+   */
+  cache?: "int8";
 }
 
 /** Options of {@linkcode LanguageModel.batch}. */
@@ -61,6 +67,7 @@ const loadRules: Rules<LoadModelOptions> = {
     takes: "a group, such as distributed.init() returns",
     accepts: (value: unknown) => value instanceof Group,
   },
+  cache: takes.oneOf("int8"),
 };
 
 /**
@@ -123,6 +130,7 @@ export class LanguageModel implements Disposable {
     const work = options.parallel ? splitOver(options.parallel) : undivided;
     try {
       const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });
+      decoder.hasByteCache = options.cache === "int8";
       decoder.eval();
       const tokenizer = new Tokenizer(files.tokenizer);
       return new LanguageModel(decoder, tokenizer, files.template, endsOf(raw));

@@ -4,7 +4,8 @@
  * not filled end at once, so time goes with what is filled; where there are several stretches, a second kernel
  * joins their sums.
  */
-import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
+import { ZERO_BYTE } from "../../../graph/attention.ts";
+import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Generated } from "../../codegen/generated.ts";
@@ -126,23 +127,61 @@ function partRow(text: AttentionText, r: string): string {
 const each = (rows: number, statement: (r: number) => string): string[] =>
   Array.from({ length: rows }, (_, r) => statement(r));
 
+/** Keys or values: numbers, or bytes with the scale of their row. */
+class Rows {
+  readonly #text: AttentionText;
+  readonly #name: "key" | "value";
+  readonly at: HeadMatrix;
+  readonly #scale: HeadMatrix | null;
+
+  constructor(text: AttentionText, name: "key" | "value") {
+    this.#text = text;
+    this.#name = name;
+    this.at = text.kernel[name];
+    this.#scale = text.kernel.filled!.scales?.[name] ?? null;
+  }
+
+  /** An element without its scale. */
+  element(row: string, column: string): string {
+    const read = this.#text.load(this.#name, this.at, row, column);
+    return this.#scale ? `((float)${read} - ${ZERO_BYTE}.0f)` : read;
+  }
+
+  /** True where a work-item that is a group of its own reads neighbours as vectors. */
+  isInLanes(features: number, items: number): boolean {
+    const isWhole = this.#scale !== null || liesAsFloats(this.at);
+    return items === 1 && isWhole && this.at.column === 1 && features % LANES === 0;
+  }
+
+  /** 16 elements of a row from a column on, without its scale. */
+  lanes(row: string, column: string): string {
+    const place = this.#text.place(this.#name, this.at, row, column);
+    const read = `vload16(0, a${this.at.input} + ${place})`;
+    return this.#scale ? `(convert_float16(${read}) - ${ZERO_BYTE}.0f)` : read;
+  }
+
+  /** The product of a value with the scale of a row. */
+  scaled(value: string, row: string): string {
+    if (!this.#scale) return value;
+    return `${value} * ${this.#text.load(`${this.#name}Scale`, this.#scale, row, "0")}`;
+  }
+}
+
 /** The sum of a vector's lanes. */
 const sumOf = (vector: string): string =>
   `{ const float8 h = ${vector}.lo + ${vector}.hi; const float4 g = h.lo + h.hi; ${vector}_sum = (g.x + g.z) + (g.y + g.w); }`;
 
 /** Scores of the stretch: `s`; the largest of each row: `top`. */
 function scores(text: AttentionText, rows: number, items: number): void {
-  const { kernel } = text, { key, features, filled, isCausal } = kernel;
-  const inLanes = items === 1 && liesAsFloats(key) && features % LANES === 0;
+  const { kernel } = text, { features, filled, isCausal } = kernel, keys = new Rows(text, "key");
   text.add(...each(rows, (r) => `float best${r} = -INFINITY;`));
   text.add(`for (int j = item; j < count; j += ${items}) {`);
-  if (inLanes) {
+  if (keys.isInLanes(features, items)) {
     text.add(
-      `  global const float* keys = a${key.input} + ${text.place("key", key, "(begin + j)", "0")};`,
       ...each(rows, (r) => `  float16 d${r} = 0.0f; float d${r}_sum;`),
-      `  for (int e = 0; e < ${features / LANES}; ++e) {`,
-      "    const float16 x = vload16(e, keys);",
-      ...each(rows, (r) => `    d${r} = fma(x, vload16(e, q + ${r * features}), d${r});`),
+      `  for (int e = 0; e < ${features}; e += ${LANES}) {`,
+      `    const float16 x = ${keys.lanes("(begin + j)", "e")};`,
+      ...each(rows, (r) => `    d${r} = fma(x, vload16(0, q + ${r * features} + e), d${r});`),
       "  }",
       ...each(rows, (r) => `  ${sumOf(`d${r}`)}`),
     );
@@ -150,14 +189,14 @@ function scores(text: AttentionText, rows: number, items: number): void {
     text.add(
       ...each(rows, (r) => `  float d${r}_sum = 0.0f;`),
       `  for (int e = 0; e < ${features}; ++e) {`,
-      `    const float x = ${text.load("key", key, "(begin + j)", "e")};`,
+      `    const float x = ${keys.element("(begin + j)", "e")};`,
       ...each(rows, (r) => `    d${r}_sum = fma(x, q[${r * features} + e], d${r}_sum);`),
       "  }",
     );
   }
   const cap = filled!.cap === null ? null : text.float(filled!.cap);
   text.add(...each(rows, (r) => {
-    const at = isCausal && r > 0 ? ` - ${r}` : "", score = `d${r}_sum`;
+    const at = isCausal && r > 0 ? ` - ${r}` : "", score = keys.scaled(`d${r}_sum`, "(begin + j)");
     const value = cap === null ? score : `${cap} * tanh(${score} / ${cap})`;
     const isNear = filled!.window === null ? "" : `begin + j${at} >= first && `;
     const isSeen = `${isNear}begin + j${at} < end`;
@@ -206,16 +245,13 @@ function weights(text: AttentionText, rows: number, items: number): void {
 
 /** Sums of values by the weights; items share a feature where there are more of them. */
 function values(text: AttentionText, rows: number, items: number): void {
-  const { kernel } = text, { value, valueFeatures } = kernel;
-  const inLanes = items === 1 && liesAsFloats(value) && valueFeatures % LANES === 0;
-  if (inLanes) {
+  const { valueFeatures } = text.kernel, all = new Rows(text, "value");
+  if (all.isInLanes(valueFeatures, items)) {
     text.add(
       `for (int e = 0; e < ${valueFeatures}; e += ${LANES}) {`,
       ...each(rows, (r) => `  float16 sum${r} = 0.0f;`),
       "  for (int j = 0; j < count; ++j) {",
-      `    const float16 x = vload16(0, a${value.input} + ${
-        text.place("value", value, "(begin + j)", "e")
-      });`,
+      `    const float16 x = ${all.scaled(all.lanes("(begin + j)", "e"), "(begin + j)")};`,
       ...each(rows, (r) => `    sum${r} = fma(x, (float16)s[${r * KEYS} + j], sum${r});`),
       "  }",
       `  float own[${LANES}];`,
@@ -235,7 +271,7 @@ function values(text: AttentionText, rows: number, items: number): void {
       : `for (int e = item, share = 0; e < ${valueFeatures}; e += ${items}) {`,
     ...each(rows, (r) => `float sum${r} = 0.0f;`),
     `if (share < ${shares}) for (int j = share; j < count; j += ${shares}) {`,
-    `  const float x = ${text.load("value", value, "(begin + j)", "e")};`,
+    `  const float x = ${all.scaled(all.element("(begin + j)", "e"), "(begin + j)")};`,
     ...each(rows, (r) => `  sum${r} = fma(x, s[${r * KEYS} + j], sum${r});`),
     "}",
   );

@@ -81,6 +81,7 @@ export class AttentionText {
       ...gradients,
       ...(mask && { mask: mask.at }),
       ...(filled && { filled: filled.at }),
+      ...(filled?.scales && { keyScale: filled.scales.key, valueScale: filled.scales.value }),
     };
     for (const [name, at] of Object.entries(all)) this.#placeMatrix(name, at);
   }

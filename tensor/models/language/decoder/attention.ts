@@ -1,5 +1,5 @@
 import type { Tensor } from "../../../core/mod.ts";
-import { filledAttention } from "../../../nn/attention/filled_attention.ts";
+import { type CachedRows, filledAttention } from "../../../nn/attention/filled_attention.ts";
 import { scaledDotProductAttention } from "../../../nn/attention/scaled_dot_product_attention.ts";
 import type { DecoderConfig } from "./config.ts";
 
@@ -16,19 +16,20 @@ export type Visibility =
  * Attention of many heads of queries to fewer heads of keys.
  *
  * @param query (N, heads, L, E).
- * @param key (N, key heads, S, E); each serves as many heads of queries, which stand side by side.
+ * @param key (N, key heads, S, E); each serves as many heads of queries, which stand side by side. Bytes are those
+ *   of a cache.
  * @param value Of the same shape.
  * @returns (N, heads, L, E).
  */
 export function groupedAttention(
   query: Tensor,
-  key: Tensor,
-  value: Tensor,
+  key: CachedRows,
+  value: CachedRows,
   visible: Visibility,
   config: DecoderConfig,
 ): Tensor {
   const [n, heads, l, e] = query.shape as [number, number, number, number];
-  const keyHeads = key.shape[1]!, group = heads / keyHeads;
+  const keyHeads = key.rows.shape[1]!, group = heads / keyHeads;
   // One query a head: those of a group are the rows of one product.
   if (l === 1) {
     const rows = query.reshape([n, keyHeads, group, e]);
@@ -38,14 +39,17 @@ export function groupedAttention(
   const apart = query.reshape([n, keyHeads, group, l, e]);
   const wide = "mask" in visible ? { mask: visible.mask.unsqueeze(1) } : visible;
   // Each head of keys is read where it is, for all its heads of queries.
-  return attend(apart, key.unsqueeze(2), value.unsqueeze(2), wide, config, l)
-    .reshape([n, heads, l, e]);
+  const shared = ({ rows, scales }: CachedRows): CachedRows => ({
+    rows: rows.unsqueeze(2),
+    scales: scales && scales.unsqueeze(2),
+  });
+  return attend(apart, shared(key), shared(value), wide, config, l).reshape([n, heads, l, e]);
 }
 
 function attend(
   query: Tensor,
-  key: Tensor,
-  value: Tensor,
+  keys: CachedRows,
+  values: CachedRows,
   visible: Visibility,
   { attentionCap, attentionScale }: DecoderConfig,
   length: number,
@@ -54,8 +58,9 @@ function attend(
   if ("filled" in visible) {
     const { filled, window } = visible, isCausal = length > 1;
     const lengths = filled.reshape([-1, ...Array(query.ndim - 1).fill(1)]);
-    return filledAttention(query, key, value, lengths, { scale, isCausal, window, cap });
+    return filledAttention(query, keys, values, lengths, { scale, isCausal, window, cap });
   }
+  const key = keys.rows, value = values.rows;
   if (attentionCap === null && "isCausal" in visible) {
     const isCausal = query.shape.at(-2)! > 1;
     return scaledDotProductAttention(query, key, value, { isCausal, scale: attentionScale });

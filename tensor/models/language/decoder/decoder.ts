@@ -2,7 +2,7 @@
  * Decoders: their architectures, layers, and the cache of what they have read. This folder (`decoder/`) imports
  * `weights/` and layers of `nn/`.
  */
-import type { DeviceHandle } from "../../../../backend/internal.ts";
+import type { DeviceHandle, DType } from "../../../../backend/internal.ts";
 import { requireTensor } from "../../../core/apply.ts";
 import { isGradEnabled } from "../../../core/modes/grad_mode.ts";
 import { shapeError } from "../../../core/rules/errors.ts";
@@ -42,6 +42,8 @@ export class Decoder extends Module<[ids: Tensor]> {
   readonly parts: ReadonlyMap<string, AnyModule | readonly AnyModule[]>;
   /** The ranks that share its work. */
   readonly work: SplitWork;
+  /** True for caches of bytes. */
+  hasByteCache = false;
   readonly #parts: DecoderParts;
   readonly #tables = new Map<RotaryConfig, RotaryTable>();
 
@@ -101,8 +103,9 @@ export class Decoder extends Module<[ids: Tensor]> {
     return new DecoderCache({ ...sizes, ...where });
   }
 
-  #numbers() {
+  #numbers(): DType | "int8" {
     const { weight } = this.#parts.embedding;
+    if (this.hasByteCache) return "int8";
     return weight instanceof PackedMatrix ? "float32" : weight.dtype;
   }
 

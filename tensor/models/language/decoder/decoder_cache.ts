@@ -1,10 +1,11 @@
-import type { DeviceHandle, DType } from "../../../../backend/internal.ts";
+import { type DeviceHandle, type DType, ZERO_BYTE } from "../../../../backend/internal.ts";
 import { act } from "../../../core/operations.ts";
 import { internally } from "../../../core/modes/temporaries.ts";
 import { exposed } from "../../../core/internals.ts";
 import { Tensor } from "../../../class/tensor.ts";
 import { writeRows } from "../../../execution/assignment.ts";
 import { realizeAll } from "../../../execution/realization.ts";
+import type { CachedRows } from "../../../nn/attention/filled_attention.ts";
 
 /** The sizes of a {@linkcode DecoderCache}. */
 export interface DecoderCacheOptions {
@@ -17,7 +18,8 @@ export interface DecoderCacheOptions {
   readonly capacity: number;
   /** Features of a head. */
   readonly features: number;
-  readonly dtype: DType;
+  /** The type of its numbers; "int8" for bytes with a scale for each position of a head. */
+  readonly dtype: DType | "int8";
   readonly device: DeviceHandle;
 }
 
@@ -29,6 +31,26 @@ export interface CacheStep {
   readonly filled: Tensor;
 }
 
+/** Empty keys, or values, of a layer: (N, heads, capacity, features). */
+function emptyRows(
+  { batch, heads, capacity, features, dtype, device }: DecoderCacheOptions,
+): CachedRows {
+  const lead = [batch, heads, capacity], isQuantised = dtype === "int8";
+  const rows = Tensor.zeros([...lead, features], { dtype: isQuantised ? "uint8" : dtype, device });
+  return { rows, scales: isQuantised ? Tensor.zeros([...lead, 1], { device }) : null };
+}
+
+/** The largest distance of a byte from the one that stands for 0. */
+const MAX_STEPS = 127;
+
+/** Rows of numbers as bytes: the largest of a row is {@linkcode MAX_STEPS} steps from 0. */
+function quantised(x: Tensor): { readonly rows: Tensor; readonly scales: Tensor } {
+  const numbers = x.cast("float32"), most = numbers.abs().max(-1, { keepDims: true });
+  // Rows of zeros have a step, too, or they were no numbers.
+  const steps = most.div(MAX_STEPS), divisor = steps.eq(0).where(1, steps);
+  return { rows: numbers.div(divisor).round().add(ZERO_BYTE).cast("uint8"), scales: steps };
+}
+
 /**
  * The keys and values of all layers of a decoder: so many positions of each sequence are filled. New ones are
  * written in place, and attention reads what is filled.
@@ -37,8 +59,8 @@ export class DecoderCache implements Disposable {
   readonly capacity: number;
   readonly batch: number;
   /** Of each layer, (N, heads, capacity, features). */
-  readonly keys: readonly Tensor[];
-  readonly values: readonly Tensor[];
+  readonly keys: readonly CachedRows[];
+  readonly values: readonly CachedRows[];
   /** The number of filled positions of each sequence, int32 of (N), on the device. */
   readonly filled: Tensor;
   /** By how many it grows with a pass of one position: 1, or 0 for a sequence that rests; int32 of (N). */
@@ -46,8 +68,8 @@ export class DecoderCache implements Disposable {
   readonly #lengths: number[];
   readonly #growth: number[];
 
-  constructor({ layers, batch, heads, capacity, features, dtype, device }: DecoderCacheOptions) {
-    const empty = () => Tensor.zeros([batch, heads, capacity, features], { dtype, device });
+  constructor(options: DecoderCacheOptions) {
+    const { layers, batch, capacity, device } = options, empty = () => emptyRows(options);
     this.capacity = capacity;
     this.batch = batch;
     this.keys = Array.from({ length: layers }, empty);
@@ -71,7 +93,14 @@ export class DecoderCache implements Disposable {
 
   /** All that it holds on the device. */
   get tensors(): Tensor[] {
-    return [...this.keys, ...this.values, this.filled, this.growth];
+    return [...this.#rows, this.filled, this.growth];
+  }
+
+  /** All that has an axis of positions. */
+  get #rows(): Tensor[] {
+    return [...this.keys, ...this.values].flatMap(({ rows, scales }) =>
+      scales ? [rows, scales] : [rows]
+    );
   }
 
   /**
@@ -97,17 +126,24 @@ export class DecoderCache implements Disposable {
   /**
    * Puts the keys and values of a layer into their slots, (N, heads, count, features).
    *
-   * @returns All keys and values of the layer, (N, heads, capacity, features).
+   * @returns All keys and values of the layer.
    */
-  append(layer: number, key: Tensor, value: Tensor, { slots }: CacheStep): [Tensor, Tensor] {
-    const pair = [this.keys[layer]!, this.values[layer]!] as [Tensor, Tensor];
+  append(
+    layer: number,
+    key: Tensor,
+    value: Tensor,
+    { slots }: CacheStep,
+  ): [key: CachedRows, value: CachedRows] {
+    const [keys, values] = [this.keys[layer]!, this.values[layer]!];
     internally(() => {
       const places = slots.reshape([this.batch, 1, -1, 1]);
-      for (const [k, rows] of [key, value].entries()) {
-        act("assign", writeRows, pair[k]!, 2, places, rows);
+      for (const [into, x] of [[keys, key], [values, value]] as const) {
+        const from = into.scales ? quantised(x) : { rows: x, scales: null };
+        act("assign", writeRows, into.rows, 2, places, from.rows);
+        if (from.scales) act("assign", writeRows, into.scales!, 2, places, from.scales);
       }
     });
-    return pair;
+    return [keys, values];
   }
 
   /**
@@ -143,12 +179,8 @@ export class DecoderCache implements Disposable {
   /** Takes over what a smaller cache of as many sequences holds. */
   copyFrom(other: DecoderCache): void {
     internally(() => {
-      const copy = (from: readonly Tensor[], to: readonly Tensor[]) =>
-        from.forEach((tensor, k) => {
-          to[k]!.assign(tensor.pad([[0, 0], [0, 0], [0, this.capacity - other.capacity], [0, 0]]));
-        });
-      copy(other.keys, this.keys);
-      copy(other.values, this.values);
+      const from = other.#rows, room = this.capacity - other.capacity;
+      this.#rows.forEach((to, k) => to.assign(from[k]!.pad([[0, 0], [0, 0], [0, room], [0, 0]])));
       this.filled.assign(other.filled);
       this.growth.assign(other.growth);
     });

@@ -98,8 +98,10 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
     };
     const query = turn("queryNorm", q), key = turn("keyNorm", k);
     const stored = cache && cache.of.append(cache.layer, key, v, cache.step);
-    const [keys, values] = cache?.isRead ? stored! : [key, v];
-    const heads = groupedAttention(query, keys, values, visible, this.#config);
+    const [keys, values] = cache?.isRead
+      ? stored!
+      : [key, v].map((rows) => ({ rows, scales: null }));
+    const heads = groupedAttention(query, keys!, values!, visible, this.#config);
     return this.#project("output", heads.permute([0, 2, 1, 3]).reshape([n, l, -1]));
   }
 

@@ -14,6 +14,8 @@ interface Case {
   readonly lengths: readonly number[];
   readonly options?: Partial<FilledAttentionOptions>;
   readonly dtype?: "float32" | "float16" | "bfloat16";
+  /** Keys and values are bytes, with the scale of each row. */
+  readonly isBytes?: boolean;
 }
 
 const cases: readonly Case[] = [
@@ -40,7 +42,34 @@ const cases: readonly Case[] = [
   },
   { name: "float16", sizes: [2, 2, 3, 1, 300, 16], lengths: [4, 300], dtype: "float16" },
   { name: "bfloat16", sizes: [1, 2, 2, 3, 40, 16], lengths: [33], dtype: "bfloat16" },
+  { name: "bytes in lanes", sizes: [3, 2, 3, 1, 600, 32], lengths: [600, 257, 1], isBytes: true },
+  {
+    name: "bytes, odd sizes, a window and a cap",
+    sizes: [2, 1, 2, 5, 300, 12],
+    lengths: [8, 290],
+    options: { isCausal: true, window: 7, cap: 2 },
+    isBytes: true,
+  },
+  {
+    name: "bytes with queries in float16",
+    sizes: [1, 2, 2, 3, 40, 16],
+    lengths: [33],
+    dtype: "float16",
+    isBytes: true,
+  },
 ];
+
+/** Rows of a cache with the numbers that they stand for. */
+function drawn(shape: number[], dtype: Case["dtype"] & string, isBytes: boolean, open: Tensor) {
+  if (!isBytes) {
+    const numbers = Tensor.randn(shape).cast(dtype);
+    return { numbers, rows: open.where(numbers, NaN).realize(), scales: null };
+  }
+  const rows = Tensor.randint(0, 256, shape, { dtype: "uint8" }).realize();
+  const scales = Tensor.rand([...shape.slice(0, -1), 1]).div(64);
+  const numbers = rows.cast("float32").sub(128).mul(scales);
+  return { numbers, rows, scales: open.where(scales, NaN).realize() };
+}
 
 /** The same by operations on whole matrices. */
 function composed(
@@ -57,7 +86,7 @@ function composed(
   return seen.where(scores, -Infinity).softmax(-1).matmul(v.cast("float32"));
 }
 
-for (const { name, sizes, lengths, options, dtype = "float32" } of cases) {
+for (const { name, sizes, lengths, options, dtype = "float32", isBytes = false } of cases) {
   testOnBackends(
     `filledAttention looks at what is filled: ${name}`,
     (backend) =>
@@ -65,17 +94,13 @@ for (const { name, sizes, lengths, options, dtype = "float32" } of cases) {
         manualSeed(1);
         const [n, heads, group, l, s, e] = sizes;
         const q = Tensor.randn([n, heads, group, l, e]).cast(dtype);
-        const [k, v] = [0, 1].map(() => Tensor.randn([n, heads, 1, s, e]).cast(dtype)) as [
-          Tensor,
-          Tensor,
-        ];
         const filled = Tensor.fromHost(Int32Array.from(lengths), { shape: [n, 1, 1, 1, 1] });
         const all = { scale: 0.5, isCausal: false, window: null, cap: null, ...options };
         // What is not filled yet is not looked at, whatever it is.
-        const isOpen = k.indexLike([s, 1]).lt(filled);
-        const [keys, values] = [k, v].map((x) => isOpen.where(x, NaN)) as [Tensor, Tensor];
-        const found = filledAttention(q, keys.realize(), values.realize(), filled, all);
-        const due = composed([q, k, v], filled, all);
+        const isOpen = q.indexLike([s, 1]).lt(filled);
+        const [k, v] = [0, 1].map(() => drawn([n, heads, 1, s, e], dtype, isBytes, isOpen));
+        const found = filledAttention(q, k!, v!, filled, all);
+        const due = composed([q, k!.numbers, v!.numbers], filled, all);
         const far = await found.cast("float32").sub(due).abs().max().item();
         const bound = dtype === "float32" ? 2e-6 : dtype === "float16" ? 3e-3 : 2e-2;
         assert(far <= bound, `${far}`);
