@@ -2,47 +2,63 @@
 import { fileURLToPath } from "node:url";
 import type { TextTimes } from "./measure.ts";
 
-const program = fileURLToPath(new URL("./llama_cpp.py", import.meta.url));
+const program = fileURLToPath(new URL("./llama_peer.py", import.meta.url));
 
 /** A running llama.cpp with a model. */
 export class LlamaPeer implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #requests: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #answers: ReadableStreamDefaultReader<string>;
+  readonly #complaints: Promise<string>;
   #rest = "";
   /** Its name, with its version. */
   title = "";
 
-  private constructor(python: string, file: string) {
+  private constructor(python: string, file: string, way: string, threads: number) {
     this.#child = new Deno.Command(python, {
-      args: [program, file],
+      args: [program, file, way, String(threads)],
       stdin: "piped",
       stdout: "piped",
-      stderr: "null",
+      stderr: "piped",
     }).spawn();
+    this.#complaints = new Response(this.#child.stderr).text();
     this.#requests = this.#child.stdin.getWriter();
     this.#answers = this.#child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   }
 
   /** Starts it; null, with a word, where it is not installed. */
-  static async start(python: string, file: string): Promise<LlamaPeer | null> {
-    const peer = new LlamaPeer(python, file);
-    const first = await peer.#line();
-    if (first === null) {
-      console.log(`left out: llama.cpp: ${python} cannot run it; "pip install llama-cpp-python"`);
-      await peer.#child.status;
-      return null;
+  static async start(python: string, file: string, threads: number): Promise<LlamaPeer | null> {
+    // Where matrix units are named and not there, it ends with the first text: then without them.
+    let reason = "";
+    for (const way of ["as it is", "plain"]) {
+      const peer = new LlamaPeer(python, file, way, threads);
+      const title = await peer.#answer(), first = title && await peer.#ask(8, 4);
+      if (first) {
+        peer.title = String(title.title);
+        return peer;
+      }
+      const { code } = await peer.#child.status;
+      reason = (await peer.#complaints).trim().split("\n").at(-1) || `it ended with status ${code}`;
     }
-    peer.title = JSON.parse(first).title;
-    return peer;
+    console.log(`left out: llama.cpp: ${python}: ${reason}`);
+    return null;
   }
 
   /** Reads a prompt and writes behind it. */
   async text(prompt: number, tokens: number): Promise<TextTimes> {
+    const times = await this.#ask(prompt, tokens);
+    if (times === null) throw new Error("llama.cpp ended early");
+    return times as unknown as TextTimes;
+  }
+
+  async #ask(prompt: number, tokens: number): Promise<Record<string, unknown> | null> {
     await this.#requests.write(new TextEncoder().encode(`${prompt} ${tokens}\n`));
+    return await this.#answer();
+  }
+
+  async #answer(): Promise<Record<string, unknown> | null> {
     const line = await this.#line();
-    if (line === null) throw new Error("llama.cpp ended early");
-    return JSON.parse(line);
+    return line === null ? null : JSON.parse(line);
   }
 
   async #line(): Promise<string | null> {

@@ -15,6 +15,7 @@ import {
 import { buildDecoder } from "../../tensor/models/language/decoder/build_decoder.ts";
 import type { Decoder } from "../../tensor/models/language/decoder/decoder.ts";
 import type { RawConfig } from "../../tensor/models/language/decoder/config.ts";
+import { undivided } from "../../tensor/distributed/tensor_parallel/split_work.ts";
 import { PackedMatrix } from "../../tensor/models/weights/packed_matrix.ts";
 import type { Weight } from "../../tensor/models/weights/projection.ts";
 import type { WeightReader } from "../../tensor/models/weights/weight_reader.ts";
@@ -132,6 +133,10 @@ class RandomWeights implements WeightReader {
     return [];
   }
 
+  shape(name: string): number[] {
+    return shapeOf(name, this.#raw);
+  }
+
   numbers(name: string): Promise<Tensor> {
     const ones = Tensor.ones(shapeOf(name, this.#raw), { device: this.#device });
     return Promise.resolve(withRole(ones.realize(), "parameter"));
@@ -162,5 +167,6 @@ export async function randomDecoder(
     device,
     isGguf: false,
     isTied,
+    work: undivided,
   });
 }

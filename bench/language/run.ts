@@ -33,6 +33,7 @@ const help = `deno task bench:language [options]
   --cache int8   keeps what was read as bytes
   --rounds N     texts, in turn with the peer's (default 3)
   --python FILE  the Python that has llama_cpp (default python3)
+  --threads N    of the peer, which wait in loops: fewer than cores on a busy machine (default all)
   --bandwidth N  GB/s of the device's memory, where a data sheet says so (default as measured)
   NETCL_DEVICE=gpu|cl|cpu picks the device`;
 
@@ -43,6 +44,7 @@ interface Options {
   readonly tokens: number;
   readonly rounds: number;
   readonly python: string;
+  readonly threads: number;
   readonly hasByteCache: boolean;
   readonly bandwidth: number | null;
 }
@@ -56,12 +58,13 @@ function parseOptions(args: string[]): Options | null {
     tokens: string,
     rounds: string,
     python: string,
+    threads: string,
     cache: string,
     bandwidth: string,
     help: { type: "boolean" },
   });
   if (values.help === true) return null;
-  const count = (name: "prompt" | "tokens" | "rounds" | "bandwidth", plain: number) => {
+  const count = (name: "prompt" | "tokens" | "rounds" | "threads" | "bandwidth", plain: number) => {
     const given = Number(values[name] ?? plain);
     if (given >= 1 && Number.isFinite(given)) return given;
     throw new TypeError(`--${name} takes a number of at least 1, not "${values[name]}"`);
@@ -81,6 +84,7 @@ function parseOptions(args: string[]): Options | null {
     tokens: count("tokens", 256),
     rounds: count("rounds", 3),
     python: values.python ?? "python3",
+    threads: count("threads", navigator.hardwareConcurrency),
     hasByteCache: values.cache === "int8",
     bandwidth: values.bandwidth === undefined ? null : count("bandwidth", 1) * 1e9,
   };
@@ -176,10 +180,10 @@ async function measure(
   options: Options,
   limits: Limits,
 ): Promise<void> {
-  const { prompt, tokens, rounds, python, hasByteCache } = options;
+  const { prompt, tokens, rounds, python, threads, hasByteCache } = options;
   decoder.hasByteCache = hasByteCache;
   using timer = new TextTimer(decoder);
-  await using peer = file === null ? null : await LlamaPeer.start(python, file);
+  await using peer = file === null ? null : await LlamaPeer.start(python, file, threads);
   const ours: TextRun[] = [], theirs: TextTimes[] = [];
   await timer.text(prompt, Math.min(tokens, 8));
   for (let round = 0; round < rounds; round++) {

@@ -2,23 +2,36 @@
 
 import ctypes
 import json
-import os
 import sys
 import time
 
 import llama_cpp
+import numpy
 
 
-def main(path):
-    model = llama_cpp.Llama(path, n_ctx=2048, n_batch=512, n_threads=os.cpu_count(),
-                            n_threads_batch=os.cpu_count(), verbose=False)
+def without_extra_buffers():
+    """No weights in the order of matrix units: some machines name these units, and do not run them."""
+    defaults = llama_cpp.llama_cpp.llama_model_default_params
+
+    def plain():
+        params = defaults()
+        params.use_extra_bufts = False
+        return params
+
+    llama_cpp.llama_cpp.llama_model_default_params = plain
+
+
+def main(path, way, threads):
+    if way == "plain":
+        without_extra_buffers()
+    model = llama_cpp.Llama(path, n_ctx=2048, n_batch=512, n_threads=int(threads),
+                            n_threads_batch=int(threads), verbose=False)
     vocabulary = model.n_vocab()
-    print(json.dumps({"title": f"llama.cpp of llama-cpp-python {llama_cpp.__version__}"}), flush=True)
+    print(json.dumps({"title": f"llama.cpp of llama-cpp-python {llama_cpp.__version__}, {way}, threads {threads}"}), flush=True)
 
     def likeliest():
         logits = llama_cpp.llama_get_logits_ith(model.ctx, -1)
         array = ctypes.cast(logits, ctypes.POINTER(ctypes.c_float * vocabulary)).contents
-        import numpy
         return int(numpy.argmax(numpy.ctypeslib.as_array(array)))
 
     for line in sys.stdin:
@@ -39,4 +52,4 @@ def main(path):
         print(json.dumps({"prompt": times[0] - began, "token": token, "ids": chosen[:16]}), flush=True)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
