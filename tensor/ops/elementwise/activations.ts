@@ -24,7 +24,13 @@ export function relu(x: Tensor): Tensor {
 
 /** `x` where positive, else `slope * x`. */
 export function leakyRelu(x: Tensor, slope = 0.01): Tensor {
-  return x.gt(0).where(x, x.mul(slope));
+  const input = asFloat(x);
+  const value = withoutGrad(() => {
+    const detached = input.detach();
+    return detached.gt(0).where(detached, detached.mul(slope));
+  });
+  // A mask that is kept would stay until the collector comes.
+  return result("leakyRelu", [input], value, (g) => [input.gt(0).where(g, g.mul(slope))]);
 }
 
 /** `x * P(X <= x)`, by the error function or by the usual approximation. */

@@ -1,6 +1,6 @@
 /** Activations and their gradients, where numbers are so large that they are those of a straight line. */
 import { assertEquals } from "@std/assert";
-import { type DType, realizeAll, Tensor, withDevice } from "../../../mod.ts";
+import { type DType, memory, realizeAll, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 /** The lines of large positive and negative `x`, by their slopes and what is added. */
@@ -60,5 +60,23 @@ testOnBackends(
           assertEquals(values, wanted, `${name} (${dtype})`);
         }
       }
+    }),
+);
+
+testOnBackends(
+  "leakyRelu keeps no mask behind its gradient",
+  (backend) =>
+    withDevice(backend, () => {
+      const x = Tensor.rand([1000]).sub(0.5).detach().realize();
+      x.requiresGrad = true;
+      const held = Array.from({ length: 5 }, () => {
+        const y = x.leakyRelu(0.1), sum = y.sum();
+        sum.backward();
+        const gradient = x.grad!;
+        x.grad = null;
+        for (const tensor of [gradient.realize(), sum, y]) tensor.dispose();
+        return memory.stats().requestedBytes;
+      });
+      assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
     }),
 );
