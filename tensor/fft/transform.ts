@@ -41,7 +41,7 @@ function plain(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
 
 function byRows(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   const n = x.shape.at(-1)!, { shape } = x;
-  const [c, s] = parts(x, [n], turns(n, n, (k) => k));
+  const [c, s] = parts(x, [n], turns("circle", n, n, (k) => k));
   const inputs = [x.real, x.imag, c, s];
   const [real, imag] = callMatrixKernel(
     fftKernel,
@@ -58,7 +58,11 @@ function byMatrix(x: ComplexTensor, first: number, sign: 1 | -1): ComplexTensor 
   const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1), second = n / first;
   const matrix = x.reshape([...lead, first, second]).map((part) => part.transpose(-1, -2));
   const columns = plain(matrix, sign);
-  const [c, s] = parts(x, [second, first], turns(n, n, (k) => (k % first) * Math.floor(k / first)));
+  const [c, s] = parts(
+    x,
+    [second, first],
+    turns(`of ${first}`, n, n, (k) => (k % first) * Math.floor(k / first)),
+  );
   const turned = columns.mul(new ComplexTensor(c, s.mul(sign)));
   const rows = plain(turned.map((part) => part.transpose(-1, -2)), sign);
   return rows.map((part) => part.transpose(-1, -2)).reshape(x.shape);
@@ -71,12 +75,12 @@ function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   while (long < 2 * n - 1) long *= 2;
   // k² modulo 2 n, whose square would lose digits.
   const square = (k: number) => Number(BigInt(k) * BigInt(k) % BigInt(2 * n));
-  const [c, s] = parts(x, [n], turns(2 * n, n, square));
+  const [c, s] = parts(x, [n], turns("chirp", 2 * n, n, square));
   const chirp = new ComplexTensor(c, s.mul(sign));
   const [wideC, wideS] = parts(
     x,
     [long],
-    turns(2 * n, long, (k) => k < n ? square(k) : long - k < n ? square(long - k) : -1),
+    turns("filter", 2 * n, long, (k) => k < n ? square(k) : long - k < n ? square(long - k) : -1),
   );
   const kernel = plain(new ComplexTensor(wideC, wideS.mul(-sign)), -1);
   const padded = x.mul(chirp).map((part) => part.pad([...lead.map(zeroPair), [0, long - n]]));
@@ -87,12 +91,33 @@ function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
 
 const zeroPair = (): [number, number] => [0, 0];
 
-/** Cosines and sines of `count` multiples of 2 π / n; 0 for those that are negative. */
+/** Cosines and sines. */
+type Turns = [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>];
+
+/** Tables of the last transforms, the latest at the end: they take longer to compute than a transform. */
+const tables = new Map<string, Turns>();
+/** Tables that are kept, and the longest of them: 64 MiB in all at most. */
+const MAX_TABLES = 4, MAX_KEPT = 2 ** 20;
+
+/**
+ * Cosines and sines of `count` multiples of 2 π / n; 0 for those that are negative.
+ *
+ * @param name Tells multiples from others.
+ */
 function turns(
+  name: string,
   n: number,
   count: number,
   multiple: (k: number) => number,
-): [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>] {
+): Turns {
+  const key = `${name} ${n} ${count}`, table = tables.get(key) ?? computed(n, count, multiple);
+  tables.delete(key);
+  if (count <= MAX_KEPT) tables.set(key, table);
+  if (tables.size > MAX_TABLES) tables.delete(tables.keys().next().value!);
+  return table;
+}
+
+function computed(n: number, count: number, multiple: (k: number) => number): Turns {
   const c = new Float64Array(count), s = new Float64Array(count);
   for (let k = 0; k < count; k++) {
     const at = multiple(k);
@@ -107,7 +132,7 @@ function turns(
 function parts(
   { dtype, device }: ComplexTensor,
   shape: number[],
-  values: [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>],
+  values: Turns,
 ): [Tensor, Tensor] {
   const made = (data: Float64Array<ArrayBuffer>) => Tensor.fromHost(data, { shape, dtype, device });
   return [made(values[0]), made(values[1])];
