@@ -296,7 +296,7 @@ export class Program {
       arrays: this.#arrays,
       groups,
       items: this.items,
-      body: shareExpressions(placeBarriers(this.#body)),
+      body: shareExpressions(this.items === 1 ? this.#body : placeBarriers(this.#body)),
     };
   }
 }

@@ -14,7 +14,7 @@ import { allArguments, type Argument, type Generated } from "./generated.ts";
 /** Queries for the kernel itself alone. */
 const asksForSizes = /get_(num_groups|global_size|local_size|global_offset|global_linear_id)\(/;
 /** Local memory, which only a kernel may declare: a line with the element type and arrays. */
-const localArrays = /^ *local (\w+) (\w+\[\d+\](?:, \w+\[\d+\])*);$/gm;
+const localArrays = /^ *local (\w+) (\w+\[\d+\](?:, \w+\[\d+\])*)(?: __attribute__.*)?;$/gm;
 
 /** True where a kernel's body may be a function that is given the number of its work-item. */
 export function canOutline({ local, body }: Generated): boolean {

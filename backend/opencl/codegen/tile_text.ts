@@ -17,6 +17,7 @@ import {
 } from "../../tile/language/statements.ts";
 import { castText, indexText, prefersText } from "./dialect.ts";
 import { renderScalar } from "./scalar_primitives.ts";
+import { renderVector } from "./vectors/primitives.ts";
 import {
   computeType,
   laneText,
@@ -64,6 +65,14 @@ function narrowed(e: E, text: string): string {
 const laneNumbers = (type: string, width: number): string =>
   `(${type}${width})(${Array.from({ length: width }, (_, k) => k).join(", ")})`;
 
+/** A whole number beside vectors, which are of 32 bits. */
+const whole = (a: E, { width }: E): string =>
+  width > 1 && a.width === 1 ? `(int)(${textOf(a)})` : textOf(a);
+
+/** A condition beside those of vectors, of which the highest bit says. */
+const condition = (a: E, { width }: E): string =>
+  width > 1 && a.width === 1 ? `-(${textOf(a)})` : textOf(a);
+
 const chain = (operator: string) => (e: E): string => `(${e.args.map(textOf).join(operator)})`;
 
 /** An operation as text. */
@@ -71,10 +80,10 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   const: (e) => e.kind === "float" ? literal(e.value, "float32") : `${e.value}`,
   var: (e) => e.name,
   register: (e) => e.name,
-  "+": chain(" + "),
+  "+": (e) => `(${e.args.map((a) => whole(a, e)).join(" + ")})`,
   sum: (e) =>
     `(${
-      e.args.map((a, k) => e.factors[k] === 1 ? textOf(a) : `${textOf(a)} * ${e.factors[k]}`)
+      e.args.map((a, k) => e.factors[k] === 1 ? whole(a, e) : `${whole(a, e)} * ${e.factors[k]}`)
         .join(" + ")
     })`,
   product: chain(" * "),
@@ -92,7 +101,13 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   min: (e) => `min((Index)${textOf(e.args[0]!)}, (Index)${textOf(e.args[1]!)})`,
   "<": chain(" < "),
   within: ({ args }) => args.map((a) => `(unsigned Index)(${textOf(a)})`).join(" < "),
-  "?": (e) => `(${textOf(e.args[0]!)} ? ${textOf(e.args[1]!)} : ${textOf(e.args[2]!)})`,
+  "?": (e) =>
+    `(${textOf(e.args[0]!)} ? ${wide(e.args[1]!, e.width)} : ${wide(e.args[2]!, e.width)})`,
+  not: ({ args: [a] }) => `!${textOf(a!)}`,
+  above: chain(" > "),
+  same: chain(" == "),
+  any: ({ args: [a] }) => `any_16(${textOf(a!)})`,
+  splat: ({ args: [a], width }) => `(float${width})(${textOf(a!)})`,
   signed: (e) => `(int)(char)(${textOf(e.args[0]!)})`,
   float: (e) => `convert_float${e.width > 1 ? e.width : ""}(${textOf(e.args[0]!)})`,
   fromHalf: (e) =>
@@ -103,14 +118,17 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   fmul: chain(" * "),
   fma: (e) => `fma(${e.args.map((a) => wide(a, e.width)).join(", ")})`,
   exp2: ({ args: [a] }) => `MMA_EXP2(${textOf(a!)})`,
-  larger: ({ args: [a, b] }) => `fmax(${textOf(a!)}, ${textOf(b!)})`,
+  larger: ({ args, width }) => {
+    const [a, b] = args.map(textOf) as [string, string];
+    return width > 1 ? `select(${a}, ${b}, ${b} > ${a})` : `fmax(${a}, ${b})`;
+  },
   packed: ({ name, args: [low, high] }) =>
     `MMA_PAIR_${halfNames[name as Half]}(${textOf(low!)}, ${textOf(high!)})`,
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
   quotient: chain(" / "),
   remainder: chain(" % "),
-  and: chain(" & "),
+  and: (e) => `(${e.args.map((a) => condition(a, e)).join(" & ")})`,
   or: chain(" | "),
   value: (e) => {
     const [dtype, number] = nameParts(e) as [DType, string];
@@ -118,6 +136,7 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   },
   primitive: (e) => {
     const [fn, dtype, result] = nameParts(e) as [PrimitiveName, DType, DType];
+    if (e.width > 1) return renderVector(fn, e.args.map(textOf), "float");
     return renderScalar(fn, e.args.map(textOf), dtype, result);
   },
   cast: (e) => {
@@ -144,8 +163,9 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
     return `(!(${a} < ${b}) & !(${a} > ${b}) & ((${a} == ${a}) == (${b} == ${b})))`;
   },
   element: ({ place, args }) => {
-    const { space, buffer, element } = place!, index = textOf(args[0]!);
-    if (space === "global") return loadText(buffer, element as DType, index);
+    const { space, buffer, element } = place!, index = textOf(args.at(-1)!);
+    const from = args.length > 1 ? `(${buffer} + ${textOf(args[0]!)})` : buffer;
+    if (space === "global") return loadText(from, element as DType, index);
     return `${arrayText(place!)}[${index}]`;
   },
   neighbours: ({ place, kind, args }) =>
@@ -216,7 +236,7 @@ const arrayText = ({ space, buffer, element }: Place): string =>
 
 /** Appends a kernel's statements; `finish` takes the results that it hands out. */
 export function emitTile(emitter: Lines, kernel: TileKernel, finish: Finish = noResults): void {
-  for (const array of kernel.arrays) declareArray(emitter, array);
+  for (const array of kernel.arrays) declareArray(emitter, array, kernel.items);
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
   for (const [type, names] of registersOf(kernel.body)) {
@@ -251,6 +271,13 @@ function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
       emitter.open("{");
       finish(s.at.map(textOf), textOf(s.value), s.value.width);
       return emitter.close();
+    case "transpose": {
+      const [from, to] = [[s.from, s.at, s.step], [s.to, s.index, s.pitch]] as const;
+      const side = ([{ buffer }, at, step]: typeof from): string =>
+        `${buffer} + ${textOf(at)}, ${textOf(step)}`;
+      const how = s.to.space === "global" ? "store" : "load";
+      return emitter.line(`${how}_transposed_16(${side(from)}, ${side(to)});`);
+    }
     case "commit":
       return emitter.line("MMA_COMMIT();");
     case "wait":
@@ -303,6 +330,9 @@ function letText(to: E, value: E): string {
 
 function storeOf({ place, index, value, streams }: Store): string {
   const { space, buffer, element } = place, at = textOf(index), text = textOf(value);
+  if (value.kind === "float" && value.width > 1) {
+    return `vstore${value.width}(${text}, 0, ${arrayText(place)} + ${at});`;
+  }
   if (space !== "global") return `${arrayText(place)}[${at}] = ${text};`;
   if (element === "uint32") return `((global uint*)${buffer})[${at}] = ${text};`;
   if (value.width === 1) return storeText(buffer, element as DType, at, text);
@@ -329,14 +359,16 @@ const RING_ALIGNMENT = 1024;
 
 const fragmentText = ({ place, index }: Fragment): string => `(${place.buffer} + ${textOf(index)})`;
 
-function declareArray(emitter: Lines, { space, name, size, kind }: TileArray): void {
+function declareArray(emitter: Lines, { space, name, size, kind }: TileArray, items: number): void {
   switch (space) {
     case "private":
       return emitter.line(`${scalarType(kind)} ${name}[${size}];`);
     case "local":
-      // Without the alignment, neighbours are read one by one.
+      // Without the alignment, neighbours are read one by one; vectors of a CPU would lie in two lines of its cache.
       return emitter.line(
-        `local ${scalarType(kind)} ${name}[${size}] __attribute__((aligned(16)));`,
+        `local ${scalarType(kind)} ${name}[${size}] __attribute__((aligned(${
+          items === 1 ? 64 : 16
+        })));`,
       );
     case "ring":
       emitter.line(`local uchar ${name}[${size}] __attribute__((aligned(${RING_ALIGNMENT})));`);

@@ -84,6 +84,10 @@ export const nameParts = ({ name }: E): string[] => name.split(":");
 export const element = (place: Place, index: E, dtype: DType): E =>
   held(place, index, kindOf(dtype));
 
+/** The same by an offset from a place that does not change in a loop: compilers of CPUs keep its address. */
+export const elementFrom = (place: Place, base: E, offset: E, dtype: DType): E =>
+  make("element", kindOf(dtype), [base, offset], { place, width: 1 });
+
 /** A number in memory of a group or a work-item, of the kind of which it was stored. */
 export const held = (place: Place, index: E, kind: Kind): E =>
   make("element", kind, [index], { place, width: 1 });

@@ -25,6 +25,7 @@ export type Statement =
   | { readonly s: "wait"; readonly left: number; readonly place: Place }
   /** Stores four words at a byte of a ring, in a stage that nobody reads before the next wait. */
   | { readonly s: "put"; readonly place: Place; readonly index: E; readonly words: readonly E[] }
+  | Transpose
   | Matrices
   | Multiply
   | Warpgroup
@@ -42,6 +43,17 @@ export interface Copy {
   readonly at: E;
   readonly bytes: number;
   readonly count: E;
+}
+
+/** Moves a square of 16 by 16 floats, whose rows become columns; rows are so far apart. */
+export interface Transpose {
+  readonly s: "transpose";
+  readonly from: Place;
+  readonly at: E;
+  readonly step: E;
+  readonly to: Place;
+  readonly index: E;
+  readonly pitch: E;
 }
 
 /** Registers of a work-item, from one of a private array on. */
@@ -179,6 +191,14 @@ export function mapStatement(
         index: expression(s.index),
         at: expression(s.at),
         count: expression(s.count),
+      };
+    case "transpose":
+      return {
+        ...s,
+        at: expression(s.at),
+        step: expression(s.step),
+        index: expression(s.index),
+        pitch: expression(s.pitch),
       };
     case "put":
       return { ...s, index: expression(s.index), words: s.words.map(expression) };

@@ -44,6 +44,15 @@ export function all(conditions: readonly E[]): E {
 
 export const or = (a: E, b: E): E => make("or", "bool", [a, b]);
 
+export const not = (a: E): E => a.op === "const" ? truth(!a.value) : make("not", "bool", [a]);
+
+/** True where a float is larger than another one; where they are the same. Of vectors: in each lane. */
+export const above = (a: E, b: E): E => make("above", "bool", [a, b]);
+export const isSame = (a: E, b: E): E => make("same", "bool", [a, b]);
+
+/** True where a condition holds in a lane. */
+export const anyLane = (a: E): E => a.width === 1 ? a : make("any", "bool", [a], { width: 1 });
+
 /** A value that a condition chooses; neither is left out, so both must be there. */
 export const select = (condition: E, a: E, b: E): E => make("?", a.kind, [condition, a, b]);
 
@@ -107,6 +116,10 @@ export const larger = (a: E, b: E): E => make("larger", "float", [a, b]);
 /** Two floats as a word of elements of a half type: the first is its low half. */
 export const packed = (low: E, high: E, dtype: "float16" | "bfloat16"): E =>
   make("packed", "word", [low, high], { name: dtype });
+
+/** A value in all lanes of a vector. */
+export const splat = (a: E, width: number): E =>
+  a.width === width ? a : make("splat", a.kind, [a], { width });
 
 /** One lane of a vector. */
 export const lane = (e: E, value: number): E =>

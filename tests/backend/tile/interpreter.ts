@@ -29,6 +29,7 @@ import {
   type Statement,
   type Store,
   type TileKernel,
+  type Transpose,
   type Warpgroup,
 } from "../../../backend/tile/language/statements.ts";
 import {
@@ -131,6 +132,9 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   fma: (x, y, z) => fround(x * y + z),
   exp2: (x) => fround(2 ** x),
   larger: (x, y) => y > x ? y : x,
+  above: (x, y) => Number(x > y),
+  same: (x, y) => Number(x === y),
+  not: (x) => Number(!x),
 };
 
 class Interpreter {
@@ -225,6 +229,9 @@ class Interpreter {
       case "warpgroup":
         all("warpgroup");
         return this.#warpgroup(items, s);
+      case "transpose":
+        for (const item of items) this.#transpose(item, s);
+        return;
       case "commit":
         for (const { id } of items) this.#ring!.commit(id);
         return;
@@ -304,6 +311,22 @@ class Interpreter {
         all[at] = words[lane]![k];
       })
     );
+  }
+
+  #transpose(item: Item, { from, at, step, to, index, pitch }: Transpose): void {
+    const [first, apart, into, between] = [at, step, index, pitch].map((e) =>
+      this.#number(item, e)
+    ) as [number, number, number, number];
+    for (let r = 0; r < 16; r++) {
+      for (let c = 0; c < 16; c++) {
+        this.#write(
+          item,
+          to,
+          into + c * between + r,
+          this.#read(item, from, first + r * apart + c),
+        );
+      }
+    }
   }
 
   /** Products of 64 rows, columns and terms; all of a group are one warpgroup. */
@@ -388,6 +411,10 @@ class Interpreter {
         this.#fault("index out of range");
         return 0;
       }
+      case "any":
+        return Number([this.#value(item, e.args[0]!)].flat().some((x) => x !== 0));
+      case "splat":
+        return spread(this.#value(item, e.args[0]!), e.width);
       case "laneBits": {
         const [a, first] = e.args.map((x) => this.#number(item, x)) as [number, number];
         return Array.from({ length: e.width }, (_, k) => a >>> first + k & 1);
@@ -409,7 +436,12 @@ class Interpreter {
         return e.args.map((a) => this.#number(item, a)).reduce((x, y) => x * y);
     }
     const byName = named[e.op];
-    if (byName) return byName(nameParts(e), ...e.args.map((a) => this.#value(item, a)));
+    if (byName) {
+      return eachLane(
+        e,
+        (k) => byName(nameParts(e), ...e.args.map((a) => laneOf(this.#value(item, a), k))),
+      );
+    }
     const operation = operations[e.op];
     if (!operation) throw new Error(`The interpreter has no ${e.op}`);
     const args = e.args.map((a) => this.#value(item, a));
@@ -421,7 +453,8 @@ class Interpreter {
   }
 
   #load(item: Item, { op, place, args, width, value }: E): Value {
-    const first = this.#number(item, args[0]!), isAligned = value === 1 || op === "neighbours";
+    const first = args.reduce((all, a) => all + this.#number(item, a), 0);
+    const isAligned = value === 1 || op === "neighbours";
     if (isAligned && first % width !== 0) this.#fault(`${place!.buffer} read unaligned`);
     const read = (k: number): number => this.#read(item, place!, first + k);
     return width === 1 ? read(0) : Array.from({ length: width }, (_, k) => read(k));
@@ -512,6 +545,12 @@ class Interpreter {
     writeElement(all, element, index, value);
   }
 }
+
+const laneOf = (value: Value, k: number): Scalar => Array.isArray(value) ? value[k] : value;
+
+/** What an operation gives of each lane. */
+const eachLane = ({ width }: E, of: (k: number) => Scalar): Value =>
+  width === 1 ? of(0) : Array.from({ length: width }, (_, k) => of(k));
 
 function spread(value: Value, width: number): Value {
   return !Array.isArray(value) && width > 1 ? new Array<Scalar>(width).fill(value) : value;

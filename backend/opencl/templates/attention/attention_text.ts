@@ -1,4 +1,4 @@
-/** Common text of all kernels of attention: parameters, where matrices lie, masks, dropout. */
+/** Text of attention to filled keys: parameters, and where matrices lie. */
 import type { DType } from "../../../graph/dtype.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
 import {
@@ -6,10 +6,8 @@ import {
   attentionReach,
   type HeadMatrix,
 } from "../../../kernel/attention.ts";
-import { loadText, storeText } from "../../codegen/types.ts";
-import type { Target } from "../../../kernel/target.ts";
+import { loadText } from "../../codegen/types.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
-import { type KernelSequence, type Planned, single } from "../parts/template.ts";
 
 /** Collects the lines and the scalar parameters of a kernel. */
 export class AttentionText {
@@ -68,18 +66,11 @@ export class AttentionText {
 
   /** Declares where every matrix that the kernel reads begins. */
   placeMatrices(): void {
-    const { query, key, value, backward, mask, filled } = this.kernel;
-    const gradients = backward && {
-      gradient: backward.gradient,
-      logSums: backward.logSums,
-      products: backward.products,
-    };
+    const { query, key, value, filled } = this.kernel;
     const all = {
       query,
       key,
       value,
-      ...gradients,
-      ...(mask && { mask: mask.at }),
       ...(filled && { filled: filled.at }),
       ...(filled?.scales && { keyScale: filled.scales.key, valueScale: filled.scales.value }),
     };
@@ -100,72 +91,12 @@ export class AttentionText {
     return loadText(`a${at.input}`, at.dtype, this.place(name, at, row, column));
   }
 
-  /** A score with the mask: -INFINITY where it is closed. */
-  masked(score: string, row: string, column: string): string {
-    const { mask } = this.kernel;
-    if (!mask) return score;
-    const element = this.load("mask", mask.at, row, column);
-    return mask.kind === "bool" ? `(${element} ? ${score} : -INFINITY)` : `(${score} + ${element})`;
-  }
-
-  /** Factor of a weight: 0 where it is dropped. */
-  kept(head: string, row: string, column: string): string {
-    const { at, key, probability, factor } = this.#draw(head, row, column);
-    return `(philox(${at}, ${key}) >= ${probability} ? ${factor} : 0.0f)`;
-  }
-
-  /** Factors of 16 weights: neighbours in a column where rows are on the lanes, or in a row. */
-  keptLanes(lanes: "rows" | "columns", head: string, row: string, column: string): string {
-    const { at, key, probability, factor } = this.#draw(head, row, column);
-    const step = lanes === "rows" ? `(ulong)${this.index(this.kernel.keys)}` : "1";
-    const drawn = `philox_16(${at}, ${step}, ${key})`;
-    return `select((float16)(0.0f), (float16)(${factor}), ${drawn} >= ${probability})`;
-  }
-
-  /** The counter and the key of a weight's random number, and what is made of it. */
-  #draw(head: string, row: string, column: string) {
-    const { probability, seed, stream } = this.kernel.dropout!;
-    const { queries, keys } = this.kernel;
-    const drawn = this.#parameter("stream", { kind: "stream", stream });
-    return {
-      at: `((ulong)(${head}) * ${this.index(queries)} + (ulong)(${row})) * ${
-        this.index(keys)
-      } + (ulong)(${column})`,
-      key: `(uint)${this.index(seed)}, (uint)${drawn}`,
-      probability: this.float(probability),
-      factor: this.float(1 / (1 - probability)),
-    };
-  }
-
   /** Start of a row of a head of `length` rows in an output of so many columns. */
   placeRow(length: string, row: string, columns: number): string {
     const { isInterleaved, lead } = this.kernel;
     if (!isInterleaved) return `((Index)head * ${length} + ${row}) * ${columns}`;
     const heads = this.index(lead.at(-1)!);
     return `((head / ${heads} * ${length} + ${row}) * ${heads} + head % ${heads}) * ${columns}`;
-  }
-
-  /** The name of the buffer of a call's output; null where nobody reads it. */
-  output(output: number): string | null {
-    const at = this.kernel.stored.indexOf(output);
-    return at < 0 ? null : `o${at}`;
-  }
-
-  /**
-   * A statement that stores element `e` of a row of a call's output; null where nobody reads it. A head has
-   * `length` rows.
-   */
-  store(
-    output: number,
-    length: string,
-    row: string,
-    columns: number,
-    value: string,
-  ): string | null {
-    const at = this.kernel.stored.indexOf(output);
-    if (at < 0) return null;
-    const place = `${this.placeRow(length, row, columns)} + e`;
-    return storeText(`o${at}`, this.kernel.outputs[at]!.dtype, place, value);
   }
 
   /** The kernel, of so many groups of so many work-items, with the types of its scratch. */
@@ -187,28 +118,6 @@ export class AttentionText {
       local: [local],
     });
   }
-}
-
-/** Writer of the kernels of one way to compute attention. */
-export type AttentionWriter = Readonly<
-  Record<
-    "forward" | "queryGradient" | "keyGradient",
-    (kernel: AttentionKernel, target: Target) => Generated
-  >
->;
-
-/** The kernels of a pass: keys and values get their gradients in one kernel, queries in another. */
-export function attentionKernels(
-  { kernel, target }: Planned<AttentionKernel>,
-  writer: AttentionWriter,
-): KernelSequence {
-  if (!kernel.backward) return single(writer.forward(kernel, target));
-  const kernels: Generated[] = [];
-  if (kernel.stored.includes(0)) kernels.push(writer.queryGradient(kernel, target));
-  if (kernel.stored.some((output) => output > 0)) {
-    kernels.push(writer.keyGradient(kernel, target));
-  }
-  return { kernels };
 }
 
 /** True where a row lies as floats side by side. */

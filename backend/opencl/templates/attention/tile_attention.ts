@@ -1,6 +1,6 @@
 /**
  * Attention as tile programs: on matrix units (tensor cores) for half types, by warps or by warpgroups of four,
- * and on GPUs without them by groups of work-items.
+ * on GPUs without them by groups of work-items, on CPUs by work-items alone.
  *
  * Written by hand it took on an H200, float16, 8 x 12 heads of 1024 x 64, in us: forward 85, gradient of queries 85,
  * of keys and values 114; by `mma.sync` 99, 132 and 188. Of 128 features 192, 240 and 374.
@@ -20,7 +20,13 @@ import { ROWS, WARP } from "../../../tile/matrix_units.ts";
 import type { AttentionPart } from "../../../tile/programs/attention/attention.ts";
 import type { FragmentForm } from "../../../tile/programs/attention/fragment_blocks.ts";
 import { blockSize, SIDE } from "../../../tile/programs/attention/item_blocks.ts";
-import { fragmentAttention, itemAttention } from "../../../tile/programs/attention/programs.ts";
+import { BLOCK, laneTile } from "../../../tile/programs/attention/lane_blocks.ts";
+import { LANES } from "../../../tile/programs/attention/lane_products.ts";
+import {
+  fragmentAttention,
+  itemAttention,
+  laneAttention,
+} from "../../../tile/programs/attention/programs.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
@@ -63,6 +69,39 @@ export const itemsAttention: Template<AttentionKernel, Plan> = {
     }),
   workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / SIDE) * SIDE * SIDE,
 };
+
+/** A work-item takes the rows that vectors have lanes for: it fits every device. */
+export const lanesAttention: Template<AttentionKernel, Plan> = {
+  name: "lanes attention",
+  matches: (kernel, target) => ({ kernel, target }),
+  emit: (plan) => {
+    const programOf: ProgramOf = ({ kernel }, part, nameOf) => {
+      const rowsAreKeys = part === "keyGradient" || part === "headGradients";
+      const tile = laneTile(rowsAreKeys ? kernel.keys : kernel.queries);
+      return laneAttention(part, kernel, tile, nameOf);
+    };
+    return takesHeads(plan)
+      ? { kernels: [written(plan, "headGradients", programOf)] }
+      : kernelsOf(plan, programOf);
+  },
+  workItems: ({ kernel }) =>
+    headsOf(kernel) * Math.ceil(kernel.queries / (laneTile(kernel.queries).vectors * LANES)),
+};
+
+/** No core has so much more work than the others that computing scores once does not make up for it. */
+const MAX_IMBALANCE = 1.25;
+
+/** True when a work-item computes all gradients of a head: float32, rows of whole vectors. */
+function takesHeads({ kernel, target }: Plan): boolean {
+  const { stored, outputs, features, isInterleaved } = kernel, heads = headsOf(kernel);
+  const turns = Math.ceil(heads / target.computeUnits);
+  const width = laneTile(kernel.keys).vectors * LANES, columns = features + kernel.valueFeatures;
+  const floats = width * (2 * columns + features + 3 * BLOCK) + BLOCK * (columns + features);
+  return kernel.backward !== null && stored.includes(0) && stored.length > 1 && !isInterleaved &&
+    !target.isGpu && 4 * floats <= target.localMemory &&
+    outputs[stored.indexOf(0)]!.dtype === "float32" && features % LANES === 0 &&
+    turns * target.computeUnits <= MAX_IMBALANCE * heads;
+}
 
 function fits(kernel: AttentionKernel): boolean {
   const { query, key, value, features, valueFeatures, backward } = kernel;

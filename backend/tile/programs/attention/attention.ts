@@ -7,48 +7,27 @@
  * - Gradient of queries: rows are queries; scores are computed again from the saved logarithms.
  * - Gradients of keys and values: rows are keys, so no group adds to what another one writes.
  */
-import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
-import { primitive } from "../../language/elements.ts";
-import { add, divideBy, type E, int, min, mod, mul, sub } from "../../language/expression.ts";
+import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
+import { held } from "../../language/elements.ts";
+import {
+  add,
+  divideBy,
+  type E,
+  firstLane,
+  int,
+  min,
+  mod,
+  mul,
+  sub,
+} from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
-import {
-  all,
-  exp2,
-  fadd,
-  float,
-  fma,
-  fmul,
-  larger,
-  lt,
-  or,
-  select,
-} from "../../language/values.ts";
-import {
-  type Blocks,
-  change,
-  eachColumn,
-  type Grid,
-  type StoredRow,
-  type Turn,
-  valueAt,
-} from "./blocks.ts";
+import { all, exp2, fadd, float, fma, fmul, lt, or, select } from "../../language/values.ts";
+import { type Blocks, change, eachColumn, type Grid, type Turn, valueAt } from "./blocks.ts";
 import type { HeadValues, Operand } from "./head_values.ts";
-
-/** Growth of weights beyond 1, as a power of 2, before sums are scaled down: halves hold it. */
-const MAX_GROWTH = 8;
+import { exp, fsub, INFINITY, NONE, Softmax } from "./softmax.ts";
 
 /** The kernels of attention, by what they compute. */
-export type AttentionPart = "forward" | "queryGradient" | "keyGradient";
-
-const INFINITY = float(Infinity), NONE = float(-Infinity);
-const fsub = (a: E, b: E): E => primitive("sub", [a, b], "float32");
-const above = (a: E, b: E): E => primitive("gt", [a, b], "float32", "bool");
-const exp = (a: E): E => primitive("exp", [a], "float32");
-const negative = (a: E): E => primitive("neg", [a], "float32");
-const isNone = (a: E): E => primitive("eq", [a, NONE], "float32", "bool");
-
-/** True where rows are keys. */
-const isKeyed = (part: AttentionPart): boolean => part === "keyGradient";
+export type AttentionPart = "forward" | "queryGradient" | "keyGradient" | "headGradients";
 
 /** The program of one kernel, by blocks. */
 export function writeAttention(
@@ -56,11 +35,20 @@ export function writeAttention(
   values: HeadValues,
   blocks: Blocks,
 ): TileKernel {
-  const { kernel } = values, { p } = values;
-  const length = isKeyed(part) ? kernel.keys : kernel.queries;
-  const groups = Math.ceil(length / blocks.rows);
-  new AttentionWriter(values, blocks, isKeyed(part), groups).write(part);
-  return p.finish("attention", headsOf(kernel) * groups);
+  const { kernel } = values, { p } = values, heads = headsOf(kernel);
+  const rowsAreKeys = part === "keyGradient" || part === "headGradients";
+  const count = Math.ceil((rowsAreKeys ? kernel.keys : kernel.queries) / blocks.rows);
+  if (part === "headGradients") {
+    const writer = new AttentionWriter(values, blocks, rowsAreKeys, p.group);
+    p.loop(values.size(count), (block) => writer.write(part, block), 1);
+    return p.finish("attention", heads);
+  }
+  const n = values.size(count), [head, block] = divideBy(p.group, n);
+  const writer = new AttentionWriter(values, blocks, rowsAreKeys, p.let(head));
+  // Under a causal mask the last queries take longest: they come first.
+  const isReversed = kernel.isCausal && !rowsAreKeys && blocks.lanes === 1;
+  writer.write(part, isReversed ? sub(sub(n, 1), block) : block);
+  return p.finish("attention", heads * count);
 }
 
 class AttentionWriter {
@@ -68,38 +56,47 @@ class AttentionWriter {
   readonly #kernel: AttentionKernel;
   readonly #blocks: Blocks;
   readonly #rowsAreKeys: boolean;
-  readonly #row0: E;
+  #row0: E = int(0);
   readonly #operands: Record<"query" | "key" | "value" | "gradient", Operand>;
+  /** Matrices of one column: those of a backward pass, and the mask. */
+  readonly #logSums: Operand | null;
+  readonly #products: Operand | null;
   readonly #mask: Operand | null;
 
-  constructor(values: HeadValues, blocks: Blocks, rowsAreKeys: boolean, groups: number) {
-    const { p, kernel } = values, n = values.size(groups), [head, part] = divideBy(p.group, n);
+  constructor(values: HeadValues, blocks: Blocks, rowsAreKeys: boolean, head: E) {
+    const { kernel } = values, { backward, mask } = kernel;
     this.#values = values;
     this.#kernel = kernel;
     this.#blocks = blocks;
     this.#rowsAreKeys = rowsAreKeys;
-    // Under a causal mask the last queries take longest: they come first.
-    const isReversed = kernel.isCausal && !rowsAreKeys;
-    const block = isReversed ? sub(sub(n, 1), part) : part;
-    this.#row0 = p.let(mul(block, blocks.rows));
-    values.placeHead(p.let(head));
+    values.placeHead(head);
+    const one = (at: HeadMatrix): Operand => values.operand(at, 1, values.queries);
     this.#operands = values.operands();
-    this.#mask = kernel.mask && values.operand(kernel.mask.at, 1, values.queries);
+    this.#logSums = backward && one(backward.logSums);
+    this.#products = backward && one(backward.products);
+    this.#mask = mask && one(mask.at);
   }
 
-  write(part: AttentionPart): void {
+  /** Computes the rows of a block. */
+  write(part: AttentionPart, block: E): void {
+    this.#row0 = this.#blocks.p.let(mul(block, this.#blocks.rows));
     switch (part) {
       case "forward":
         return this.#forward();
       case "queryGradient":
         return this.#queryGradient();
       case "keyGradient":
-        return this.#keyGradient();
+      case "headGradients":
+        return this.#keyGradient(part === "headGradients");
     }
   }
 
   #row(row: number): E {
     return add(this.#row0, this.#blocks.row(row));
+  }
+
+  get #scale(): E {
+    return this.#values.number(this.#kernel.scale);
   }
 
   get #length(): E {
@@ -114,7 +111,7 @@ class AttentionWriter {
 
   #forward(): void {
     const { query, key, value } = this.#operands, blocks = this.#blocks;
-    blocks.keep([query], this.#row0);
+    blocks.keep([query], this.#row0, this.#scale);
     const sums = blocks.sums(value.features), softmax = new Softmax(blocks, sums);
     const walk = { walked: [key, value], numbers: [], from: int(0), to: this.#end };
     blocks.walk(walk, (turn) => {
@@ -122,7 +119,7 @@ class AttentionWriter {
       softmax.add(scores, this.#open(scores, turn));
       if (this.#kernel.dropout) {
         change(
-          blocks.p,
+          blocks,
           scores,
           (w, row, run, k) => fmul(w, this.#kept(row, this.#column(turn, scores, run, k))),
         );
@@ -135,38 +132,25 @@ class AttentionWriter {
   }
 
   #storeLogSums(softmax: Softmax): void {
-    const place = this.#values.output(1), { p } = this.#blocks;
+    const place = this.#values.output(1);
     if (place === null) return;
-    this.#blocks.once(() => {
-      for (let row = 0; row < this.#blocks.own; row++) {
-        const own = p.let(this.#row(row));
-        p.when(lt(own, this.#length), () => {
-          const index = add(mul(this.#values.head, this.#length), own);
-          p.store(place, index, softmax.logSum(row));
-        });
-      }
-    });
+    const index = (row: E): E => add(mul(this.#values.head, this.#length), this.#row0, row);
+    const isThere = (row: E): E => lt(add(this.#row0, row), this.#length);
+    this.#blocks.storeNumbers(place, { index, isThere }, (row) => softmax.logSum(row));
   }
 
   #queryGradient(): void {
-    const { query, key, value, gradient } = this.#operands, blocks = this.#blocks, { p } = blocks;
-    const { logSums, products } = this.#kernel.backward!;
-    blocks.keep([query, gradient], this.#row0);
+    const { query, key, value, gradient } = this.#operands, blocks = this.#blocks;
+    blocks.keep([query, gradient], this.#row0, this.#scale);
     const sums = blocks.sums(query.features);
-    const numbers = (operand: Operand, otherwise: E): E[] =>
-      Array.from({ length: blocks.own }, (_, k) => {
-        const number = p.register(otherwise), row = p.let(this.#row(k));
-        p.when(lt(row, this.#length), () => p.set(number, operand.element(row, int(0))));
-        return number;
-      });
-    const one = (at: typeof logSums): Operand => this.#values.operand(at, 1, this.#values.queries);
-    const logs = numbers(one(logSums), INFINITY), apart = numbers(one(products), float(0));
+    const logs = blocks.numbers(this.#logSums!, this.#row0, INFINITY);
+    const apart = blocks.numbers(this.#products!, this.#row0, float(0));
     const walk = { walked: [key, value], numbers: [], from: int(0), to: this.#end };
     blocks.walk(walk, (turn) => {
       const [scores, ofWeights] = this.#scores(turn), factor = this.#open(scores, turn);
-      change(p, scores, (score, row, run, k) => {
+      change(blocks, scores, (score, row, run, k) => {
         const weight = this.#weight(score, factor, logs[row]!);
-        const own = valueAt(ofWeights, ofWeights.at(row, run, k));
+        const own = valueAt(blocks, ofWeights, ofWeights.at(row, run, k));
         const gradient = this.#kernel.dropout
           ? fmul(own, this.#kept(row, this.#column(turn, scores, run, k)))
           : own;
@@ -174,8 +158,7 @@ class AttentionWriter {
       });
       turn.add([{ sums, weights: scores, walked: 0 }]);
     });
-    const scale = this.#values.number(this.#kernel.scale);
-    this.#store(0, sums, query.features, () => scale);
+    this.#store(0, sums, query.features, () => this.#scale);
   }
 
   /** The scores, and the gradients of their weights. */
@@ -183,44 +166,52 @@ class AttentionWriter {
     return turn.scores([{ kept: 0, walked: 0 }, { kept: 1, walked: 1 }]) as [Grid, Grid];
   }
 
-  #keyGradient(): void {
+  /** @param ofQueries Whether the gradients of queries are added up as well. */
+  #keyGradient(ofQueries: boolean): void {
     const { query, key, value, gradient } = this.#operands, blocks = this.#blocks, { p } = blocks;
-    const { logSums, products } = this.#kernel.backward!;
-    blocks.keep([key, value], this.#row0);
-    const sums = { key: blocks.sums(key.features), value: blocks.sums(value.features) };
-    const one = (at: typeof logSums): Operand => this.#values.operand(at, 1, this.#values.queries);
-    const { columns } = blocks;
+    blocks.keep([key, value], this.#row0, this.#scale);
+    const keySums = this.#values.output(1) && blocks.sums(key.features);
+    const valueSums = this.#values.output(2) && blocks.sums(value.features);
+    const queries = ofQueries ? this.#queryRows() : null, { columns } = blocks;
     // Queries before the first key of the group see none of its keys.
     const from = this.#kernel.isCausal ? sub(this.#row0, mod(this.#row0, columns)) : int(0);
-    const walk = {
-      walked: [query, gradient],
-      numbers: [one(logSums), one(products)],
-      from: p.let(from),
-      to: this.#values.queries,
-    };
+    const numbers = [this.#logSums!, this.#products!];
+    const walk = { walked: [query, gradient], numbers, from: p.let(from), to: query.length };
     blocks.walk(walk, (turn) => {
       const [scores, ofWeights] = this.#scores(turn), factor = this.#open(scores, turn);
-      for (let row = 0; row < scores.rows; row++) {
-        eachColumn(p, scores, row, (at, run, k) => {
-          const weight = p.let(this.#weight(valueAt(scores, at), factor, turn.number(0, run, k)));
-          const kept = this.#kernel.dropout
-            ? p.let(this.#kept(row, this.#column(turn, scores, run, k)))
-            : null;
-          const times = (a: E): E => kept === null ? a : fmul(a, kept);
-          const own = ofWeights.at(row, run, k);
-          p.store(scores.place, at, times(weight));
-          const apart = fsub(times(valueAt(ofWeights, own)), turn.number(1, run, k));
-          p.store(ofWeights.place, own, fmul(weight, apart));
-        });
-      }
+      eachColumn(blocks, scores, (row, at, run, k) => {
+        const [logSum, apart] = [0, 1].map((which) => turn.number(which, run, k)) as [E, E];
+        const weight = p.let(this.#weight(valueAt(blocks, scores, at), factor, logSum));
+        const kept = this.#kernel.dropout
+          ? p.let(this.#kept(row, this.#column(turn, scores, run, k)))
+          : null;
+        const times = (a: E): E => kept === null ? a : fmul(a, kept);
+        const own = ofWeights.at(row, run, k), gradient = times(valueAt(blocks, ofWeights, own));
+        p.store(scores.place, at, times(weight));
+        p.store(ofWeights.place, own, fmul(weight, fsub(gradient, apart)));
+      });
       turn.add([
-        { sums: sums.value, weights: scores, walked: 1 },
-        { sums: sums.key, weights: ofWeights, walked: 0 },
+        ...valueSums ? [{ sums: valueSums, weights: scores, walked: 1 }] : [],
+        ...keySums ? [{ sums: keySums, weights: ofWeights, walked: 0 }] : [],
       ]);
+      queries?.(turn, ofWeights);
     });
-    const scale = this.#values.number(this.#kernel.scale);
-    this.#store(1, sums.key, key.features, () => scale);
-    this.#store(2, sums.value, value.features, () => null);
+    if (keySums) this.#store(1, keySums, key.features, () => this.#scale);
+    if (valueSums) this.#store(2, valueSums, value.features, () => null);
+  }
+
+  /** Adds the gradients of queries of a block of keys where they are stored. */
+  #queryRows(): (turn: Turn, ofScores: Grid) => void {
+    const { key, query } = this.#operands, place = this.#values.output(0)!;
+    const index = (row: E): E =>
+      this.#values.resultIndex(row, query.features, query.length, int(0));
+    return this.#blocks.rowSums!({
+      place,
+      index,
+      operand: key,
+      row0: this.#row0,
+      scale: this.#scale,
+    });
   }
 
   #column(turn: Turn, grid: Grid, run: E, k: number): E {
@@ -229,8 +220,11 @@ class AttentionWriter {
 
   /** The factor of a weight of a row and a column. */
   #kept(row: number, column: E): E {
-    const own = this.#row(row);
-    return this.#rowsAreKeys ? this.#values.kept(column, own) : this.#values.kept(own, column);
+    const { lanes: width } = this.#blocks, own = firstLane(this.#row(row));
+    const step = this.#rowsAreKeys ? int(1) : this.#values.keys;
+    const lanes = width > 1 ? { width, step } : undefined;
+    const [query, key] = this.#rowsAreKeys ? [column, own] : [own, column];
+    return this.#values.kept(query, key, lanes);
   }
 
   /** The weight of a score, whose row has so large a logarithm. */
@@ -248,153 +242,76 @@ class AttentionWriter {
    * @returns The factor of the scores; null where they are multiplied by it already.
    */
   #open(scores: Grid, turn: Turn): E | null {
-    const { mask, scale } = this.#kernel, values = this.#values, { p, isFast } = this.#blocks;
-    const factor = values.number(isFast ? scale * Math.LOG2E : scale);
-    if (mask !== null || !(scale > 0)) {
-      const masks = this.#mask;
-      this.#closeUnless(scores, turn, true, (score, query, key) => {
-        const scaled = fmul(score, factor);
-        if (masks === null) return scaled;
-        if (mask!.kind === "bool") return select(masks.raw(query, key), scaled, NONE);
-        const added = masks.element(query, key);
-        return isFast ? fma(added, float(Math.LOG2E), scaled) : fadd(scaled, added);
-      });
+    const { mask, scale } = this.#kernel, blocks = this.#blocks, { isFast, isScaled } = blocks;
+    const factor = isScaled ? null : this.#values.number(isFast ? scale * Math.LOG2E : scale);
+    const scaled = (score: E): E => factor === null ? score : fmul(score, factor);
+    if (mask !== null) {
+      this.#closeMasked(scores, turn, scaled);
+      return null;
+    }
+    if (!(scale > 0) && factor !== null) {
+      this.#closeUnless(scores, turn, true, scaled);
       return null;
     }
     // Most blocks have neither the last key nor the diagonal in them. Keys that are rows are not stored behind
     // the last; what queries that are not there make is 0.
-    const { first } = turn, { columns, firstRow, lastRow } = this.#blocks;
+    const { first } = turn, { columns, firstRow, lastRow, isExact } = blocks;
     const [top, bottom] = [firstRow, lastRow].map((row) => add(this.#row0, row)) as [E, E];
     const edges = [
-      ...this.#rowsAreKeys ? [] : [lt(values.keys, add(first, columns))],
+      ...this.#rowsAreKeys || isExact ? [] : [lt(this.#values.keys, add(first, columns))],
       ...this.#kernel.isCausal
         ? [this.#rowsAreKeys ? lt(first, bottom) : lt(top, add(first, columns - 1))]
         : [],
     ];
     if (edges.length === 0) return factor;
-    p.when(edges.reduce(or), () => this.#closeUnless(scores, turn, false, (score) => score));
+    blocks.p.when(edges.reduce(or), () => this.#closeUnless(scores, turn, false, (score) => score));
     return factor;
   }
 
+  /** Closes scores by a mask in memory, and adds what that has. */
+  #closeMasked(scores: Grid, turn: Turn, scaled: (score: E) => E): void {
+    const { p, isFast } = this.#blocks, masks = this.#mask!, { kind } = this.#kernel.mask!;
+    this.#blocks.each(scores, (at, row, run, k) => {
+      const [query, key] = this.#pair(add(this.#row0, row), this.#column(turn, scores, run, k));
+      const score = scaled(held(scores.place, at, "float"));
+      const masked = kind === "bool"
+        ? select(masks.raw(query, key), score, NONE)
+        : isFast
+        ? fma(masks.element(query, key), float(Math.LOG2E), score)
+        : fadd(score, masks.element(query, key));
+      p.store(scores.place, at, select(this.#isOpen(query, key, true), masked, NONE));
+    });
+  }
+
+  #pair(row: E, column: E): readonly [query: E, key: E] {
+    return this.#rowsAreKeys ? [column, row] : [row, column];
+  }
+
+  /** True where a query sees a key. */
+  #isOpen(query: E, key: E, isMasked: boolean): E {
+    const { queries, keys } = this.#values, { isExact } = this.#blocks;
+    return all([
+      ...isMasked ? [lt(query, queries)] : [],
+      ...isMasked || !this.#rowsAreKeys && !isExact ? [lt(key, keys)] : [],
+      ...this.#kernel.isCausal ? [lt(key, add(query, 1))] : [],
+    ]);
+  }
+
   /** Gives each score that a query sees what `to` makes of it. */
-  #closeUnless(
-    scores: Grid,
-    turn: Turn,
-    readsQueries: boolean,
-    to: (score: E, query: E, key: E) => E,
-  ): void {
-    const { queries, keys } = this.#values;
-    change(this.#blocks.p, scores, (score, row, run, k) => {
-      const own = this.#row(row), column = this.#column(turn, scores, run, k);
-      const [query, key] = this.#rowsAreKeys ? [column, own] : [own, column];
-      const isOpen = all([
-        ...readsQueries ? [lt(query, queries)] : [],
-        ...readsQueries || !this.#rowsAreKeys ? [lt(key, keys)] : [],
-        ...this.#kernel.isCausal ? [lt(key, add(query, 1))] : [],
-      ]);
-      return select(isOpen, to(score, query, key), NONE);
+  #closeUnless(scores: Grid, turn: Turn, isMasked: boolean, to: (score: E) => E): void {
+    change(this.#blocks, scores, (score, row, run, k) => {
+      const [query, key] = this.#pair(this.#row(row), this.#column(turn, scores, run, k));
+      return select(this.#isOpen(query, key, isMasked), to(score), NONE);
     });
   }
 
   #store(output: number, sums: Grid, columns: number, factor: (row: number) => E | null): void {
-    const place = this.#values.output(output), { p } = this.#blocks;
+    const place = this.#values.output(output);
     if (place === null) return;
-    this.#blocks.store(place, sums, columns, (row): StoredRow => {
-      const own = p.let(this.#row(row));
-      const index = p.let(this.#values.resultIndex(own, columns, this.#length, int(0)));
-      return { index, isThere: lt(own, this.#length), factor: factor(row) };
+    this.#blocks.store(place, sums, columns, {
+      index: (row) => this.#values.resultIndex(add(this.#row0, row), columns, this.#length, int(0)),
+      isThere: (row) => lt(add(this.#row0, row), this.#length),
+      factor,
     });
-  }
-}
-
-/** The softmax of a group's rows, block by block. */
-class Softmax {
-  readonly #blocks: Blocks;
-  readonly #sums: Grid;
-  /** Scores that weights are taken against, and sums of the weights so far, a row each. */
-  readonly #top: readonly E[];
-  readonly #total: readonly E[];
-  #factor: E | null = null;
-
-  constructor(blocks: Blocks, sums: Grid) {
-    const { p } = blocks, rows = Array.from({ length: blocks.own });
-    this.#blocks = blocks;
-    this.#sums = sums;
-    this.#top = rows.map(() => p.register(NONE));
-    this.#total = rows.map(() => p.register(float(0)));
-  }
-
-  /** Turns scores, which are to be multiplied by a factor, into weights. */
-  add(scores: Grid, factor: E | null): void {
-    const { p, isFast } = this.#blocks;
-    this.#factor = factor;
-    const most = this.#top.map((top, row) => {
-      const own = p.register(top);
-      eachColumn(p, scores, row, (at) => p.set(own, larger(own, valueAt(scores, at))));
-      return own;
-    });
-    this.#blocks.join(most, larger);
-    this.#top.forEach((top, row) => {
-      this.#rescale(row, most[row]!);
-      const low = p.let(select(isNone(top), float(0), top));
-      const base = isFast && factor !== null ? p.let(fmul(low, negative(factor))) : null;
-      const added = p.register(float(0));
-      eachColumn(p, scores, row, (at) => {
-        const score = valueAt(scores, at);
-        const weight = p.let(
-          base !== null ? exp2(fma(score, factor!, base)) : this.#power(fsub(score, low)),
-        );
-        p.set(added, fadd(added, weight));
-        p.store(scores.place, at, weight);
-      });
-      p.set(this.#total[row]!, fadd(this.#total[row]!, added));
-    });
-  }
-
-  /** The weight of a difference of scores. */
-  #power(difference: E): E {
-    const scaled = this.#scaled(difference);
-    return this.#blocks.isFast ? exp2(scaled) : exp(scaled);
-  }
-
-  #scaled(score: E): E {
-    return this.#factor === null ? score : fmul(score, this.#factor);
-  }
-
-  /** Scales a row's sums down where its scores have grown by much. */
-  #rescale(row: number, most: E): void {
-    const { p, isFast } = this.#blocks, top = this.#top[row]!, total = this.#total[row]!;
-    const growth = isFast ? MAX_GROWTH : MAX_GROWTH * Math.LN2;
-    p.when(above(this.#scaled(fsub(most, top)), float(growth)), () => {
-      const less = p.let(this.#power(fsub(top, most)));
-      p.set(top, most);
-      p.set(total, fmul(total, less));
-      eachColumn(
-        p,
-        this.#sums,
-        row,
-        (at) => p.store(this.#sums.place, at, fmul(valueAt(this.#sums, at), less)),
-      );
-    });
-  }
-
-  finish(): void {
-    this.#blocks.join(this.#total, fadd);
-  }
-
-  /** Factor of a row's sums: 0 where a query may look at no key. */
-  inverse(row: number): E {
-    const { p } = this.#blocks, one = primitive("div", [float(1), this.#total[row]!], "float32");
-    return p.let(select(isNone(this.#top[row]!), float(0), one));
-  }
-
-  /** The logarithm of the sum of the exponentials of a row's scores. */
-  logSum(row: number): E {
-    const top = this.#scaled(this.#top[row]!), total = this.#total[row]!;
-    const log = (name: "log" | "log2"): E => primitive(name, [total], "float32");
-    const sum = this.#blocks.isFast
-      ? fmul(float(Math.LN2), fadd(top, log("log2")))
-      : fadd(top, log("log"));
-    return select(isNone(this.#top[row]!), INFINITY, sum);
   }
 }

@@ -1,6 +1,7 @@
 /** Blocks of attention: what every way to hold and multiply them has. */
 import { held } from "../../language/elements.ts";
-import { type E, int, type Place } from "../../language/expression.ts";
+import { add, type E, int, lanes, type Place } from "../../language/expression.ts";
+import { load, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { Operand } from "./head_values.ts";
 
@@ -9,7 +10,7 @@ export interface Grid {
   readonly place: Place;
   readonly rows: number;
   /** Runs of a row, and columns of a run. */
-  readonly runs: number;
+  readonly runs: E;
   readonly run: number;
   /** Place of a number. */
   at(row: number, run: E, k: number): E;
@@ -51,73 +52,138 @@ export interface Walk {
   readonly to: E;
 }
 
-/** A result's row: where it begins in the output, and a factor of its numbers. */
-export interface StoredRow {
-  readonly index: E;
-  readonly isThere: E;
-  readonly factor: E | null;
+/** The rows of a result, by their numbers in the group: where they begin in the output, and a factor of numbers. */
+export interface StoredRows {
+  index(row: E): E;
+  isThere(row: E): E;
+  /** Of a row of the work-item. */
+  factor(row: number): E | null;
+}
+
+/** Rows of a result that are added up where they are stored, of rows of an operand. */
+export interface RowSums {
+  readonly place: Place;
+  /** The place of a row of the result. */
+  index(row: E): E;
+  readonly operand: Operand;
+  /** The first of its rows, and what they are multiplied by. */
+  readonly row0: E;
+  readonly scale: E;
 }
 
 /** A group's way to hold blocks of scores and of sums, and to multiply them. */
 export interface Blocks {
   readonly p: Program;
-  /** Rows of a group, and columns of a turn; rows of a work-item. */
+  /** Rows of a group, and columns of a turn; rows of a work-item, of which each may be a vector of so many lanes. */
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
+  readonly lanes: number;
   /** Powers are of base 2, and approximate. */
   readonly isFast: boolean;
+  /** Blocks end with the columns: there is none behind the last. */
+  readonly isExact: boolean;
+  /** Products of scores are scaled already. */
+  readonly isScaled: boolean;
+  /** Turns of loops over columns that are written one after the other. */
+  readonly unroll: number;
   /** Number of a work-item's row in the group; the first and the last of those that it shares tests with. */
   row(row: number): E;
   readonly firstRow: E;
   readonly lastRow: E;
-  /** Keeps rows of matrices, from `row0` on. */
-  keep(kept: readonly Operand[], row0: E): void;
+  /** Keeps rows of matrices, from `row0` on; products with the first are scores, which may be scaled. */
+  keep(kept: readonly Operand[], row0: E, scale: E): void;
+  /** The number of each row of the work-item, of a matrix of one column; another one where there is no row. */
+  numbers(operand: Operand, row0: E, otherwise: E): readonly E[];
   /** Sums of so many columns, all 0. */
   sums(columns: number): Grid;
   /** Joins what the work-items that share rows have of each. */
   join(parts: readonly E[], combine: (a: E, b: E) => E): void;
-  /** Runs the body in one of the work-items that share a row. */
-  once(body: () => void): void;
   walk(walk: Walk, body: (turn: Turn) => void): void;
+  /** A function that adds the rows of an operand, by the columns of a block, to rows of a result; where it can. */
+  rowSums?(result: RowSums): (turn: Turn, weights: Grid) => void;
+  /** Runs a body for each number of a block, with its row in the group. */
+  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void;
   /** Stores sums of so many columns. */
-  store(output: Place, sums: Grid, columns: number, row: (row: number) => StoredRow): void;
+  store(output: Place, sums: Grid, columns: number, rows: StoredRows): void;
+  /** Stores a number of each row of the work-item. */
+  storeNumbers(output: Place, rows: Omit<StoredRows, "factor">, number: (row: number) => E): void;
 }
 
 /** Runs a body for each column of a row. */
-export function eachColumn(
-  p: Program,
+export function eachOfRow(
+  { p, unroll }: Pick<Blocks, "p" | "unroll">,
   grid: Grid,
   row: number,
   body: (at: E, run: E, k: number) => void,
 ): void {
-  p.loop(int(grid.runs), (run) => {
+  p.loop(grid.runs, (run) => {
     for (let k = 0; k < grid.run; k++) body(grid.at(row, run, k), run, k);
-  }, Infinity);
+  }, unroll);
 }
 
-/** Runs a body for each number of a block. */
-export function eachNumber(
-  p: Program,
+/** Runs a body for each column, and in it for each row of the work-item: what rows have in common is there once. */
+export function eachColumn(
+  { p, unroll }: Pick<Blocks, "p" | "unroll">,
   grid: Grid,
   body: (row: number, at: E, run: E, k: number) => void,
 ): void {
-  for (let row = 0; row < grid.rows; row++) {
-    eachColumn(p, grid, row, (at, run, k) => body(row, at, run, k));
-  }
+  p.loop(grid.runs, (run) => {
+    for (let row = 0; row < grid.rows; row++) {
+      for (let k = 0; k < grid.run; k++) body(row, grid.at(row, run, k), run, k);
+    }
+  }, unroll);
 }
 
 /** Changes each number of a block. */
 export function change(
-  p: Program,
+  blocks: Blocks,
   grid: Grid,
   to: (value: E, row: number, run: E, k: number) => E,
 ): void {
-  eachNumber(
-    p,
+  eachColumn(
+    blocks,
     grid,
-    (row, at, run, k) => p.store(grid.place, at, to(valueAt(grid, at), row, run, k)),
+    (row, at, run, k) => blocks.p.store(grid.place, at, to(valueAt(blocks, grid, at), row, run, k)),
   );
 }
 
-export const valueAt = ({ place }: Grid, at: E): E => held(place, at, "float");
+/** A number of a block, or those of a row's lanes. */
+export const valueAt = ({ lanes: width }: Pick<Blocks, "lanes">, { place }: Grid, at: E): E =>
+  width === 1 ? held(place, at, "float") : load(place, add(at, lanes(width)));
+
+/** The number of each row where a work-item reads it by itself. */
+export function ownNumbers(blocks: Blocks, operand: Operand, row0: E, otherwise: E): E[] {
+  const { p } = blocks;
+  return Array.from({ length: blocks.own }, (_, k) => {
+    const number = p.register(otherwise), row = p.let(add(row0, blocks.row(k)));
+    p.when(lt(row, operand.length), () => p.set(number, operand.element(row, int(0))));
+    return number;
+  });
+}
+
+/** Runs a body for each number of a block whose rows are no vectors. */
+export function eachNumber(
+  blocks: Blocks,
+  grid: Grid,
+  body: (at: E, row: E, run: E, k: number) => void,
+): void {
+  eachColumn(blocks, grid, (row, at, run, k) => body(at, blocks.row(row), run, k));
+}
+
+/** Stores a number of each row of a work-item, which other ones do not. */
+export function storeOwn(
+  blocks: Blocks,
+  isFirst: E,
+  output: Place,
+  { index, isThere }: Omit<StoredRows, "factor">,
+  number: (row: number) => E,
+): void {
+  const { p } = blocks;
+  p.when(isFirst, () => {
+    for (let k = 0; k < blocks.own; k++) {
+      const row = p.let(blocks.row(k));
+      p.when(isThere(row), () => p.store(output, index(row), number(k)));
+    }
+  });
+}

@@ -11,9 +11,12 @@ import { COLUMNS, ROWS, WARP } from "../../matrix_units.ts";
 import type { Program } from "../../program.ts";
 import {
   type Blocks,
+  eachNumber,
   type Grid,
+  ownNumbers,
   type ScoreProduct,
-  type StoredRow,
+  type StoredRows,
+  storeOwn,
   type Turn,
   valueAt,
   type Walk,
@@ -43,7 +46,11 @@ export class FragmentBlocks implements Blocks {
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
+  readonly lanes = 1;
   readonly isFast = true;
+  readonly isExact = false;
+  readonly isScaled = false;
+  readonly unroll = Infinity;
   readonly #form: FragmentForm;
   readonly #lane: E;
   readonly #warpRow: E;
@@ -82,7 +89,7 @@ export class FragmentBlocks implements Blocks {
     return {
       place: this.p.array("private", 4 * tiles * runs, "float"),
       rows: 2 * tiles,
-      runs,
+      runs: int(runs),
       run: 2,
       at: (row, run, k) => add(mul(add((row >> 1) * runs, run), 4), (row & 1) * 2 + k),
       column: (run, k) => this.#columnOf(run, k),
@@ -96,7 +103,7 @@ export class FragmentBlocks implements Blocks {
   #clear(grid: Grid): void {
     const { tiles } = this.#form;
     this.p.loop(
-      int(4 * tiles * grid.runs),
+      mul(grid.runs, 4 * tiles),
       (at) => this.p.store(grid.place, at, float(0)),
       Infinity,
     );
@@ -118,8 +125,20 @@ export class FragmentBlocks implements Blocks {
     }
   }
 
-  once(body: () => void): void {
-    this.p.when(lt(mod(this.#lane, 4), 1), body);
+  numbers(operand: Operand, row0: E, otherwise: E): readonly E[] {
+    return ownNumbers(this, operand, row0, otherwise);
+  }
+
+  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
+    eachNumber(this, grid, body);
+  }
+
+  storeNumbers(
+    output: Place,
+    rows: Omit<StoredRows, "factor">,
+    number: (row: number) => E,
+  ): void {
+    storeOwn(this, lt(mod(this.#lane, 4), 1), output, rows, number);
   }
 
   /** A place in the ring for so many tiles of rows. */
@@ -238,7 +257,7 @@ export class FragmentBlocks implements Blocks {
           Infinity,
         );
       }
-      p.loop(int(grid.runs / 2), (pair) => {
+      p.loop(div(grid.runs, 2), (pair) => {
         const row = add(mul(pair, 2 * COLUMNS), mod(lane, 8), mul(div(lane, 16), 8));
         const piece = add(mul(part, 2), mod(div(lane, 8), 2));
         this.#read(this.#right, int(0), tile.place(base, row, piece));
@@ -272,7 +291,7 @@ export class FragmentBlocks implements Blocks {
     for (const word of [0, 1, 2, 3]) {
       const run = add(mul(i, weights.runs), mul(part, 2), word >> 1);
       const [low, high] = [0, 1].map((k) =>
-        valueAt(weights, add(mul(run, 4), (word & 1) * 2 + k))
+        valueAt(this, weights, add(mul(run, 4), (word & 1) * 2 + k))
       ) as [E, E];
       this.p.store(to, add(at, word), packed(low, high, this.#form.dtype));
     }
@@ -285,7 +304,7 @@ export class FragmentBlocks implements Blocks {
     }
     const { p } = this,
       products = all.map(({ sums, weights, walked }) => {
-        const parts = weights.runs / 2, left = p.array("private", 4 * parts, "word");
+        const parts = weights.runs.value / 2, left = p.array("private", 4 * parts, "word");
         p.loop(
           int(parts),
           (part) => this.#pack(left, mul(part, 4), weights, int(0), part),
@@ -303,9 +322,9 @@ export class FragmentBlocks implements Blocks {
   #addOne({ sums, weights }: WeightedSum, tile: RingRows, base: E): void {
     const { p } = this, { tiles } = this.#form, lane = this.#lane;
     const left = p.array("private", 4 * tiles, "word");
-    p.loop(int(weights.runs / 2), (part) => {
+    p.loop(div(weights.runs, 2), (part) => {
       p.loop(int(tiles), (i) => this.#pack(left, mul(i, 4), weights, i, part), Infinity);
-      p.loop(int(sums.runs / 2), (pair) => {
+      p.loop(div(sums.runs, 2), (pair) => {
         const row = add(mul(part, ROWS), mod(lane, 8), mul(mod(div(lane, 8), 2), 8));
         const piece = add(mul(pair, 2), div(lane, 16));
         this.#read(this.#right, int(0), tile.place(base, row, piece), true);
@@ -315,14 +334,15 @@ export class FragmentBlocks implements Blocks {
   }
 
   /** Two neighbours are stored together. */
-  store(output: Place, sums: Grid, _columns: number, stored: (row: number) => StoredRow): void {
+  store(output: Place, sums: Grid, _columns: number, stored: StoredRows): void {
     const { p } = this, { element } = output;
     for (let row = 0; row < sums.rows; row++) {
-      const { index, isThere, factor } = stored(row);
-      p.when(isThere, () =>
-        p.loop(int(sums.runs), (run) => {
+      const own = p.let(this.row(row)), index = p.let(stored.index(own));
+      const factor = stored.factor(row);
+      p.when(stored.isThere(own), () =>
+        p.loop(sums.runs, (run) => {
           const [low, high] = [0, 1].map((k) => {
-            const sum = valueAt(sums, sums.at(row, run, k));
+            const sum = valueAt(this, sums, sums.at(row, run, k));
             return factor === null ? sum : fmul(sum, factor);
           }) as [E, E];
           const at = add(index, sums.column(run, 0));

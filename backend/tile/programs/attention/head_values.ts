@@ -2,14 +2,14 @@
  * Numbers and matrices of attention as expressions: where the matrices of a group's head lie, masks, dropout,
  * and the places of results.
  *
- * This folder (`attention/`) has the programs of attention. `attention.ts` says what is computed, once; blocks of
- * rows and columns are multiplied and held as `item_blocks.ts` and `fragment_blocks.ts` say. It imports the
- * language and the parts of the folder above.
+ * This folder (`attention/`) has the programs of attention. `attention.ts` says what is computed, once, with
+ * `softmax.ts`; `item_blocks.ts`, `fragment_blocks.ts` and `lane_blocks.ts` say how blocks of rows and columns are
+ * held and multiplied. It imports the language and the folder above.
  */
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
-import { cast, element, primitive, random } from "../../language/elements.ts";
+import { cast, element, random } from "../../language/elements.ts";
 import { add, divideBy, type E, mul, type Place } from "../../language/expression.ts";
-import { float, select } from "../../language/values.ts";
+import { above, float, select } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { NameOf } from "../kernel_values.ts";
 
@@ -139,8 +139,8 @@ export class HeadValues {
     const key0 = this.#once("seed", () => p.step(seed));
     const index = add(mul(add(mul(this.head, this.queries), query), this.keys), key);
     const number = random(index, key0, drawn, lanes);
-    const isKept = primitive("ge", [number, this.number(probability)], "float32", "bool");
-    return select(isKept, this.number(1 / (1 - probability)), float(0));
+    const isDropped = above(this.number(probability), number);
+    return select(isDropped, float(0), this.number(1 / (1 - probability)));
   }
 
   /** The index of an element of a row in an output of so many columns; heads have `length` rows. */

@@ -19,9 +19,12 @@ import { all, float, fma, fmul, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import {
   type Blocks,
+  eachNumber,
   type Grid,
+  ownNumbers,
   type ScoreProduct,
-  type StoredRow,
+  type StoredRows,
+  storeOwn,
   type Turn,
   valueAt,
   type Walk,
@@ -67,7 +70,11 @@ export class ItemBlocks implements Blocks {
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
+  readonly lanes = 1;
   readonly isFast = false;
+  readonly isExact = false;
+  readonly isScaled = false;
+  readonly unroll = Infinity;
   readonly #x: E;
   readonly #y: E;
   #kept: readonly LocalRows[] = [];
@@ -98,7 +105,7 @@ export class ItemBlocks implements Blocks {
     return {
       place: this.p.array("private", this.own * runs, "float"),
       rows: this.own,
-      runs,
+      runs: int(runs),
       run: 1,
       at: (row, run) => add(run, row * runs),
       column: (run) => add(this.#x, mul(run, SIDE)),
@@ -106,7 +113,7 @@ export class ItemBlocks implements Blocks {
   }
 
   #clear({ place, rows, runs }: Grid): void {
-    this.p.loop(int(rows * runs), (at) => this.p.store(place, at, float(0)), Infinity);
+    this.p.loop(mul(runs, rows), (at) => this.p.store(place, at, float(0)), Infinity);
   }
 
   sums(columns: number): Grid {
@@ -119,8 +126,20 @@ export class ItemBlocks implements Blocks {
     this.p.join(parts, (a, b) => a.map((part, k) => combine(part, b[k]!)));
   }
 
-  once(body: () => void): void {
-    this.p.when(lt(this.#x, 1), body);
+  numbers(operand: Operand, row0: E, otherwise: E): readonly E[] {
+    return ownNumbers(this, operand, row0, otherwise);
+  }
+
+  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
+    eachNumber(this, grid, body);
+  }
+
+  storeNumbers(
+    output: Place,
+    rows: Omit<StoredRows, "factor">,
+    number: (row: number) => E,
+  ): void {
+    storeOwn(this, lt(this.#x, 1), output, rows, number);
   }
 
   keep(kept: readonly Operand[], row0: E): void {
@@ -190,7 +209,7 @@ export class ItemBlocks implements Blocks {
       const read = (from: Place, own: E): E => p.let(held(from, add(mul(own, pitch), e), "float"));
       const x = Array.from({ length: grid.rows }, (_, row) => read(place, this.row(row)));
       const y = Array.from(
-        { length: grid.runs },
+        { length: grid.runs.value },
         (_, run) => read(walked.place, grid.column(int(run), 0)),
       );
       this.#products(grid, x, y);
@@ -202,7 +221,7 @@ export class ItemBlocks implements Blocks {
     x.forEach((left, row) =>
       y.forEach((right, run) => {
         const at = grid.at(row, int(run), 0);
-        this.p.store(grid.place, at, fma(left, right, valueAt(grid, at)));
+        this.p.store(grid.place, at, fma(left, right, valueAt(this, grid, at)));
       })
     );
   }
@@ -210,9 +229,9 @@ export class ItemBlocks implements Blocks {
   #add({ sums, weights }: WeightedSum, into: Place, { place, operand }: LocalRows): void {
     const { p, columns } = this, pitch = columns + 1;
     for (let row = 0; row < weights.rows; row++) {
-      p.loop(int(weights.runs), (run) => {
+      p.loop(weights.runs, (run) => {
         const at = add(mul(this.row(row), pitch), weights.column(run, 0));
-        p.store(into, at, valueAt(weights, weights.at(row, run, 0)));
+        p.store(into, at, valueAt(this, weights, weights.at(row, run, 0)));
       }, Infinity);
     }
     p.loop(int(columns), (column) => {
@@ -221,7 +240,7 @@ export class ItemBlocks implements Blocks {
         (_, row) => p.let(held(into, add(mul(this.row(row), pitch), column), "float")),
       );
       // Items behind the last feature repeat it: what they add is not stored.
-      const y = Array.from({ length: sums.runs }, (_, run) => {
+      const y = Array.from({ length: sums.runs.value }, (_, run) => {
         const e = min(sums.column(int(run), 0), operand.features - 1);
         return p.let(held(place, add(mul(column, operand.features + 1), e), "float"));
       });
@@ -229,12 +248,13 @@ export class ItemBlocks implements Blocks {
     }, UNROLL);
   }
 
-  store(output: Place, sums: Grid, columns: number, stored: (row: number) => StoredRow): void {
+  store(output: Place, sums: Grid, columns: number, stored: StoredRows): void {
     const { p } = this;
     for (let row = 0; row < sums.rows; row++) {
-      const { index, isThere, factor } = stored(row);
-      p.loop(int(sums.runs), (run) => {
-        const column = sums.column(run, 0), sum = valueAt(sums, sums.at(row, run, 0));
+      const own = p.let(this.row(row)), index = p.let(stored.index(own));
+      const isThere = stored.isThere(own), factor = stored.factor(row);
+      p.loop(sums.runs, (run) => {
+        const column = sums.column(run, 0), sum = valueAt(this, sums, sums.at(row, run, 0));
         p.when(
           all([isThere, lt(column, columns)]),
           () => p.store(output, add(index, column), factor === null ? sum : fmul(sum, factor)),

@@ -4,13 +4,15 @@ import { withExpressions } from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
 import { WARP } from "../../matrix_units.ts";
 import { Program } from "../../program.ts";
-import { itemUnit, type Unit } from "../../units.ts";
+import { itemUnit, type Unit, vectorUnit } from "../../units.ts";
 import type { NameOf } from "../kernel_values.ts";
 import { type AttentionPart, writeAttention } from "./attention.ts";
 import type { Blocks } from "./blocks.ts";
 import { FragmentBlocks, type FragmentForm, WARPS } from "./fragment_blocks.ts";
 import { HeadValues } from "./head_values.ts";
 import { type BlockSize, ItemBlocks, SIDE } from "./item_blocks.ts";
+import { LaneBlocks } from "./lane_blocks.ts";
+import { LANES, type LaneTile } from "./lane_products.ts";
 
 function programOf(
   part: AttentionPart,
@@ -53,3 +55,11 @@ export const itemAttention = (
   nameOf: NameOf,
 ): TileKernel =>
   programOf(part, kernel, itemUnit(crossing, SIDE, SIDE), nameOf, (p) => new ItemBlocks(p, size));
+
+/** Attention by work-items alone, with vectors of rows. */
+export const laneAttention = (
+  part: AttentionPart,
+  kernel: AttentionKernel,
+  tile: LaneTile,
+  nameOf: NameOf,
+): TileKernel => programOf(part, kernel, vectorUnit(LANES), nameOf, (p) => new LaneBlocks(p, tile));

@@ -7,6 +7,7 @@ import type { FragmentForm } from "../../../../../backend/tile/programs/attentio
 import {
   fragmentAttention,
   itemAttention,
+  laneAttention,
 } from "../../../../../backend/tile/programs/attention/programs.ts";
 import {
   type AttentionCase,
@@ -27,6 +28,9 @@ function namer(): () => string {
 
 const byItems = (crossing: "shuffle" | "local"): ProgramOf => ({ kernel }, part) =>
   itemAttention(part, kernel, { rows: 32, columns: 16 }, crossing, namer());
+
+const byLanes = (vectors: number): ProgramOf => ({ kernel }, part) =>
+  laneAttention(part, kernel, { vectors, step: 4 }, namer());
 
 const byFragments = (form: Partial<FragmentForm> = {}): ProgramOf => ({ kernel }, part) =>
   fragmentAttention(
@@ -66,6 +70,17 @@ const cases: readonly (readonly [string, AttentionCase, ProgramOf])[] = [
     isInterleaved: true,
   }, byItems("local")],
   ["items, halves", { ...half, dtype: "bfloat16", scale: 30 }, byItems("shuffle")],
+  [
+    "lanes, odd sizes",
+    { ...half, dtype: "float32", keys: 70, features: 7, values: 21 },
+    byLanes(1),
+  ],
+  [
+    "lanes, causal, squares",
+    { ...half, dtype: "float32", queries: 33, isCausal: true },
+    byLanes(2),
+  ],
+  ["lanes, halves, a mask", { ...half, scale: 30, mask: true }, byLanes(2)],
   ["warps", { ...half, heads: 1, queries: 70 }, byFragments()],
   ["warps, growing scores", { ...half, heads: 1, keys: 70, scale: 40 }, byFragments()],
   ["warps of two rows, causal", { ...half, isCausal: true }, byFragments({ tiles: 2 })],
@@ -121,6 +136,14 @@ for (const [name, each, programOf] of cases) {
     }
   });
 }
+
+Deno.test("writeAttention: a work-item alone has all gradients of a head", () => {
+  const [, pass] = passesOf({ ...half, dtype: "float32", keys: 70, isCausal: true });
+  const { faults, found } = run(pass, [byLanes(2)(pass, "headGradients")]);
+  // Gradients of queries are added up where they are stored.
+  assertEquals([...faults.keys()], ["result given twice"]);
+  compare("heads", pass.kernel, found, pass.expected);
+});
 
 Deno.test("writeAttention: the interpreter sees each barrier, wait and shuffle that is taken out", () => {
   const programs: Record<string, readonly [AttentionCase, ProgramOf]> = {
