@@ -1,7 +1,7 @@
 /** Statements of tile programs as OpenCL C: a table of operations, and a line for each statement. */
 import type { Lines } from "../../codegen/emit.ts";
 import type { DType } from "../../graph/dtype.ts";
-import type { PrimitiveName } from "../../graph/primitives.ts";
+import { fillTemplate, type PrimitiveName, textOf as formOf } from "../../graph/primitives.ts";
 import type { ArgReduceFn } from "../../graph/reductions.ts";
 import { nameParts } from "../../tile/language/elements.ts";
 import type { E, Element, Kind, Place } from "../../tile/language/expression.ts";
@@ -17,7 +17,6 @@ import {
 } from "../../tile/language/statements.ts";
 import { castText, indexText, prefersText } from "./dialect.ts";
 import { renderScalar } from "./scalar_primitives.ts";
-import { renderVector } from "./vectors/primitives.ts";
 import {
   computeType,
   laneText,
@@ -123,7 +122,7 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
     return width > 1 ? `select(${a}, ${b}, ${b} > ${a})` : `fmax(${a}, ${b})`;
   },
   packed: ({ name, args: [low, high] }) =>
-    `MMA_PAIR_${halfNames[name as Half]}(${textOf(low!)}, ${textOf(high!)})`,
+    `MMA_PAIR_${halfNames[name]}(${textOf(low!)}, ${textOf(high!)})`,
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
   quotient: chain(" / "),
@@ -136,7 +135,7 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   },
   primitive: (e) => {
     const [fn, dtype, result] = nameParts(e) as [PrimitiveName, DType, DType];
-    if (e.width > 1) return renderVector(fn, e.args.map(textOf), "float");
+    if (e.width > 1) return fillTemplate(formOf("lanes", fn, "float")!, e.args.map(textOf));
     return renderScalar(fn, e.args.map(textOf), dtype, result);
   },
   cast: (e) => {
@@ -191,8 +190,7 @@ function textOf(e: E): string {
   return operation(e);
 }
 
-type Half = "float16" | "bfloat16";
-const halfNames: Readonly<Record<Half, string>> = { float16: "F16", bfloat16: "BF16" };
+const halfNames: Readonly<Record<string, string>> = { float16: "F16", bfloat16: "BF16" };
 
 /** Names of elements in memory. */
 const elements: Readonly<Partial<Record<Element, string>>> = {

@@ -548,7 +548,7 @@ class Interpreter {
 
 const laneOf = (value: Value, k: number): Scalar => Array.isArray(value) ? value[k] : value;
 
-/** What an operation gives of each lane. */
+/** Results of an operation, of a lane each. */
 const eachLane = ({ width }: E, of: (k: number) => Scalar): Value =>
   width === 1 ? of(0) : Array.from({ length: width }, (_, k) => of(k));
 
