@@ -42,7 +42,11 @@ import {
   smoothRules,
 } from "./probability_losses.ts";
 
-/** A loss whose options are numbers and names. */
+/**
+ * A loss whose options are numbers and names.
+ *
+ * @internal
+ */
 export abstract class Loss<Options extends object, Inputs extends unknown[] = [Tensor, Tensor]>
   extends Module<Inputs> {
   /** The options that it was made with. */
@@ -67,7 +71,11 @@ export abstract class Loss<Options extends object, Inputs extends unknown[] = [T
   }
 }
 
-/** A loss of outputs and targets with the weights of classes or elements, which move with the module. */
+/**
+ * A loss of outputs and targets with the weights of classes or elements, which move with the module.
+ *
+ * @internal
+ */
 export abstract class WeightedLoss<Options extends { weight?: Tensor }>
   extends Module<[input: Tensor, target: Tensor]> {
   /** The weights, or null. */
