@@ -21,6 +21,7 @@ export {
   type BatchOptions,
   LanguageModel,
   type LoadModelOptions,
+  type ProcessGroup,
 } from "./language/language_model.ts";
 export type { Batch } from "./language/batch.ts";
 export type { Chat } from "./language/chat.ts";

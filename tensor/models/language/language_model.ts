@@ -27,6 +27,14 @@ import { endsOf, openModel } from "./model_files.ts";
 import { type Sampling, samplingRules } from "./sampling.ts";
 import { TextBatch } from "./text_batch.ts";
 
+/** Processes that share the work on a model: what `distributed.init()` returns. */
+export interface ProcessGroup {
+  /** This process's number, from 0. */
+  readonly rank: number;
+  /** Number of processes. */
+  readonly size: number;
+}
+
 /** Options for loading a model. */
 export interface LoadModelOptions {
   /**
@@ -41,7 +49,7 @@ export interface LoadModelOptions {
    * the heads, inner features and tokens. All ranks make the same calls, in the same order; what is
    * written is the same on all of them.
    */
-  parallel?: Group;
+  parallel?: ProcessGroup;
   /**
    * The type of what chats and texts have read: "int8" keeps a byte a number and a scale for each position of a
    * head, so that a long text takes 3.7 times less memory than in float32, of which each token reads all; answers
@@ -127,7 +135,7 @@ export class LanguageModel implements Disposable {
     const reader = files.weights(device, options.dtype);
     const isTied = raw.tie_word_embeddings === true;
     const config = decoderConfig(row, raw);
-    const work = options.parallel ? splitOver(options.parallel) : undivided;
+    const work = options.parallel ? splitOver(options.parallel as Group) : undivided;
     try {
       const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });
       decoder.hasByteCache = options.cache === "int8";
