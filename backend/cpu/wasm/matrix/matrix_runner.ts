@@ -10,7 +10,8 @@ import type { CustomKernelCall } from "../../../kernel/kernel.ts";
 import type { MatrixProgram } from "../../../matrix/language.ts";
 import type { Runner } from "../../script/runner.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
-import { argumentWords, matrixModule, NoInstruction } from "./matrix_module.ts";
+import { argumentWords, matrixModule } from "./matrix_module.ts";
+import { NoInstruction } from "./real_expressions.ts";
 
 /** Nanoseconds of an element of a matrix: it is gone through some ten times. */
 const ELEMENT_COST = 10;
