@@ -25,27 +25,36 @@ const badMatrices: Readonly<Record<string, string>> = {
   inv: singular,
 };
 
+/** The words after "Cannot" for an operation: a phrase as it is, a name with a verb. */
+export function phraseOf(op: string): string {
+  return op.includes(" ") ? op : `compute ${op}`;
+}
+
 /** The error for an index that a kernel found out of range. */
 export function indexError(op: string, index: number, bound: number): RangeError {
   const range = `valid: 0 to ${bound - 1}`;
   if (op === "crossEntropy") {
     return new RangeError(
-      `Cannot crossEntropy: the label ${index} is none of ${bound} classes (${range}); ` +
+      `Cannot compute crossEntropy: the label ${index} is none of ${bound} classes (${range}); ` +
         `to leave out samples with this label, pass { ignoreIndex: ${index} }`,
     );
   }
   if (op === "multinomial") {
     return new RangeError(
-      "Cannot multinomial by weights of which one is negative, infinite or NaN, or fewer than are " +
-        "drawn are above 0: pass finite weights of at least 0; { replacement: true } needs one above 0",
+      "Cannot compute multinomial by weights of which one is negative, infinite or NaN, or fewer " +
+        "than are drawn are above 0: pass finite weights of at least 0; { replacement: true } needs one above 0",
     );
   }
   if (op in badMatrices) {
     return new RangeError(
-      `Cannot ${op}: the matrix that is batch element ${-1 - index} is ${badMatrices[op]}`,
+      `Cannot ${phraseOf(op)}: the matrix that is batch element ${-1 - index} is ${
+        badMatrices[op]
+      }`,
     );
   }
   return new RangeError(
-    `Cannot ${op}: the index ${index} is out of range for an axis of ${bound} elements (${range})`,
+    `Cannot ${
+      phraseOf(op)
+    }: the index ${index} is out of range for an axis of ${bound} elements (${range})`,
   );
 }

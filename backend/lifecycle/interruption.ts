@@ -83,19 +83,36 @@ let controller = watchedController();
 
 /** A controller that tells when anybody else uses its signal. */
 function watchedController(): AbortController {
-  const made = new AbortController();
-  // The signal's own methods, and all that take a signal, such as fetch, read its fields: so a read
-  // of any of them counts as watching.
-  for (const key of Reflect.ownKeys(made.signal)) {
-    let value: unknown = Reflect.get(made.signal, key);
-    Object.defineProperty(made.signal, key, {
+  const made = new AbortController(), { signal } = made;
+  // The signal's own methods, and all that take a signal, such as fetch, read its fields: so to read
+  // or set any of them counts as watching. Where the runtime keeps them outside of the language (Bun),
+  // what its class has is read instead; fetch and AbortSignal.any there read nothing.
+  for (const [key, field] of fieldsOf(signal)) {
+    let { value } = field;
+    Object.defineProperty(signal, key, {
       configurable: true,
       enumerable: true,
-      get: () => (watch(), value),
-      set: (changed: unknown) => value = changed,
+      get: () => (watch(), field.get ? field.get.call(signal) : value),
+      set: (changed: unknown) => {
+        watch();
+        if (field.set) field.set.call(signal, changed);
+        else value = changed;
+      },
     });
   }
   return made;
+}
+
+/** Members of an object and its classes, but for those of every object. */
+function fieldsOf(object: object): Map<PropertyKey, PropertyDescriptor> {
+  const fields = new Map<PropertyKey, PropertyDescriptor>();
+  for (let at = object; at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+    for (const key of Reflect.ownKeys(at)) {
+      if (key in Object.prototype || fields.has(key)) continue;
+      fields.set(key, Reflect.getOwnPropertyDescriptor(at, key)!);
+    }
+  }
+  return fields;
 }
 
 function watch(): void {

@@ -149,7 +149,7 @@ import { to } from "../ops/transfer.ts";
  * - **Lifetime**, when a value is computed, replaced, given back: `realize`, `assign`, `dispose`
  * - **Devices**, other devices, and the OpenCL objects behind a tensor: `to`, `buffer`, `poolHandle`,
  *   `queue`, `context`
- * - **Gradients**: `requiresGrad`, `grad`, `backward`, `registerHook`, `detach`
+ * - **Gradients**: `requiresGrad`, `isLeaf`, `grad`, `backward`, `registerHook`, `detach`
  * - **Arithmetic**, element by element, of two tensors or a tensor and a number: `add`, `sub`, `mul`,
  *   `div`, `pow`, `remainder`, `floorDivide`, `maximum`, `minimum`, `clamp`, `lerp`, `neg`, `abs`,
  *   `sign`, `square`, `reciprocal`, `frac`, `gcd`, `lcm`, `Tensor.sub`, `Tensor.div`, `Tensor.pow`,
@@ -1187,6 +1187,24 @@ export class Tensor implements Disposable {
    */
   set requiresGrad(value: boolean) {
     act("set", assignment.setRequiresGrad, this, value);
+  }
+
+  /**
+   * True when no operation is recorded of which it is the result: `requiresGrad` may be set, and
+   * `backward` adds up its `grad` where it is. What is computed of tensors that require no gradient,
+   * or within `noGrad`, is a leaf, too.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+   * assertEquals([w.isLeaf, w.mul(2).isLeaf, w.mul(2).detach().isLeaf], [true, false, true]);
+   * ```
+   */
+  get isLeaf(): boolean {
+    return this.#state.gradFn === null;
   }
 
   /**

@@ -43,7 +43,7 @@ function describe(value: unknown): string {
 
 /** Throws unless all are tensors on one device. */
 export function sameDevice(op: string, tensors: readonly Tensor[]): void {
-  for (const value of tensors) requireTensor(op, value);
+  for (const value of tensors) requireTensor(op.replace(/ (of|on|from)$/, ""), value);
   const first = tensors[0];
   for (const other of tensors) {
     if (other.device === first!.device) continue;

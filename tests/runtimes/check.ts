@@ -42,14 +42,8 @@ export function* testsIn(path: string, names = /_test\.ts$/): Generator<string> 
   }
 }
 
-/** Files that tests read beside them. */
-function* fixtures(folder: string): Generator<string> {
-  for (const { name, isDirectory } of Deno.readDirSync(`${root}${folder}`)) {
-    const path = `${folder}/${name}`;
-    if (isDirectory) yield* fixtures(path);
-    else if (!/\.ts$/.test(name)) yield path;
-  }
-}
+/** Folders whose files tests read: what lies beside them, and sources, as text. */
+const READ = ["ffi", "memory", "backend", "tensor", "tests"];
 
 /** The tests as JavaScript, in a folder in which they find netcl by its name. */
 export async function makeTests(
@@ -64,7 +58,10 @@ export async function makeTests(
   const programs = [...testsIn("tests/signals", /(^|_)program\.ts$/)];
   const modules = [...Object.values<string>(config.exports), ...own, ...programs, ...files];
   await transpile(tools, { modules, folder });
-  await copyFiles([...fixtures("tests"), "examples/data/digits.csv.gz"], folder);
+  await copyFiles([
+    ...READ.flatMap((name) => [...testsIn(name, /./)]),
+    "examples/data/digits.csv.gz",
+  ], folder);
   const manifest = { name: config.name, ...entries(config.exports) };
   await Deno.writeTextFile(`${folder}/package.json`, JSON.stringify(manifest));
   const assert = `${folder}/node_modules/@std/assert`;

@@ -16,7 +16,6 @@ const placesOfSources = "it names a line of a .ts file";
 
 /** Reasons that hold on both. */
 const onBoth: readonly Omit<LeftOutTest, "runtime">[] = [
-  { file: "ffi/host/environment_test", name: "the table has", reason: "it reads the sources" },
   { file: "memory/wrappers/wrappers_test", name: "GuardPool", reason: placesOfSources },
   { file: "memory/devices/create_pool_test", name: "createPool watches", reason: placesOfSources },
   { file: "memory/report/report_test", name: "The report is one page", reason: placesOfSources },

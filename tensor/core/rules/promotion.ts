@@ -1,5 +1,5 @@
 /** Common element type of two operands: PyTorch's rules. */
-import { type DType, dtypes } from "../../../backend/internal.ts";
+import { type DType, dtypes, phraseOf } from "../../../backend/internal.ts";
 import { dtypeError } from "./errors.ts";
 
 const categories = { bool: 0, int: 1, float: 2 } as const;
@@ -47,5 +47,5 @@ export function positionType(count: number): "int32" | "int64" {
 export function requireInteger(op: string, what: string, dtype: DType): void {
   if (dtypes[dtype].kind === "int") return;
   throw dtypeError(op)`
-    Cannot ${op}: ${what} must be integers, got ${dtype}; cast them with .cast("int32")`;
+    Cannot ${phraseOf(op)}: ${what} must be integers, got ${dtype}; cast them with .cast("int32")`;
 }

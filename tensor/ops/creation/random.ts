@@ -5,6 +5,7 @@ import {
   dtypes,
   isFloat,
   Node,
+  phraseOf,
   sameShape,
   type Shape,
 } from "../../../backend/internal.ts";
@@ -111,7 +112,9 @@ const drawRules: Rules<MultinomialOptions> = { replacement: takes.bool };
 
 function requireFloat(op: string, what: string, { dtype }: Tensor): void {
   if (isFloat(dtype)) return;
-  throw dtypeError(op)`Cannot ${op}: ${what} are ${dtype}; cast them with .cast("float32")`;
+  throw dtypeError(op)`Cannot ${
+    phraseOf(op)
+  }: ${what} are ${dtype}; cast them with .cast("float32")`;
 }
 
 /** 1 with the probability that each element is, else 0. */

@@ -104,6 +104,7 @@ export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "inde
 
 /** The rows of a table that `indices` name. */
 export function embedding(x: Tensor, indices: Tensor): Tensor {
+  sameDevice("compute embedding of", [x, indices]);
   return indexSelect(x, 0, indices, "embedding");
 }
 

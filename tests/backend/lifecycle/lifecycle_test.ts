@@ -18,6 +18,7 @@ import {
   interruptSignal,
   isHandled,
   isRunning,
+  isWatched,
   resetInterruption,
   throwIfInterrupted,
 } from "../../../backend/lifecycle/interruption.ts";
@@ -121,6 +122,22 @@ whileRunning(
     assertThrows(throwIfInterrupted, InterruptedError);
   },
 );
+
+whileRunning("interruptSignal is used by each of its members", () => {
+  const uses: readonly ((signal: AbortSignal) => unknown)[] = [
+    (signal) => signal.aborted,
+    (signal) => signal.throwIfAborted(),
+    (signal) => signal.onabort = () => {},
+    (signal) => signal.addEventListener("abort", () => {}),
+    (signal) => signal.reason,
+  ];
+  for (const use of uses) {
+    assertEquals(isWatched(), false, String(use));
+    use(interruptSignal);
+    assertEquals(isWatched(), true, String(use));
+    resetInterruption();
+  }
+});
 
 whileRunning("a second signal begins nothing", () => {
   assertEquals([beginInterruption(), beginInterruption()], [true, false]);

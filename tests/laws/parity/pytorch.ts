@@ -191,7 +191,6 @@ export const renamed: Readonly<Record<string, string>> = {
   is_cuda: 'x.device.deviceType === "gpu"',
   is_floating_point: 'x.dtype.includes("float")',
   is_signed: 'x.dtype !== "uint8"',
-  is_leaf: "x.requiresGrad",
   is_tensor: "x instanceof Tensor",
   numpy: "await x.toHost()",
   tolist: "await x.toArray()",

@@ -168,3 +168,14 @@ testOnBackends("a tensor is written as JSON by its description", (backend) => {
     assertEquals(text, `{"loss":"Tensor([2], float32, ${backend})"}`);
   });
 });
+
+testOnBackends("isLeaf tells what no operation is recorded of", (backend) => {
+  withDevice(backend, () => {
+    const w = Tensor.fromHost([2, 3], { requiresGrad: true }), x = Tensor.fromHost([1, 2]);
+    assertEquals([w.isLeaf, x.isLeaf, x.mul(2).isLeaf], [true, true, true]);
+    const y = w.mul(x);
+    assertEquals([y.isLeaf, y.detach().isLeaf, noGrad(() => w.mul(x)).isLeaf], [false, true, true]);
+    y.sum().backward();
+    assertEquals([y.isLeaf, w.isLeaf, w.grad!.isLeaf], [false, true, true]);
+  });
+});

@@ -211,7 +211,7 @@ test("an index out of range is an error at the read, whoever computed", async ()
     const at = Tensor.fromHost(new Int32Array([1, 9])).realize();
     Tensor.ones([4, 3]).realize().indexSelect(0, at).sum().itemSync();`);
   assertEquals(code, 1);
-  assertMatch(err, /RangeError: Cannot indexSelect: the index 9 is out of range/);
+  assertMatch(err, /RangeError: Cannot compute indexSelect: the index 9 is out of range/);
 });
 
 test("products of shapes that never come again are compiled for none of them", async () => {

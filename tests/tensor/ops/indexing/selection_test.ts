@@ -150,9 +150,18 @@ testOnBackends("indices out of range, and of wrong types and shapes, are named",
     const x = Tensor.arange(6, { dtype: "float32" }).reshape([2, 3]);
     const read = (t: Tensor) => () => void t.toHostSync();
     assertThrows(read(x.index([whole(0), whole(3)])), RangeError, "index 3 is out of range");
-    assertThrows(read(x.index([whole(-3)])), RangeError, "Cannot index: the index -3 is");
-    assertThrows(read(x.indexPut([whole(2)], 1)), RangeError, "Cannot indexPut");
-    assertThrows(read(whole(-1, 2).bincount()), RangeError, "Cannot bincount");
+    assertThrows(read(x.index([whole(-3)])), RangeError, "Cannot compute index: the index -3 is");
+    assertThrows(read(x.indexPut([whole(2)], 1)), RangeError, "Cannot compute indexPut");
+    assertThrows(read(whole(-1, 2).bincount()), RangeError, "Cannot compute bincount");
+    const row = "Cannot compute embedding";
+    assertThrows(read(x.embedding(whole(7))), RangeError, `${row}: the index 7 is out of range`);
+    assertThrows(
+      () => x.embedding(Tensor.ones([1])),
+      DTypeError,
+      `${row}: indices must be integers`,
+    );
+    const list = [1] as unknown as Tensor;
+    assertThrows(() => x.embedding(list), TypeError, `${row} with the array`);
     assertThrows(() => x.index([Tensor.ones([1])]), DTypeError);
     assertThrows(() => x.index([whole(0), whole(0), whole(0)]), ShapeError, "by 3 indices");
     assertThrows(() => x.index([whole(0, 1), whole(0, 1, 2)]), ShapeError, "do not broadcast");
@@ -231,7 +240,7 @@ testOnBackends("multinomial refuses what is no distribution", (backend) => {
     ], 1]];
     for (const [weights, count] of bad) {
       const drawn = Tensor.fromHost(weights).multinomial(count);
-      assertThrows(() => drawn.toHostSync(), RangeError, "Cannot multinomial by weights");
+      assertThrows(() => drawn.toHostSync(), RangeError, "Cannot compute multinomial by weights");
     }
     assertThrows(() => Tensor.ones([2]).multinomial(3), RangeError, "replacement: true");
     assertThrows(() => Tensor.ones([1, 2, 3]).multinomial(1), ShapeError);
