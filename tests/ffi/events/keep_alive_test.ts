@@ -120,7 +120,8 @@ for (const how of ["released", "forgotten"] as const) {
       awaitDeferred(context.unsafeHandle);
       // deno-lint-ignore no-explicit-any -- in another function, so that no register holds the array
       const bytes = (() => [...new Uint8Array(array.deref() as any, first, 3)])();
-      assertEquals(bytes, [1, 1, 1]);
+      // A device with memory of its own brings them to the array where it is mapped only.
+      if (context.devices[0]!.hostUnifiedMemory) assertEquals(bytes, [1, 1, 1]);
       for (let turn = 0; turn < 20 && array.deref(); turn++) await collect();
       assertEquals(array.deref(), undefined, "then it is let go of");
     },

@@ -35,7 +35,7 @@ const svm = hasOpenCL && SvmBuffer.isAvailable(device);
 /** Makers of an object of each class; null where this device has none. */
 const makers: { readonly [name: string]: (() => Owner) | null } = hasOpenCL
   ? {
-    SubDevice: device.query("PARTITION_MAX_SUB_DEVICES") < 1 || device.maxComputeUnits < 2
+    SubDevice: device.query("PARTITION_MAX_SUB_DEVICES") < 2 || device.maxComputeUnits < 2
       ? null
       : () => device.partition({ counts: [1] })[0]!,
     Context: () => new Context(device),

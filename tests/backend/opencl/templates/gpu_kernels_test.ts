@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { backendOf } from "../../../../backend/internal.ts";
 import { type DType, manager, nn, noGrad, profiler, Tensor, withDevice } from "../../../../mod.ts";
-import { testOpenCL } from "../../../opencl.ts";
+import { isPoCL, testOpenCL } from "../../../opencl.ts";
 import { withDeviceType } from "../fixture.ts";
 
 const withGpu = (fn: () => Promise<void>): Promise<void> => withDeviceType("gpu", fn);
@@ -139,7 +139,10 @@ testOpenCL(
         Tensor.fromHost(wave(4 * 50 * 24), { shape: [4, 50, 24] }).mul(scale).realize();
       const made = (scale: number) =>
         nn.scaledDotProductAttention(heads(scale), heads(scale), heads(1));
-      assertMatch(noGrad(() => made(1).explain()), /exp\(\(\(h\d+\[.*\] - u\d+\) \* p\d+\)\)/);
+      // Other devices multiply in a kernel of its own.
+      if (isPoCL) {
+        assertMatch(noGrad(() => made(1).explain()), /exp\(\(\(h\d+\[.*\] - u\d+\) \* p\d+\)\)/);
+      }
       await compare("attention", () => made(1), 4e-6);
       const large = await noGrad(() => made(1e6)).toHost("float32");
       assert(large.every(Number.isFinite));
