@@ -60,12 +60,14 @@ export function sameDevice(op: string, tensors: readonly Tensor[]): void {
  * @param inputs What it is computed from.
  * @param how How: a node, or a tensor that nobody else has, which is given up for the result.
  * @param gradient The gradients of the inputs; null where there are none.
+ * @param kept Nodes that the gradients are made from, beside inputs and result: they go with the record.
  */
 export function result(
   name: string,
   inputs: readonly Tensor[],
   how: Node | Tensor,
   gradient: GradientFn | null,
+  kept: readonly Node[] = [],
 ): Tensor {
   const node = how instanceof Node ? how : nodeOf(how);
   requireType(inputs[0]!.device, node.dtype);
@@ -74,7 +76,7 @@ export function result(
   const out = makeTensor(node, inputs[0]!.device);
   node.drop();
   if (gradient !== null && inputs.some(needsGrad) && isGradEnabled()) {
-    stateOf(out).record(newGradFn(name, inputs, gradient));
+    stateOf(out).record(newGradFn(name, inputs, gradient, kept));
   }
   return isEager() ? out.realize() : out;
 }
@@ -96,8 +98,9 @@ export function newGradFn(
   name: string,
   inputs: readonly Tensor[],
   gradient: GradientFn,
+  kept: readonly Node[] = [],
 ): GradFn {
-  const values = inputs.map(nodeOf);
+  const values = [...inputs.map(nodeOf), ...kept];
   // Backward may need them, whatever becomes of their tensors.
   for (const value of values) value.holdForBackward();
   const gradFn = new RecordedOperation(

@@ -110,8 +110,8 @@ export function fusedAttention(
   if (!isLearned) return result("attention", inputs, passes.output, null);
   const again = (): Tensor =>
     draw === null ? composed(whole) : repeatRandomKeys([draw], () => composed(whole));
-  const output = result("attention", inputs, passes.output, passes.gradients),
-    state = stateOf(output);
+  const { output: made, gradients, kept } = passes;
+  const output = result("attention", inputs, made, gradients, kept), state = stateOf(output);
   // Second derivatives are those of the operations.
   const run = (): Tensor[] | null => isGradEnabled() ? [again()] : null;
   state.record({ ...state.gradFn!, repetition: { run, kept: null, hasHooks: false } });
@@ -122,6 +122,8 @@ export function fusedAttention(
 interface AttentionPasses {
   /** (..., L, V). */
   readonly output: Node | Tensor;
+  /** Nodes that the gradients are made from. */
+  readonly kept?: readonly Node[];
   /** Those of query, key and value. */
   gradients(gradient: Tensor, output: Tensor): (Tensor | null)[];
 }
@@ -164,19 +166,22 @@ function tilePasses(
       { shape: rows, dtype: "float32" },
     ],
   };
-  const stored = outputNode(call, 0, operands), sums = outputNode(call, 1, operands);
+  // A node that nobody lets go of would hold what it is made from.
+  const stored = isRounded ? outputNode(call, 0, operands) : null;
+  const sums = isLearned ? outputNode(call, 1, operands) : null;
   const whole = (node: Node): Tensor => result("attention", inputs, node, null);
   // Halves lie in memory as the kernel gives them: a product behind then reads rows side by side.
   const meant = (x: Tensor): Tensor => isInterleaved ? x.transpose(-3, -2) : x;
   return {
-    output: isRounded ? meant(whole(stored).cast(dtype)) : matrixNode(call, 0, operands),
+    output: stored ? meant(whole(stored).cast(dtype)) : matrixNode(call, 0, operands),
+    kept: [stored, sums].filter((node) => node !== null),
     // Tensors of nodes are made here: as long as one is not disposed of, it would hold what it is made from.
     gradients: (g, output) => {
-      const exact = isRounded ? meant(whole(stored)) : output.cast("float32");
+      const exact = stored ? meant(whole(stored)) : output.cast("float32");
       const products = g.cast("float32").mul(exact).sum(-1);
       const outputs = inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype }));
       const backward: AttentionCall = { pass: "backward", ...settings, outputs };
-      const read = [...inputs, g, whole(sums), products, ...masks];
+      const read = [...inputs, g, whole(sums!), products, ...masks];
       return inputs.map(({ requiresGrad }, k) =>
         requiresGrad ? result("attention", inputs, matrixNode(backward, k, read), null) : null
       );

@@ -39,10 +39,15 @@ testOnBackends(
         x.requiresGrad = true;
         return x;
       }) as [Tensor, Tensor, Tensor];
-      const held = Array.from({ length: 6 }, () => {
-        scaledDotProductAttention(...inputs).realize().dispose();
-        return memory.stats().requestedBytes;
-      });
-      assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
+      // Of leaves, and of values that only the graph has.
+      for (const isMade of [false, true]) {
+        const held = Array.from({ length: 6 }, () => {
+          const made = inputs.map((x) => isMade ? x.mul(2).realize() : x) as typeof inputs;
+          scaledDotProductAttention(...made).realize().dispose();
+          if (isMade) { for (const x of made) x.dispose(); }
+          return memory.stats().requestedBytes;
+        });
+        assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
+      }
     }),
 );
