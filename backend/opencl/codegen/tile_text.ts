@@ -53,7 +53,7 @@ const scalarType = (kind: Kind): string => typeOf({ kind, width: 1, range: [0, 0
 
 /** A scalar as a vector, where a function wants all of one width. */
 const wide = (e: E, width: number): string =>
-  e.width === width ? textOf(e) : `(float${width})(${textOf(e)})`;
+  e.width === width ? textOf(e) : `(${typeOf({ ...e, width })})(${textOf(e)})`;
 
 /** Converts the rest of a word to a number. */
 function narrowed(e: E, text: string): string {
