@@ -3,7 +3,6 @@
  * `first KIND SIZE`, it prints the seconds of a model's first training step, and ends.
  */
 import {
-  amp,
   type BlockFormatName,
   Buffer,
   compile,
@@ -22,6 +21,8 @@ import {
 import { packedBytes } from "../works.ts";
 import { graphWorks } from "./netcl_graphs.ts";
 import { numberWorks } from "./netcl_numbers.ts";
+import { modelStep } from "./netcl_steps.ts";
+import { wildWorks } from "./netcl_wild.ts";
 import { GPT, type Precision, ResNet, uniform } from "./models.ts";
 import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
 
@@ -149,33 +150,6 @@ function upload(mebibytes: number): Runnable {
 /** Models as people train them: the large ones on a GPU, the small ones on a processor. */
 const isGPU = handle.deviceType === "gpu";
 
-/** A training step in some precision, on one batch. */
-function modelStep(
-  model: nn.Module,
-  optimizer: optim.Optimizer,
-  x: Tensor,
-  y: Tensor,
-  precision: Precision,
-  variant: string | undefined,
-): Runnable {
-  const scaler = precision === "float16" ? new amp.GradScaler() : null;
-  const step = (x: Tensor, y: Tensor): Tensor => {
-    const loss = amp.autocast(
-      precision,
-      () => model.forward(x).cast("float32").crossEntropy(y.flatten()),
-    );
-    optimizer.zeroGrad();
-    (scaler ? scaler.scale(loss) : loss).backward();
-    if (scaler) {
-      scaler.step(optimizer);
-      scaler.update();
-    } else optimizer.step();
-    return loss;
-  };
-  const call = variant === "compiled" ? compile(step) : step;
-  return { run: () => call(x, y).realize().dispose(), sync };
-}
-
 function gpt(precision: Precision): Maker {
   return (batch, variant) => {
     const sizes = isGPU
@@ -183,7 +157,7 @@ function gpt(precision: Precision): Maker {
       : { vocabulary: 65, context: 64, width: 128, heads: 4, layers: 4 };
     const model = new GPT(sizes), optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
     const ids = () => Tensor.randint(0, 65, [batch, sizes.context]).realize();
-    return modelStep(model, optimizer, ids(), ids(), precision, variant);
+    return modelStep({ model, optimizer, x: ids(), y: ids(), precision, variant, sync });
   };
 }
 
@@ -192,7 +166,8 @@ function resnet(precision: Precision): Maker {
     const model = isGPU ? new ResNet([64, 128, 256, 512], 2) : new ResNet([16, 32, 64], 3);
     const optimizer = new optim.SGD(model.parameters(), { lr: 1e-2, momentum: 0.9 });
     const y = Tensor.randint(0, 10, [batch]).realize();
-    return modelStep(model, optimizer, random(batch, 3, 32, 32), y, precision, variant);
+    const x = random(batch, 3, 32, 32);
+    return modelStep({ model, optimizer, x, y, precision, variant, sync });
   };
 }
 
@@ -317,6 +292,7 @@ const models: Record<string, Maker> = {
   "resnet18-inference": resnet18,
   ...graphWorks(sync),
   ...numberWorks(sync),
+  ...wildWorks(sync, isGPU),
   "scatter-add": scatterAdd,
   attention: attention("float32"),
   "attention-float16": attention("float16"),

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+import torch_wild
 from torch import nn
 
 
@@ -70,7 +71,7 @@ class ResNet(nn.Module):
         return self.head(y.mean((2, 3)))
 
 
-def step_of(model, optimizer, x, y, dtype, prepare):
+def step_of(model, optimizer, x, y, dtype, prepare, loss_of=F.cross_entropy):
     """A training step as users write it; float16 with a scaler."""
     model = prepare(model)
     device = x.device.type
@@ -78,7 +79,7 @@ def step_of(model, optimizer, x, y, dtype, prepare):
 
     def run():
         with torch.autocast(device, dtype or torch.float16, enabled=dtype is not None):
-            loss = F.cross_entropy(model(x), y)
+            loss = loss_of(model(x).float(), y)
         optimizer.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
@@ -195,4 +196,5 @@ def makers(device, gpu, prepare=lambda model: model):
         "attention": attention(),
         "attention-float16": attention(torch.float16),
         "matmul-float16": half_matmul,
+        **torch_wild.makers(device, gpu, prepare, step_of),
     }
