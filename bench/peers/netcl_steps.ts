@@ -3,7 +3,7 @@ import { amp, compile, type nn, type optim, type Tensor } from "@netcl/netcl";
 import type { Precision } from "./models.ts";
 import type { Runnable } from "./serve.ts";
 
-/** What a training step is made of. */
+/** The parts of a training step. */
 export interface StepParts {
   readonly model: nn.Module;
   readonly optimizer: optim.Optimizer;
