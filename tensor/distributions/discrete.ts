@@ -2,9 +2,11 @@
 import type { Shape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import type { TensorLike } from "../core/arguments.ts";
+import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { Tensor } from "../class/tensor.ts";
+import { binomialEntropy } from "../ops/special/binomial_entropy.ts";
 import { logit } from "../ops/special/mod.ts";
 import { Distribution, like, parametersOf, within } from "./distribution.ts";
 import { requirePositive } from "./location_scale.ts";
@@ -293,6 +295,11 @@ export class Binomial extends Distribution {
     const ways = n.add(1).lgamma().sub(value.add(1).lgamma()).sub(n.sub(value).add(1).lgamma());
     const log = ways.add(value.mul(logits)).sub(n.mul(logits.softplus()));
     return within(isCount(value).logicalAnd(value.le(n)), log);
+  }
+
+  /** See {@linkcode Distribution.entropy}: a sum over all numbers of successes, of each element's trials. */
+  override entropy(): Tensor {
+    return compute(binomialEntropy, this.totalCount, this.logits);
   }
 }
 

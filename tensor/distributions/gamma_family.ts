@@ -6,6 +6,7 @@ import { Tensor } from "../class/tensor.ts";
 import { gammainc, logBeta } from "../ops/special/mod.ts";
 import { Distribution, like, parametersOf, within } from "./distribution.ts";
 import { requirePositive } from "./location_scale.ts";
+import { dirichletNumbers, gammaNumbers } from "./reparametrised.ts";
 
 /** The exponential distribution, that of waiting. */
 export class Exponential extends Distribution {
@@ -85,7 +86,12 @@ export class Gamma extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return Tensor.gamma(this.concentration, shape, like(this.rate)).div(this.rate);
+    return gammaNumbers(this.concentration, shape).div(this.rate);
+  }
+
+  /** True: gradients go to the parameters with the share below each number held. */
+  override get hasRsample(): boolean {
+    return true;
   }
 
   /** See {@linkcode Distribution.mean}. */
@@ -149,7 +155,13 @@ export class Beta extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return Tensor.beta(this.concentration1, this.concentration0, shape, like(this.concentration1));
+    const both = Tensor.stack([this.concentration1, this.concentration0], -1);
+    return dirichletNumbers(both, [...shape, 2]).slice(...shape.map(() => null), 0);
+  }
+
+  /** True: gradients go to the parameters with the share below each number held. */
+  override get hasRsample(): boolean {
+    return true;
   }
 
   /** See {@linkcode Distribution.mean}. */
@@ -204,7 +216,12 @@ export class Dirichlet extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return Tensor.dirichlet(this.concentration, shape, like(this.concentration));
+    return dirichletNumbers(this.concentration, shape);
+  }
+
+  /** True: gradients go to the parameters with the share below each number held. */
+  override get hasRsample(): boolean {
+    return true;
   }
 
   /** The sum of the concentrations, with the last axis kept. */
@@ -270,7 +287,14 @@ export class StudentT extends Distribution {
 
   /** See {@linkcode Distribution}. */
   protected override draw(shape: Shape): Tensor {
-    return Tensor.studentT(this.df, shape, like(this.loc)).mul(this.scale).add(this.loc);
+    const half = this.df.mul(0.5), share = gammaNumbers(half, shape).div(half);
+    const unit = Tensor.randn(shape, like(this.loc)).div(share.sqrt());
+    return unit.mul(this.scale).add(this.loc);
+  }
+
+  /** True: gradients go to the parameters with the share below each number held. */
+  override get hasRsample(): boolean {
+    return true;
   }
 
   /** The median; NaN up to one degree. */

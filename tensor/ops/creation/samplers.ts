@@ -1,8 +1,8 @@
 /**
  * Samplers of distributions, from uniform and normal numbers of the one sequence: the same in a second
- * evaluation, in `checkpoint` and in `compile`. Nothing of them has a gradient.
+ * evaluation, in `checkpoint` and in `compile`. Nothing of them has a gradient; `distributions/` adds those.
  */
-import type { Shape } from "../../../backend/internal.ts";
+import { broadcastShapes, isFloat, type Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import type { ExponentialOptions, TensorLike, TensorOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -110,29 +110,49 @@ export function logNormal(
 /** Candidates of which the first that is taken counts: each is taken in 95 of 100 cases, and more. */
 const ROUNDS = 8;
 
-/** See `Tensor.gamma`. */
-export function gamma(alpha: TensorLike, shape?: Shape, options: TensorOptions = {}): Tensor {
-  const op = "draw gamma numbers";
-  checkOptions(op, options, tensorRules);
-  if (typeof alpha === "number") {
-    requireValue(op, "alpha", alpha, takes.positive);
-    return drawn("gamma", shape ?? [], options, (shape) => {
-      return gammaOf(filled("draw", shape, alpha, plain(options)), shape, options);
-    });
-  }
-  requireTensor(op, alpha, " or a number");
-  const all = { device: alpha.device, dtype: alpha.dtype, ...options };
-  return drawn("gamma", shape ?? alpha.shape, all, (shape) => {
-    return gammaOf(alpha.detach().cast("float32").expand(shape), shape, all);
-  });
+/**
+ * Parameters as float32 tensors of the drawn shape, which is theirs by default, and options of what is drawn:
+ * the device of the first tensor, and its type where that is a floating point one.
+ */
+export function parametersOf(
+  op: string,
+  given: readonly TensorLike[],
+  shape: Shape | undefined,
+  options: TensorOptions,
+): { all: TensorOptions; shape: Shape; wide: (shape: Shape) => Tensor[] } {
+  const tensors = given.filter((value) => typeof value !== "number") as Tensor[];
+  for (const tensor of tensors) requireTensor(op, tensor, " or a number");
+  const [first] = tensors;
+  const own = first &&
+    { device: first.device, ...(isFloat(first.dtype) && { dtype: first.dtype }) };
+  const all = { ...own, ...options };
+  const common = tensors.reduce<Shape | null>((s, t) => s && broadcastShapes(s, t.shape), []);
+  const wide = (shape: Shape) =>
+    given.map((value) =>
+      typeof value === "number"
+        ? filled(op, shape, value, plain(all))
+        : value.detach().cast("float32").expand(shape)
+    );
+  return { all, shape: shape ?? common ?? [], wide };
 }
+
+/** Numbers made of those that were taken, each times a power of a uniform one where alpha is below 1. */
+type Made = (taken: Tensor, isSmall: Tensor, alpha: Tensor, share: Tensor) => Tensor;
+
+const numbers: Made = (taken, isSmall, alpha, share) =>
+  isSmall.where(taken.mul(share.pow(alpha.reciprocal())), taken);
+
+/** Logarithms: of a small alpha most numbers are below the range of the type. */
+const logarithms: Made = (taken, isSmall, alpha, share) =>
+  taken.log().add(isSmall.where(share.log().div(alpha), 0));
 
 /**
  * The method of G. Marsaglia and W. Tsang, 2000: cubes of normal numbers, each kept with a probability. As
  * nobody waits for values, a fixed number of candidates is drawn. Below 1 it takes a number of alpha + 1
  * times a power of a uniform one.
  */
-function gammaOf(alpha: Tensor, shape: Shape, options: TensorOptions): Tensor {
+function gammaOf(alpha: Tensor, made: Made, options: TensorOptions): Tensor {
+  const { shape } = alpha;
   const isSmall = alpha.lt(1), d = isSmall.where(alpha.add(1), alpha).sub(1 / 3);
   const c = d.mul(9).rsqrt();
   let taken = d;
@@ -143,7 +163,15 @@ function gammaOf(alpha: Tensor, shape: Shape, options: TensorOptions): Tensor {
     const isTaken = open(shape, options).log().lt(bound).logicalAnd(isPositive);
     taken = isTaken.where(d.mul(cube), taken);
   }
-  return isSmall.where(taken.mul(open(shape, options).pow(alpha.reciprocal())), taken);
+  return made(taken, isSmall, alpha, open(shape, options));
+}
+
+/** See `Tensor.gamma`. */
+export function gamma(alpha: TensorLike, shape?: Shape, options: TensorOptions = {}): Tensor {
+  const op = "draw gamma numbers";
+  if (typeof alpha === "number") requireValue(op, "alpha", alpha, takes.positive);
+  const { all, shape: wanted, wide } = parametersOf(op, [alpha], shape, options);
+  return drawn("gamma", wanted, all, (shape) => gammaOf(wide(shape)[0]!, numbers, all));
 }
 
 /** See `Tensor.beta`. */
@@ -153,13 +181,22 @@ export function beta(
   shape?: Shape,
   options: TensorOptions = {},
 ): Tensor {
-  const x = gamma(a, shape, options), y = gamma(b, shape, options);
-  return x.div(x.add(y));
+  const op = "draw beta numbers";
+  if (typeof a === "number") requireValue(op, "a", a, takes.positive);
+  if (typeof b === "number") requireValue(op, "b", b, takes.positive);
+  const { all, shape: wanted, wide } = parametersOf(op, [a, b], shape, options);
+  return drawn("beta", wanted, all, (shape) => {
+    const [x, y] = wide(shape).map((alpha) => gammaOf(alpha, logarithms, all));
+    return x!.sub(y!).sigmoid();
+  });
 }
 
 /** See `Tensor.dirichlet`. */
 export function dirichlet(alpha: Tensor, shape?: Shape, options: TensorOptions = {}): Tensor {
-  requireTensor("draw Dirichlet's numbers", alpha);
-  const x = gamma(alpha, shape, options);
-  return x.div(x.sum(-1, { keepDims: true }));
+  const op = "draw Dirichlet's numbers";
+  requireTensor(op, alpha);
+  const { all, shape: wanted, wide } = parametersOf(op, [alpha], shape, options);
+  return drawn("dirichlet", wanted, all, (shape) => {
+    return gammaOf(wide(shape)[0]!, logarithms, all).softmax(-1);
+  });
 }

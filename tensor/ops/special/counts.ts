@@ -1,9 +1,9 @@
 /** Samplers that need loops or special functions: whole numbers, parts of distributions. */
-import { broadcastShapes, type Shape } from "../../../backend/internal.ts";
+import type { Shape } from "../../../backend/internal.ts";
 import type { TensorLike, TensorOptions } from "../../core/arguments.ts";
 import { requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { drawn, gamma, open, plain } from "../creation/samplers.ts";
+import { drawn, gamma, open, parametersOf, plain } from "../creation/samplers.ts";
 import { randn } from "../creation/random.ts";
 import { full } from "../creation/sequences.ts";
 import { callElementKernel, elementKernel } from "./element_kernel.ts";
@@ -127,26 +127,6 @@ const binomialKernel = elementKernel({
 /** Uniform numbers for the rounds of each element, laid along a last axis. */
 function rounds(shape: Shape, options: TensorOptions): Tensor {
   return open([...shape, 2 * ROUNDS], options);
-}
-
-/** Parameters as float32 tensors, and how tensors of these are drawn. */
-function parametersOf(
-  op: string,
-  given: readonly TensorLike[],
-  shape: Shape | undefined,
-  options: TensorOptions,
-): { all: TensorOptions; shape: Shape; wide: (shape: Shape) => Tensor[] } {
-  const tensors = given.filter((value) => typeof value !== "number") as Tensor[];
-  const [first] = tensors;
-  const all = first ? { device: first.device, ...options } : options;
-  const common = tensors.reduce<Shape | null>((s, t) => s && broadcastShapes(s, t.shape), []);
-  const wide = (shape: Shape) =>
-    given.map((value) =>
-      typeof value === "number"
-        ? full(op, shape, value, plain(all))
-        : value.detach().cast("float32").expand(shape)
-    );
-  return { all, shape: shape ?? common ?? [], wide };
 }
 
 /** See `Tensor.poisson`. */

@@ -21,6 +21,7 @@ interface Case {
   readonly mean?: Numbers;
   readonly variance?: Numbers;
   readonly entropy?: Numbers;
+  readonly entropySlope?: Numbers;
   readonly mode: Numbers;
   readonly cdf?: Numbers;
   readonly icdf?: Numbers;
@@ -78,6 +79,10 @@ testOnCPU(
         if (c.mean) near(`${name}.mean`, p.mean, c.mean);
         if (c.variance) near(`${name}.variance`, p.variance, c.variance);
         if (c.entropy) near(`${name}.entropy`, p.entropy(), c.entropy);
+        if (c.entropySlope) {
+          const [slope] = grad([p.entropy().sum()], own.slice(1));
+          near(`${name}.entropy's slope`, slope!, c.entropySlope);
+        }
         near(`${name}.mode`, p.mode, c.mode);
         const at = (values: number[]) => Tensor.fromHost(values, { dtype: "float64" });
         if (c.cdf) near(`${name}.cdf`, p.cdf(at(c.value)), c.cdf);
@@ -126,7 +131,7 @@ testOnBackends("numbers drawn by rsample carry gradients to the parameters", (ba
     assertEquals(ofLoc!.toHostSync(), Float32Array.of(4, 4));
     const unit = x.sub(loc).div(scale).sum(0).toHostSync();
     ofScale!.toHostSync().forEach((g, k) => assertAlmostEquals(Number(g), Number(unit[k]), 1e-4));
-    assertThrows(() => new d.Gamma(scale, 1).rsample(), Error, "Cannot rsample Gamma");
+    assertThrows(() => new d.Poisson(scale).rsample(), Error, "Cannot rsample Poisson");
     const vector = new d.Independent(new d.Normal(loc, scale), 1);
     assertEquals([vector.batchShape, vector.eventShape, vector.logProb(x).shape], [[], [2], [4]]);
   });
