@@ -3,6 +3,7 @@
  *
  * @module
  */
+export { replaceAllBatchNormModules } from "./batch_norms.ts";
 export {
   type ArgumentOptions,
   type Arguments,

@@ -270,7 +270,8 @@ function refuseAssignment(x: Tensor): never {
     `Cannot assign to a tensor of shape ${
       formatShape(x.shape)
     } within vmap: it would have a value ` +
-      `for each sample; return the value, or put layers with running statistics into eval()`,
+      `for each sample; return the value. Batch normalization in training has running statistics: ` +
+      `leave them out (func.replaceAllBatchNormModules), take GroupNorm, or call eval()`,
   );
 }
 

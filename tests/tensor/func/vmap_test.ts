@@ -304,3 +304,37 @@ testOnCPU("vmap takes axes in the shape of arguments and results", async (backen
     );
   });
 });
+
+testOnBackends(
+  "replaceAllBatchNormModules: batches of samples have their own moments and gradients",
+  (backend) => {
+    withDevice(backend, () => {
+      manualSeed(4);
+      const model = new nn.Sequential(
+        new nn.Linear(3, 4),
+        new nn.BatchNorm1d(4),
+        new nn.Linear(4, 1),
+      );
+      const x = Tensor.randn([5, 6, 3]);
+      const loss = (parameters: Record<string, Tensor>, x: Tensor) =>
+        func.functionalCall(model, parameters, x).square().sum();
+      const each = () =>
+        vmap(func.grad(loss), { inAxes: [null, 0] })(
+          Object.fromEntries(model.namedParameters()),
+          x,
+        );
+      assertThrows(each, Error, "func.replaceAllBatchNormModules");
+      assertEquals(func.replaceAllBatchNormModules(model), model);
+      const found = each();
+      x.unbind(0).forEach((batch, k) => {
+        model.zeroGrad();
+        model.forward(batch).square().sum().backward();
+        for (const [name, p] of model.namedParameters()) {
+          const far = found[name]!.slice(k).sub(p.grad!).abs().max().itemSync();
+          assert(far < 1e-4 * (1 + p.grad!.abs().max().itemSync()), `${name} ${k}: ${far}`);
+        }
+      });
+      assertThrows(() => func.replaceAllBatchNormModules(1 as never), TypeError, "pass a module");
+    });
+  },
+);
