@@ -306,7 +306,7 @@ testOnCPU("vmap takes axes in the shape of arguments and results", async (backen
 });
 
 testOnBackends(
-  "replaceAllBatchNormModules: batches of samples have their own moments and gradients",
+  "vmap after replaceAllBatchNormModules: batches of samples have their own moments and gradients",
   (backend) => {
     withDevice(backend, () => {
       manualSeed(4);
