@@ -135,8 +135,10 @@ export class Programs implements ProgramStore {
    */
   buildOrDefer(texts: readonly KernelText[]): DeferredText[] {
     const requests = groupsOf(this.#missing(texts), true).map((group) => this.#request(group));
+    // A first start looks for none of its hundred texts.
+    const cache = this.#cache?.isEmpty ? null : this.#cache;
     return requests.filter(({ text, options, group }) => {
-      const isKnown = this.#cache?.has(text, options) ?? false;
+      const isKnown = cache?.has(text, options) ?? false;
       if (isKnown) this.build(group);
       return !isKnown;
     }).map((request) => this.#defer(request));
@@ -388,9 +390,16 @@ function named<T>(name: string, build: () => T): T {
   }
 }
 
+const kernelNames = new WeakMap<KernelText, string>();
+
 /** A name that a person can read in a trace, and that no other text has. */
-function kernelName({ label, source }: KernelText): string {
-  return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
+function kernelName(text: KernelText): string {
+  let name = kernelNames.get(text);
+  if (name === undefined) {
+    name = `${text.label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(text.source).slice(0, 8)}`;
+    kernelNames.set(text, name);
+  }
+  return name;
 }
 
 function programText(kernels: readonly string[], declares: boolean): string {
