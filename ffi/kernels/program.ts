@@ -179,7 +179,7 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
    */
   build(options = ""): this {
-    const text = cString(withArgInfo(options, this.#source));
+    const text = cString(this.buildOptions(options));
     using _lock = lockFirstBuild();
     this.#check(cl.clBuildProgram(this.unsafeHandle, 0, null, text, 0n, 0n), "clBuildProgram");
     hasBuilt = true;
@@ -191,7 +191,8 @@ export class Program extends OpenCLObject<"Program"> {
    * thread, with the same result.
    */
   buildOptions(options = ""): string {
-    return withArgInfo(options, this.#source);
+    const all = withArgInfo(options, this.#source);
+    return isOfPoCL(this.context) ? `${all} ${quiet}` : all;
   }
 
   /** The same without blocking the event loop. */
@@ -201,7 +202,7 @@ export class Program extends OpenCLObject<"Program"> {
 
   /** Goes on to its end, also when its caller gives up waiting: the driver uses the program. */
   async #buildElsewhere(options: string): Promise<this> {
-    const text = cString(withArgInfo(options, this.#source));
+    const text = cString(this.buildOptions(options));
     const handle = this.unsafeHandle;
     check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
     try {
@@ -234,7 +235,7 @@ export class Program extends OpenCLObject<"Program"> {
         this.unsafeHandle,
         0,
         null,
-        cString(withArgInfo(options, this.#source)),
+        cString(this.buildOptions(options)),
         count,
         count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
         count ? addresses : null,
@@ -364,6 +365,24 @@ function checkBuild(status: number, call: string, source: string, log: string): 
     throw new KernelBuildError(status, call, log, sourceExcerpt(source, log));
   }
   check(status, call, log || undefined);
+}
+
+/**
+ * PoCL's clang prints on the program's terminal how many errors it found, unless it draws no carets, which the
+ * log lacks anyway. PoCL (3.1) refuses options that it does not know, which it finds by spaces; it takes this
+ * one for the value of a macro, and clang for an option: that divides them at tabs, too.
+ */
+const quiet = "-DNETCL_QUIET=1\t-fno-caret-diagnostics";
+
+const contextsOfPoCL = new WeakMap<Context, boolean>();
+
+function isOfPoCL(context: Context): boolean {
+  let isPoCL = contextsOfPoCL.get(context);
+  if (isPoCL === undefined) {
+    isPoCL = context.devices[0]?.platform.name === "Portable Computing Language";
+    contextsOfPoCL.set(context, isPoCL);
+  }
+  return isPoCL;
 }
 
 /** The types of arguments are what plain numbers are converted by. */

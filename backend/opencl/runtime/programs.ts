@@ -284,7 +284,8 @@ export class Programs implements ProgramStore {
     try {
       return build(options);
     } catch (error) {
-      if (!this.#declares || !(error instanceof KernelBuildError)) throw error;
+      const lacksHeader = options.includes(WITHOUT_HEADER);
+      if (!lacksHeader || !(error instanceof KernelBuildError)) throw error;
       return build(options.replace(WITHOUT_HEADER, ""));
     }
   }

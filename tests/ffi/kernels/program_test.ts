@@ -10,6 +10,7 @@ import {
   ProgramInfo,
   setWaitPolicy,
 } from "../../../ffi/mod.ts";
+import { runProgram } from "../../run_deno.ts";
 import { context, device, queue, testOpenCL } from "../fixture.ts";
 
 const one = "kernel void one(global int* y) { y[0] = VALUE; }";
@@ -34,6 +35,27 @@ testOpenCL("Program builds with options and lists its kernels", async () => {
   assertEquals(kernels.map(({ name }) => name).toSorted(), ["one", "two"]);
   for (const kernel of kernels) kernel.release();
 });
+
+testOpenCL(
+  "Program: what a compiler refuses is told by the error alone, not on the terminal",
+  async () => {
+    const { out, err } = await runProgram(`
+    import { Context, platforms, Program } from "./ffi/mod.ts";
+    for (const device of platforms().flatMap((platform) => platform.devices())) {
+      using context = new Context(device), program = new Program(context, ${
+      JSON.stringify(broken)
+    });
+      try {
+        program.build();
+      } catch (error) {
+        console.log(error.name);
+      }
+    }
+  `);
+    assert(out.split("\n").includes("KernelBuildError"), out);
+    assertEquals(err, "");
+  },
+);
 
 testOpenCL("Program: a build error has the log, and the source lines that it names", () => {
   using program = new Program(context, broken);
