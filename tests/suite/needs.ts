@@ -96,9 +96,16 @@ export async function provide(all: readonly Need[]): Promise<readonly Need[]> {
  * The last line of a run: how many tests were left out, and what to install for them.
  *
  * @param ignored Of `all` tests, those that did not run.
+ * @param tested The backend whose tests an earlier run has passed: see `tests/opencl.ts`.
  */
-export function leftOut(ignored: number, all: number, lacking: readonly Need[]): string {
-  const what = `${ignored} of ${all} tests were left out`;
+export function leftOut(
+  ignored: number,
+  all: number,
+  lacking: readonly Need[],
+  tested: string | undefined = Deno.env.get("NETCL_TESTED"),
+): string {
+  const repeated = tested ? `, with those of "${tested}", which NETCL_TESTED names` : "";
+  const what = `${ignored} of ${all} tests were left out${repeated}`;
   if (lacking.length === 0) {
     return ignored === 0
       ? "No test was left out."

@@ -17,10 +17,11 @@ Deno.test("needs: what is missing is found, each has a package that brings it", 
 Deno.test("leftOut names how many tests did not run, and what to install for them", () => {
   assertEquals(leftOut(0, 10, []), "No test was left out.");
   assertEquals(
-    leftOut(3, 10, [need("a", false), need("b", false)]),
+    leftOut(3, 10, [need("a", false), need("b", false)], ""),
     "3 of 10 tests were left out. This machine lacks a, b: apt install a-package b-package (Debian, Ubuntu).",
   );
-  assert(leftOut(3, 10, []).startsWith("3 of 10 tests were left out: "));
+  assert(leftOut(3, 10, [], "").startsWith("3 of 10 tests were left out: "));
+  assert(leftOut(3, 10, [], "cpu").includes('with those of "cpu", which NETCL_TESTED names:'));
 });
 
 Deno.test("findCommand looks through the folders of PATH", () => {
