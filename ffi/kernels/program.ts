@@ -4,6 +4,7 @@
  * @module
  */
 import { sourceExcerpt } from "./build_log.ts";
+import { passedOptions } from "./build_options.ts";
 import { ProgramBuildInfo, ProgramInfo, Status } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import { Device } from "../objects/device.ts";
@@ -38,10 +39,6 @@ const existing = takes.object("OpenCL C as a string, or { handle } of a program"
 const encoder = new TextEncoder();
 const cString = (value: string): Uint8Array<ArrayBuffer> => encoder.encode(value + "\0");
 const errorCode = new Int32Array(1);
-const argInfo = "-cl-kernel-arg-info";
-// Of the info of such a kernel NVIDIA's compiler makes PTX that its own assembler refuses
-// (580.159).
-const kernelWithoutArguments = /\bkernel\s+void\s+\w+\s*\(\s*(?:void\s*)?\)/;
 const buildFailures: readonly number[] = [
   Status.CL_BUILD_PROGRAM_FAILURE,
   Status.CL_COMPILE_PROGRAM_FAILURE,
@@ -191,8 +188,7 @@ export class Program extends OpenCLObject<"Program"> {
    * thread, with the same result.
    */
   buildOptions(options = ""): string {
-    const all = withArgInfo(options, this.#source);
-    return isOfPoCL(this.context) ? `${all} ${quiet}` : all;
+    return passedOptions(options, this.#source, this.context);
   }
 
   /** The same without blocking the event loop. */
@@ -365,30 +361,6 @@ function checkBuild(status: number, call: string, source: string, log: string): 
     throw new KernelBuildError(status, call, log, sourceExcerpt(source, log));
   }
   check(status, call, log || undefined);
-}
-
-/**
- * PoCL's clang prints on the program's terminal how many errors it found, unless it draws no carets, which the
- * log lacks anyway. PoCL (3.1) refuses options that it does not know, which it finds by spaces; it takes this
- * one for the value of a macro, and clang for an option: that divides them at tabs, too.
- */
-const quiet = "-DNETCL_QUIET=1\t-fno-caret-diagnostics";
-
-const contextsOfPoCL = new WeakMap<Context, boolean>();
-
-function isOfPoCL(context: Context): boolean {
-  let isPoCL = contextsOfPoCL.get(context);
-  if (isPoCL === undefined) {
-    isPoCL = context.devices[0]?.platform.name === "Portable Computing Language";
-    contextsOfPoCL.set(context, isPoCL);
-  }
-  return isPoCL;
-}
-
-/** The types of arguments are what plain numbers are converted by. */
-function withArgInfo(options: string, source: string): string {
-  const skip = options.includes(argInfo) || kernelWithoutArguments.test(source);
-  return skip ? options : `${options} ${argInfo}`;
 }
 
 function deviceList(devices: readonly Device[]): BigUint64Array {

@@ -91,7 +91,7 @@ export class CacheFolder {
   }
 
   *#matching(pattern: RegExp): Generator<CacheEntry> {
-    for (const { name, isFile } of host.readDirSync(this.path)) {
+    for (const { name, isFile } of ifThere(() => host.readDirSync(this.path)) ?? []) {
       if (!isFile || !pattern.test(name)) continue;
       const info = ifThere(() => host.lstatSync(join(this.path, name)));
       if (!info || !this.#isOurs(info)) continue;

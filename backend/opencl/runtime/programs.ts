@@ -135,12 +135,11 @@ export class Programs implements ProgramStore {
    */
   buildOrDefer(texts: readonly KernelText[]): DeferredText[] {
     const requests = groupsOf(this.#missing(texts), true).map((group) => this.#request(group));
-    // A first start looks for none of its hundred texts.
-    const cache = this.#cache?.isEmpty ? null : this.#cache;
+    const cache = this.#cache?.isEmpty ? null : this.#cache; // asked once, not for each text
     return requests.filter(({ text, options, group }) => {
-      const isKnown = cache?.has(text, options) ?? false;
-      if (isKnown) this.build(group);
-      return !isKnown;
+      const isNew = !cache?.has(text, options);
+      if (!isNew) this.build(group);
+      return isNew;
     }).map((request) => this.#defer(request));
   }
 
@@ -279,14 +278,12 @@ export class Programs implements ProgramStore {
 
   /** Builds a program, with all declarations where those that it brings do not suffice. */
   #compiled(request: BuildRequest): Program {
-    const { options } = request, [context, device] = [this.#context, this.#device];
-    const build = (options: string) => buildProgram(context, device, { ...request, options });
+    const { options } = request, withHeader = options.replace(WITHOUT_HEADER, "");
     try {
-      return build(options);
+      return buildProgram(this.#context, this.#device, request);
     } catch (error) {
-      const lacksHeader = options.includes(WITHOUT_HEADER);
-      if (!lacksHeader || !(error instanceof KernelBuildError)) throw error;
-      return build(options.replace(WITHOUT_HEADER, ""));
+      if (withHeader === options || !(error instanceof KernelBuildError)) throw error;
+      return buildProgram(this.#context, this.#device, { ...request, options: withHeader });
     }
   }
 
@@ -391,16 +388,9 @@ function named<T>(name: string, build: () => T): T {
   }
 }
 
-const kernelNames = new WeakMap<KernelText, string>();
-
 /** A name that a person can read in a trace, and that no other text has. */
-function kernelName(text: KernelText): string {
-  let name = kernelNames.get(text);
-  if (name === undefined) {
-    name = `${text.label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(text.source).slice(0, 8)}`;
-    kernelNames.set(text, name);
-  }
-  return name;
+function kernelName({ label, source }: KernelText): string {
+  return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
 }
 
 function programText(kernels: readonly string[], declares: boolean): string {

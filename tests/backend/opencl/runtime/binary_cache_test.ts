@@ -42,6 +42,16 @@ Deno.test("BinaryCache takes one look at one entry to know if it ever kept anyth
     assertEquals(looks, 1);
   }));
 
+Deno.test("BinaryCache keeps what it is given in a folder that was not there when it was asked if it is empty", () =>
+  withCacheFolder((folder) => {
+    Deno.removeSync(folder, { recursive: true });
+    const cache = open();
+    assertEquals(cache.isEmpty, true);
+    cache.write("source", "options", binary);
+    assertEquals(cache.isEmpty, false);
+    assertEquals(open().read("source", "options"), binary);
+  }));
+
 Deno.test("BinaryCache tells sources, options, devices and drivers apart", () =>
   withCacheFolder(() => {
     open().write("source", "options", binary);
