@@ -1,5 +1,5 @@
 /** Plans programs for a device that is not here, and has its vendor's compiler take the kernels. */
-import type { Generated } from "../../backend/opencl/codegen/generated.ts";
+import { type Generated, namedKernel } from "../../backend/opencl/codegen/generated.ts";
 import type { CustomKernel } from "../../backend/graph/custom.ts";
 import { preludeFor } from "../../backend/opencl/codegen/prelude.ts";
 import type { LaunchStep } from "../../backend/opencl/templates/launch_steps.ts";
@@ -56,7 +56,7 @@ function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>
   for (const [program, run] of programs) {
     const generated = ({ generated: launch, label }: LaunchStep): void => {
       const name = `${label.replace(/\W+/g, "_").slice(0, 48)}_${planned.size}`;
-      const text = `kernel void ${name}${launch.source}`;
+      const text = namedKernel(name, launch.source);
       planned.getOrInsert(launch.source, { program, name, text, launch });
     };
     const custom = ({ name, source: text }: CustomKernel): void => {

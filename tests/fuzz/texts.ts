@@ -6,7 +6,7 @@
 import fc from "fast-check";
 import { canOutline, outlinedKernel } from "../../backend/opencl/codegen/outlined_kernel.ts";
 import { preludeFor } from "../../backend/opencl/codegen/prelude.ts";
-import type { Generated } from "../../backend/opencl/codegen/generated.ts";
+import { type Generated, namedKernel } from "../../backend/opencl/codegen/generated.ts";
 import { buildOptions, driverOf } from "../../backend/opencl/runtime/driver.ts";
 import { KernelBuildError, Program } from "../../ffi/mod.ts";
 import { compile, manager, type Tensor } from "../../mod.ts";
@@ -122,7 +122,7 @@ function logOf(texts: readonly FoundText[]): string | null {
     const isCPU = !paperDevices[from.device]!.target.isGpu;
     return isCPU && canOutline(generated)
       ? outlinedKernel(`k${k}`, generated)
-      : `kernel void k${k}${generated.source}`;
+      : namedKernel(`k${k}`, generated.source);
   });
   const driver = driverOf(clDevice!), prelude = preludeFor(kernels.join("\n"), driver.readsHeader);
   const text = withoutInstructions([prelude, ...kernels].join("\n"));

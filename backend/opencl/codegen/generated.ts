@@ -33,7 +33,7 @@ export interface ArgumentList {
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
-  /** The parameter list and body: equal texts are one kernel. */
+  /** The parameter list and body, as {@linkcode namedKernel} takes them: equal texts are one kernel. */
   readonly source: string;
   /** The same as pieces. */
   readonly args: ArgumentList;
@@ -92,7 +92,7 @@ export function generated(parts: KernelParts): Generated {
   const moved = [...reads, ...writes].map(({ moved }) => `  ${moved}\n`);
   const body = typed(`${moved.join("")}${parts.body}\n}`);
   return {
-    source: kernelText(allArguments(args), body),
+    source: kernelText(allArguments(args), body, local),
     args,
     body,
     buffers: [...inputs, ...outputs],
@@ -122,9 +122,32 @@ export function allArguments(args: ArgumentList): Argument[] {
   return [...reads, ...writes, ...errors, ...readStarts, ...writeStarts, ...numbers];
 }
 
-/** A parameter list with a body, which brings its closing brace. */
-export function kernelText(args: readonly Argument[], body: string): string {
-  return `(${args.map(({ type, name }) => `${type} ${name}`).join(", ")}) {\n${body}`;
+/**
+ * With more work-items a group, a compiler that is not told their number gives each of them more registers than
+ * a processor has for all: NVIDIA's driver refuses the launch then, AMD's any of more than these.
+ */
+const MAX_UNTOLD_ITEMS = 256;
+
+/**
+ * A parameter list with a body, which brings its closing brace; before it, on a line of its own, what the compiler
+ * is told of the groups' size where it must know.
+ */
+export function kernelText(
+  args: readonly Argument[],
+  body: string,
+  local: readonly number[],
+): string {
+  const text = `(${args.map(({ type, name }) => `${type} ${name}`).join(", ")}) {\n${body}`;
+  if (local.reduce((a, b) => a * b, 1) <= MAX_UNTOLD_ITEMS) return text;
+  const [x, y = 1, z = 1] = local;
+  return `__attribute__((reqd_work_group_size(${x}, ${y}, ${z})))\n${text}`;
+}
+
+/** The kernel of that name, of a {@linkcode Generated.source}. */
+export function namedKernel(name: string, source: string): string {
+  if (source.startsWith("(")) return `kernel void ${name}${source}`;
+  const end = source.indexOf("\n");
+  return `kernel ${source.slice(0, end)} void ${name}${source.slice(end + 1)}`;
 }
 
 function parameterType(p: Parameter): string {

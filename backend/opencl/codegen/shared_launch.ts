@@ -30,7 +30,7 @@ export function generateShared(members: readonly Generated[]): Generated {
   const args = sharedArguments(first.args, members.length);
   const body = sharedBody(first, members.length, local);
   return {
-    source: kernelText(allArguments(args), body),
+    source: kernelText(allArguments(args), body, first.local),
     args,
     body,
     buffers: [

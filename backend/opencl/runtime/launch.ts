@@ -5,7 +5,7 @@ import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { activeTrace } from "../../profiling/trace.ts";
-import type { Generated } from "../codegen/generated.ts";
+import { type Generated, namedKernel } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
 import { sequence } from "../../execution/launch_sequence.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
@@ -54,7 +54,7 @@ export class KernelLaunch implements RepeatedLaunch {
     this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
     this.bytes = work.bytes;
     this.name = args.kernel.name;
-    this.source = `kernel void ${this.name}${generated.source}`;
+    this.source = namedKernel(this.name, generated.source);
     this.#global = BigUint64Array.from(generated.global, BigInt);
     this.#local = BigUint64Array.from(generated.local, BigInt);
     this.#isTiny = context.wakesThreads && work.operations <= MAX_TINY_OPERATIONS;

@@ -20,7 +20,7 @@ import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { WITHOUT_HEADER } from "../codegen/builtins.ts";
-import type { Generated } from "../codegen/generated.ts";
+import { type Generated, namedKernel } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, LIFTED_PROBE } from "../codegen/warpgroup_helpers.ts";
@@ -221,7 +221,7 @@ export class Programs implements ProgramStore {
     if (this.#outlines && generated && canOutline(generated)) {
       return outlinedKernel(name, generated);
     }
-    return `kernel void ${name}${text.source}`;
+    return namedKernel(name, text.source);
   }
 
   /**

@@ -6,6 +6,7 @@ import { isDeterministic } from "../../execution/determinism.ts";
 import { beginBuild, endBuild } from "../../profiling/builds.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { activeTrace } from "../../profiling/trace.ts";
+import { namedKernel } from "../codegen/generated.ts";
 import type { Compilation, Compiler } from "./background_compiler.ts";
 import type { WarmLaunch } from "./compile_job.ts";
 
@@ -247,7 +248,7 @@ export class TieredLaunch implements Launch {
     this.#kernel = kernel;
     this.#sources = kernel.steps.map(({ source }) => source);
     this.name = kernel.label;
-    this.source = this.#sources.map((text) => `kernel void ${kernel.label}${text}`).join("\n\n");
+    this.source = this.#sources.map((text) => namedKernel(kernel.label, text)).join("\n\n");
     this.bytes = kernel.bytes;
   }
 
