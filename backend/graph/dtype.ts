@@ -1,7 +1,8 @@
 /**
  * Element types: their size, how they are stored, and what arithmetic on them happens in. To add one,
  * name it in `DType`: type checking then names every table that lacks it, here, in the writers of both
- * backends, in `tensor/io` and in `tensor/distributed`.
+ * backends, in `tensor/io` and in `tensor/distributed`. One that names the type it is `computedIn` needs loads,
+ * stores and casts to that type alone: nodes compute in the wider one.
  */
 
 /** The element type of a tensor. */
@@ -12,6 +13,9 @@ export type DType =
   | "float64"
   | "int32"
   | "int64"
+  | "int16"
+  | "int8"
+  | "uint32"
   | "uint8"
   | "bool";
 
@@ -21,6 +25,9 @@ export type TypedArray<Memory extends ArrayBufferLike = ArrayBuffer> =
   | Float64Array<Memory>
   | Float16Array<Memory>
   | Int32Array<Memory>
+  | Int16Array<Memory>
+  | Int8Array<Memory>
+  | Uint32Array<Memory>
   | BigInt64Array<Memory>
   | Uint8Array<Memory>
   | Uint16Array<Memory>;
@@ -38,6 +45,11 @@ export interface DTypeInfo {
   readonly lowest: number | bigint;
   /** The greatest value. */
   readonly highest: number | bigint;
+  /**
+   * The type in which numbers of this one are computed, where memory alone has them: every result is that of
+   * the wider type, cast back, so that whole numbers wrap around.
+   */
+  readonly computedIn?: "int32" | "int64";
   /** A view of the raw bytes of a buffer of this type; bfloat16 is seen as its 16 bits. */
   readonly view: (buffer: ArrayBuffer, byteOffset: number, length: number) => TypedArray;
 }
@@ -85,6 +97,30 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
     lowest: -(2n ** 63n),
     highest: 2n ** 63n - 1n,
     view: (b, o, n) => new BigInt64Array(b, o, n),
+  },
+  int16: {
+    bytes: 2,
+    kind: "int",
+    lowest: -(2 ** 15),
+    highest: 2 ** 15 - 1,
+    computedIn: "int32",
+    view: (b, o, n) => new Int16Array(b, o, n),
+  },
+  int8: {
+    bytes: 1,
+    kind: "int",
+    lowest: -(2 ** 7),
+    highest: 2 ** 7 - 1,
+    computedIn: "int32",
+    view: (b, o, n) => new Int8Array(b, o, n),
+  },
+  uint32: {
+    bytes: 4,
+    kind: "int",
+    lowest: 0,
+    highest: 2 ** 32 - 1,
+    computedIn: "int64",
+    view: (b, o, n) => new Uint32Array(b, o, n),
   },
   uint8: {
     bytes: 1,

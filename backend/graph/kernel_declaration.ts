@@ -60,6 +60,9 @@ export const declaredTypes: Readonly<Record<DType, readonly ScalarType[]>> = {
   float64: ["double"],
   int32: ["int", "uint"],
   int64: ["long", "ulong"],
+  int16: ["short", "ushort"],
+  int8: ["char", "uchar"],
+  uint32: ["uint", "int"],
   uint8: ["uchar", "char"],
   bool: ["uchar", "char"],
 };

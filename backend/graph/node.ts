@@ -19,8 +19,8 @@ import {
   type StoredValue,
   unretire,
 } from "./stored_value.ts";
-import type { DType } from "./dtype.ts";
-import type { Op } from "./op.ts";
+import { type DType, dtypes } from "./dtype.ts";
+import { hasArithmetic, type Op } from "./op.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
 /** Stands for a tensor where the tensor itself must stay collectable. */
@@ -72,6 +72,38 @@ const stored: Op = { kind: "buffer" }, noInputs: readonly Node[] = [];
 /** Nodes whose holders have changed, and which may have to hold their inputs otherwise. */
 const changed: Node[] = [];
 let isUpdating = false;
+
+/** True for a type that memory alone has. */
+function isNarrow(dtype: DType): boolean {
+  return dtypes[dtype].computedIn !== undefined;
+}
+
+function hasNarrowType({ dtype }: Node): boolean {
+  return isNarrow(dtype);
+}
+
+/**
+ * An operation in types that kernels compute in (`DTypeInfo.computedIn`): its operands are cast to them, and
+ * its result back. A cast goes by way of that type.
+ */
+function inComputedTypes(
+  op: Op,
+  inputs: readonly Node[],
+  shape: Shape,
+  dtype: DType,
+  holds: boolean,
+): [op: Op, inputs: readonly Node[]] {
+  const { computedIn } = dtypes[dtype], cast = { kind: "cast" } as const;
+  const isDone = op.kind === "cast" &&
+    (inputs[0]!.dtype === computedIn || dtypes[inputs[0]!.dtype].computedIn === dtype);
+  if (isDone) return [op, inputs];
+  const operands = inputs.map((input) => {
+    const wide = dtypes[input.dtype].computedIn;
+    return wide ? new Node(cast, [input], input.shape, wide, holds) : input;
+  });
+  if (!computedIn) return [op, operands];
+  return [cast, [new Node(op, operands, shape, computedIn, holds)]];
+}
 
 /** One value of the expression graph. */
 export class Node {
@@ -126,6 +158,9 @@ export class Node {
    * @param holds False for one that lives as long as a plan is made, and keeps no value.
    */
   constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType, holds = true) {
+    if ((isNarrow(dtype) || inputs.some(hasNarrowType)) && hasArithmetic(op)) {
+      [op, inputs] = inComputedTypes(op, inputs, shape, dtype, holds);
+    }
     this.op = op;
     // A copy: V8 makes arrays of literals that lived for a while before in the old generation, where
     // they keep what they hold, a step's whole graph, until a full collection.

@@ -157,6 +157,24 @@ export type Op =
   /** One of the outputs of attention, or of its gradient. */
   | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
 
+/** True where a node's value is computed of numbers, and not only moved; of what is scattered, where it is joined. */
+export function hasArithmetic(op: Op): boolean {
+  switch (op.kind) {
+    case "buffer":
+    case "data":
+    case "reshape":
+    case "permute":
+    case "expand":
+    case "slice":
+    case "im2col":
+    case "copy":
+    case "custom":
+      return false;
+    default:
+      return true;
+  }
+}
+
 /** The stream that an operation draws from, null where it draws nothing. */
 export function streamOf(op: Op): RandomStream | null {
   if (op.kind === "random") return op.stream;

@@ -822,8 +822,8 @@ export class Tensor implements Disposable {
 
   /**
    * The elements, row-major, in a new typed array: Float32Array for float32 and bfloat16,
-   * Float16Array, Float64Array, Int32Array, BigInt64Array for int64, Uint8Array for uint8 and bool.
-   * What was read is kept: reading it again, or a view of it, computes nothing.
+   * Float16Array, Float64Array, Int32Array, Int16Array, Int8Array, Uint32Array, BigInt64Array for int64,
+   * Uint8Array for uint8 and bool. What was read is kept: reading it again, or a view of it, computes nothing.
    *
    * @param into The type that the tensor has: then the array has that type for TypeScript, too. Or an
    * array of that kind to read into instead: a new one costs more than the transfer when it is large.

@@ -63,6 +63,9 @@ export type HostArrayOf<D extends DType> = {
   float64: Float64Array<ArrayBuffer>;
   int32: Int32Array<ArrayBuffer>;
   int64: BigInt64Array<ArrayBuffer>;
+  int16: Int16Array<ArrayBuffer>;
+  int8: Int8Array<ArrayBuffer>;
+  uint32: Uint32Array<ArrayBuffer>;
   uint8: Uint8Array<ArrayBuffer>;
   bool: Uint8Array<ArrayBuffer>;
 }[D];

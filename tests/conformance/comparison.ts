@@ -10,6 +10,9 @@ const tolerances: Readonly<Record<DType, readonly [relative: number, absolute: n
   bfloat16: [2e-2, 1e-2],
   int32: [0, 0],
   int64: [0, 0],
+  int16: [0, 0],
+  int8: [0, 0],
+  uint32: [0, 0],
   uint8: [0, 0],
   bool: [0, 0],
 };

@@ -44,6 +44,7 @@ export const families = [
   "scans",
   "statistics",
   "numeric",
+  "narrow",
 ] as const;
 
 /** The cases of a family of operations. */

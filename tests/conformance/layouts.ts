@@ -82,7 +82,7 @@ function linear(at: readonly number[], shape: readonly number[]): number {
 /** Host data of a type, `garbage` where nothing is placed. */
 function arrayOf(dtype: DType, size: number): TypedArray | number[] {
   if (dtype === "int64") return new BigInt64Array(size).fill(77n);
-  if (dtype === "int32" || dtype === "uint8") return new Array<number>(size).fill(77);
+  if (/^u?int/.test(dtype)) return new Array<number>(size).fill(77);
   return new Array<number>(size).fill(dtype === "bool" ? 1 : NaN);
 }
 

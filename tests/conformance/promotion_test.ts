@@ -31,10 +31,13 @@ function operandOf(text: string): Operand {
 function tableFor(backend: BackendName): { a: Operand; b: Operand; expected: DType }[] {
   if (ignoreOn(backend)) return [];
   const { dtypes } = backendOf(manager.default(backend)).capabilities;
-  return readLines<[pair: string, dtype: DType]>("promotion").map(([pair, expected]) => {
-    const [a, b] = pair.split(", ");
-    return { a: operandOf(a!), b: operandOf(b!), expected };
-  }).filter(({ a, b, expected }) =>
+  const files = ["promotion", "promotion_narrow"];
+  return files.flatMap((file) => readLines<[pair: string, dtype: DType]>(file)).map(
+    ([pair, expected]) => {
+      const [a, b] = pair.split(", ");
+      return { a: operandOf(a!), b: operandOf(b!), expected };
+    },
+  ).filter(({ a, b, expected }) =>
     [a.dtype, b.dtype, expected].every((d) => d === null || dtypes.has(d))
   );
 }

@@ -117,9 +117,12 @@ export function castValue(value: Value, from: DType, to: DType): Value {
   if (to === "int64") return typeof value === "bigint" ? value : scalar.toBigInt(value);
   if (typeof value === "bigint") {
     if (to === "int32") return Number(BigInt.asIntN(32, value));
+    if (to === "uint32") return Number(BigInt.asUintN(32, value));
     return to === "uint8" ? Number(BigInt.asUintN(8, value)) : Number(value);
   }
   if (to === "uint8") return value & 255;
+  if (to === "int8") return value << 24 >> 24;
+  if (to === "int16") return value << 16 >> 16;
   return to === "int32" && dtypes[from].kind === "float" ? scalar.toInt32(value) : value;
 }
 

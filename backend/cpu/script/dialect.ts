@@ -3,7 +3,7 @@ import { type DType, dtypes } from "../../graph/dtype.ts";
 import type { Dialect } from "../../codegen/emit.ts";
 import { primitives } from "../../graph/primitives.ts";
 import { combinerOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
-import { renderScript } from "./primitives.ts";
+import { renderScript, wrapped } from "./primitives.ts";
 
 /** A number as JavaScript text of the compute type of `dtype`. */
 export function literal(value: number | bigint, dtype: DType): string {
@@ -72,6 +72,7 @@ function castText(text: string, from: DType, to: DType): string {
   }
   if (from === "int64") {
     if (to === "int64") return text;
+    if (to === "uint32") return `Number(BigInt.asUintN(32, ${text}))`;
     if (to === "int32") return `Number(BigInt.asIntN(32, ${text}))`;
     return to === "uint8" ? `Number(BigInt.asUintN(8, ${text}))` : `Number(${text})`;
   }
@@ -79,5 +80,5 @@ function castText(text: string, from: DType, to: DType): string {
     return dtypes[from].kind === "float" ? `toBigInt(${text})` : `BigInt(${text})`;
   }
   if (to === "int32") return dtypes[from].kind === "float" ? `toInt32(${text})` : text;
-  return to === "uint8" ? `(${text} & 255)` : text;
+  return to === "uint8" || dtypes[to].computedIn ? wrapped(text, to) : text;
 }

@@ -10,9 +10,17 @@ const wraps: Readonly<Record<DType, string>> = {
   float64: "$0",
   int32: "($0 | 0)",
   int64: "BigInt.asIntN(64, $0)",
+  int16: "($0 << 16 >> 16)",
+  int8: "($0 << 24 >> 24)",
+  uint32: "($0 >>> 0)",
   uint8: "($0 & 255)",
   bool: "($0 ? 1 : 0)",
 };
+
+/** A whole number of at most 32 bits brought into the range of a type. */
+export function wrapped(text: string, dtype: DType): string {
+  return wraps[dtype].replace("$0", () => text);
+}
 
 /** The primitive applied to operands of `dtype`, as JavaScript. */
 export function renderScript(
@@ -24,5 +32,5 @@ export function renderScript(
   const kind = dtype === "int64" ? "big" : isFloat(dtype) ? "float" : "int";
   const text = fillTemplate(textOf("script", name, kind)!, operands);
   if (primitives[name].isTest || (name === "where" && result === "int64")) return text;
-  return wraps[result].replace("$0", () => text);
+  return wrapped(text, result);
 }

@@ -17,6 +17,10 @@ const laneKinds: Readonly<Record<DType, LaneKind | WideKind>> = {
   float64: "double",
   int32: "int",
   int64: "long",
+  int16: "int",
+  int8: "int",
+  // Its bits: it is made an int64 before anything is computed.
+  uint32: "int",
   uint8: "int",
   bool: "mask",
 };
@@ -53,6 +57,12 @@ export type ElementBytes = 1 | 2 | 4 | 8;
 /** Bytes of an element of a type. */
 export function elementBytes(dtype: DType): ElementBytes {
   return dtypes[dtype].bytes as ElementBytes;
+}
+
+/** The lowest bits of lanes as numbers of a type of 8 or 16 bits. */
+export function signExtended(f: FunctionBuilder, bits: Local, dtype: "int8" | "int16"): Local {
+  const unused = dtype === "int8" ? 24 : 16;
+  return f.shift(i32x4.shrS, f.shift(i32x4.shl, bits, unused), unused);
 }
 
 /** Moves elements between memory and lanes. */
@@ -133,6 +143,9 @@ export class LaneAccess {
         return this.#math.fromBfloat16(bits);
       case "bool":
         return f.v(i32x4.ne, bits, f.splat(0));
+      case "int16":
+      case "int8":
+        return signExtended(f, bits, dtype);
       default:
         return bits;
     }
@@ -148,7 +161,10 @@ export class LaneAccess {
       case "bool":
         return f.v(v128.and, value, f.splat(1));
       case "uint8":
+      case "int8":
         return f.v(v128.and, value, f.splat(255));
+      case "int16":
+        return f.v(v128.and, value, f.splat(0xffff));
       default:
         return value;
     }

@@ -148,6 +148,8 @@ export const i64x2 = {
   neg: 193,
   extendLow: 199,
   extendHigh: 200,
+  extendLowU: 201,
+  extendHighU: 202,
   shl: 203,
   shrU: 205,
   add: 206,

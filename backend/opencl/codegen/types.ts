@@ -42,6 +42,9 @@ const table: Readonly<Record<DType, OpenCLType>> = {
   float64: { storage: "double", compute: "double" },
   int32: { storage: "int", compute: "int", limits: ["INT_MIN", "INT_MAX"] },
   int64: { storage: "long", compute: "long", limits: ["LONG_MIN", "LONG_MAX"] },
+  int16: { storage: "short", compute: "short" },
+  int8: { storage: "char", compute: "char" },
+  uint32: { storage: "uint", compute: "uint" },
   uint8: { storage: "uchar", compute: "uchar" },
   bool: { storage: "uchar", compute: "uchar" },
 };

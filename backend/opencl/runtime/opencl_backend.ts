@@ -349,7 +349,18 @@ function operationsOf(plans: readonly PlannedLaunch[]): Map<string, number> {
 }
 
 function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
-  const supported: DType[] = ["float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool"];
+  const supported: DType[] = [
+    "float32",
+    "float16",
+    "bfloat16",
+    "int32",
+    "int64",
+    "int16",
+    "int8",
+    "uint32",
+    "uint8",
+    "bool",
+  ];
   if (device.extensions.includes("cl_khr_fp64")) supported.push("float64");
   return {
     dtypes: new Set(supported),

@@ -12,9 +12,21 @@ function category(dtype: DType): number {
 export function promote(a: DType, b: DType): DType {
   if (a === b) return a;
   if (category(a) !== category(b)) return category(a) > category(b) ? a : b;
+  if (category(a) === categories.int) return promoteIntegers(a, b);
   // The half types hold numbers that the other does not.
   if (dtypes[a].bytes === dtypes[b].bytes) return "float32";
   return dtypes[a].bytes > dtypes[b].bytes ? a : b;
+}
+
+function promoteIntegers(a: DType, b: DType): DType {
+  if (a === "uint32" || b === "uint32") {
+    throw dtypeError("promote")`
+      Cannot compute with ${a} and ${b}: no type is that of both, as in PyTorch; cast one of them,
+      such as with .cast("int64")`;
+  }
+  const isSame = dtypes[a].bytes === dtypes[b].bytes;
+  // int8 and uint8.
+  return isSame ? "int16" : dtypes[a].bytes > dtypes[b].bytes ? a : b;
 }
 
 /** Operand of promotion: a type, and how strongly it counts. */

@@ -15,6 +15,8 @@ const namesElsewhere: Readonly<Record<string, DType>> = {
   int: "int32",
   long: "int64",
   byte: "uint8",
+  short: "int16",
+  char: "int8",
   boolean: "bool",
 };
 

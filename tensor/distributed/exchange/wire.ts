@@ -25,6 +25,9 @@ const wireTypes: Readonly<Record<DType, WireType>> = {
   float64: "float64",
   int32: "int32",
   int64: "int64",
+  int16: "int32",
+  int8: "int32",
+  uint32: "int64",
   uint8: "uint8",
   bool: "uint8",
 };

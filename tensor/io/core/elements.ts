@@ -31,8 +31,6 @@ interface Layout {
   readonly make: new (length: number) => TypedArray;
   /** Element `offset` bytes into `view`; absent where the file's bytes are the array's. */
   readonly widen?: (view: DataView, offset: number, littleEndian: boolean) => number | bigint;
-  /** All elements at once, where the runtime can: weights of 8 bits are many. */
-  readonly widenAll?: (bytes: Uint8Array) => TypedArray;
 }
 
 // Types that have no dtype here are widened to the next one that holds every value.
@@ -40,20 +38,9 @@ const layouts: Record<ElementType, Layout> = {
   b1: { nbytes: 1, dtype: "bool", make: Uint8Array, widen: (v, at) => v.getUint8(at) && 1 },
   u1: { nbytes: 1, dtype: "uint8", make: Uint8Array },
   u2: { nbytes: 2, dtype: "int32", make: Int32Array, widen: (v, at, le) => v.getUint16(at, le) },
-  u4: {
-    nbytes: 4,
-    dtype: "int64",
-    make: BigInt64Array,
-    widen: (v, at, le) => BigInt(v.getUint32(at, le)),
-  },
-  i1: {
-    nbytes: 1,
-    dtype: "int32",
-    make: Int32Array,
-    widenAll: ({ buffer, byteOffset, length }) =>
-      new Int32Array(new Int8Array(buffer, byteOffset, length)),
-  },
-  i2: { nbytes: 2, dtype: "int32", make: Int32Array, widen: (v, at, le) => v.getInt16(at, le) },
+  u4: { nbytes: 4, dtype: "uint32", make: Uint32Array },
+  i1: { nbytes: 1, dtype: "int8", make: Int8Array },
+  i2: { nbytes: 2, dtype: "int16", make: Int16Array },
   i4: { nbytes: 4, dtype: "int32", make: Int32Array },
   i8: { nbytes: 8, dtype: "int64", make: BigInt64Array },
   f2: { nbytes: 2, dtype: "float16", make: Float16Array },
@@ -87,6 +74,9 @@ function float8(byte: number): number {
 const elementTypes: Record<DType, ElementType> = {
   bool: "b1",
   uint8: "u1",
+  int8: "i1",
+  int16: "i2",
+  uint32: "u4",
   int32: "i4",
   int64: "i8",
   float16: "f2",
@@ -128,8 +118,7 @@ export function decodeElements(
   bytes: Uint8Array,
   littleEndian = true,
 ): { data: TypedArray; dtype: DType } {
-  const { nbytes, dtype, make, widen, widenAll } = layouts[type];
-  if (widenAll) return { data: widenAll(bytes), dtype };
+  const { nbytes, dtype, make, widen } = layouts[type];
   const data = new make(bytes.byteLength / nbytes);
   if (widen) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

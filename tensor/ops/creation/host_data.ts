@@ -36,6 +36,9 @@ function naturalType(data: HostData): DType {
   if (data instanceof Float16Array) return "float16";
   if (data instanceof Int32Array) return "int32";
   if (data instanceof BigInt64Array) return "int64";
+  if (data instanceof Int16Array) return "int16";
+  if (data instanceof Int8Array) return "int8";
+  if (data instanceof Uint32Array) return "uint32";
   if (data instanceof Uint8Array) return "uint8";
   return firstLeaf(data) === "boolean" ? "bool" : "float32";
 }
@@ -89,6 +92,9 @@ const natural = [
   Float16Array,
   Int32Array,
   BigInt64Array,
+  Int16Array,
+  Int8Array,
+  Uint32Array,
   Uint8Array,
 ];
 

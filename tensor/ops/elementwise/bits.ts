@@ -5,13 +5,11 @@ import type { Tensor } from "../../core/mod.ts";
 import { binary, logicalNot, select } from "./elementwise.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 
-/** By how many places the elements of a type can be shifted; bytes are shifted as whole numbers. */
-const mostPlaces = { int32: 31, int64: 63, uint8: 8 } as const;
-
 /** The bits that it has not; of truth values `logicalNot`. */
 export function bitwiseNot(x: Tensor): Tensor {
   if (x.dtype === "bool") return logicalNot(x);
-  return binary("bitwiseXor", x, x.dtype === "uint8" ? 255 : -1);
+  const { lowest, highest } = dtypes[x.dtype];
+  return binary("bitwiseXor", x, lowest === 0 ? Number(highest) : -1);
 }
 
 /** The bits moved up by `b` places; 0 where that is more than there are. */
@@ -38,7 +36,9 @@ function shifted(
     throw dtypeError(name)`
       Cannot shift the bits of ${a.dtype} by ${by}: both are integers; cast with .cast("int32")`;
   }
-  const x = a.cast(meant), most = mostPlaces[meant as keyof typeof mostPlaces];
+  const x = a.cast(meant), { bytes, lowest } = dtypes[meant];
+  // All bits of a number without a sign may go; they are shifted in a wider type.
+  const most = 8 * bytes - (lowest === 0 ? 0 : 1);
   if (isNumber) {
     const fits = b >= 0 && b <= most;
     return fits || beyond === null ? binary(name, x, fits ? b : most) : x.fullLike(beyond);

@@ -6,6 +6,9 @@ const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: numb
   int32: [-(2 ** 31), 2 ** 31 - 1],
   // The double before 2 ** 63.
   int64: [-(2 ** 63), 2 ** 63 - 1024],
+  int16: [-(2 ** 15), 2 ** 15 - 1],
+  int8: [-(2 ** 7), 2 ** 7 - 1],
+  uint32: [0, 2 ** 32 - 1],
   uint8: [0, 255],
   bool: [0, 1],
 };

@@ -178,6 +178,8 @@ export const renamed: Readonly<Record<string, string>> = {
       ["int", "int32"],
       ["long", "int64"],
       ["byte", "uint8"],
+      ["short", "int16"],
+      ["char", "int8"],
       ["bool", "bool"],
     ].map(([name, dtype]) => [`Tensor.${name}`, `x.cast("${dtype}")`]),
   ),
@@ -190,7 +192,7 @@ export const renamed: Readonly<Record<string, string>> = {
   is_cpu: 'x.device.deviceType === "cpu"',
   is_cuda: 'x.device.deviceType === "gpu"',
   is_floating_point: 'x.dtype.includes("float")',
-  is_signed: 'x.dtype !== "uint8"',
+  is_signed: '!x.dtype.startsWith("uint")',
   is_tensor: "x instanceof Tensor",
   numpy: "await x.toHost()",
   tolist: "await x.toArray()",
@@ -272,8 +274,8 @@ export const absent: Readonly<Record<string, string>> = {
     "can_cast promote_types result_type get_default_dtype set_default_dtype set_default_tensor_type broadcast_shapes",
   "a warning is an error here, or a line of console.warn":
     "set_warn_always is_warn_always_enabled is_deterministic_algorithms_warn_only_enabled",
-  "the element types are float16 to float64, int32, int64, uint8 and bool; complex numbers are fft.ComplexTensor":
-    "cdouble cfloat chalf char short isreal",
+  "a complex tensor is two real ones (fft.ComplexTensor): kernels, files and gradients of both stay those of real numbers":
+    "cdouble cfloat chalf isreal",
   "the host waits for no value: an error comes with the read, so there is no form that returns a flag":
     "/_ex$",
   "a layer says its sizes: shapes are checked when it is made": "/^Lazy",

@@ -11,6 +11,9 @@ const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
   bfloat16: (n) => fc.float32Array({ minLength: n, maxLength: n }).map(asBfloat16),
   int32: (n) => fc.int32Array({ minLength: n, maxLength: n }),
   int64: (n) => fc.bigInt64Array({ minLength: n, maxLength: n }),
+  int16: (n) => fc.int16Array({ minLength: n, maxLength: n }),
+  int8: (n) => fc.int8Array({ minLength: n, maxLength: n }),
+  uint32: (n) => fc.uint32Array({ minLength: n, maxLength: n }),
   uint8: (n) => fc.uint8Array({ minLength: n, maxLength: n }),
   bool: (n) => fc.uint8Array({ minLength: n, maxLength: n, max: 1 }),
 };

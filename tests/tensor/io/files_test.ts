@@ -37,7 +37,18 @@ async function hostArray(tensor: Tensor) {
   return { data: await tensor.toHost(), shape: tensor.shape, dtype: tensor.dtype };
 }
 
-const dtypes: DType[] = ["float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool"];
+const dtypes: DType[] = [
+  "float32",
+  "float16",
+  "bfloat16",
+  "int32",
+  "int64",
+  "int16",
+  "int8",
+  "uint32",
+  "uint8",
+  "bool",
+];
 
 testOnBackends(
   "loadSafetensors puts a file of the project's own package on the device",

@@ -8,6 +8,8 @@ import { assertOnlyFormatErrors, damaged } from "./arbitraries.ts";
 
 const dtypes: Record<string, string> = {
   "uint8.idx.gz": "uint8",
+  "int8.idx.gz": "int8",
+  "int16.idx.gz": "int16",
   "float32.idx.gz": "float32",
   "float64.idx.gz": "float64",
 };

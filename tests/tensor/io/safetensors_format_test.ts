@@ -25,7 +25,7 @@ Deno.test("decodeSafetensors reads every dtype that the project's own package wr
       ids: "int32",
       bytes: "uint8",
       mask: "bool",
-      small: "int32",
+      small: "int8",
       none: "float32",
       'ünïcode "name"': "float32",
     },
@@ -34,20 +34,16 @@ Deno.test("decodeSafetensors reads every dtype that the project's own package wr
 
 Deno.test("encodeSafetensors writes byte for byte what the project's own package wrote", () => {
   const { arrays, metadata } = decodeSafetensors(allTypes);
-  // int8 was widened when it was read, so that array is written as another type.
-  const { small: _, ...same } = arrays;
-  const ours = encodeSafetensors(same, metadata);
+  const ours = encodeSafetensors(arrays, metadata);
   const back = decodeSafetensors(ours).arrays;
-  assertEquals(back, same);
+  assertEquals(back, arrays);
   const headerOf = (bytes: Uint8Array) => {
     const length = Number(new DataView(bytes.buffer).getBigUint64(0, true));
     assertEquals(length % 8, 0, "the data is aligned");
     return JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
   };
   const [mine, theirs] = [headerOf(ours), headerOf(allTypes)];
-  delete theirs.small;
-  // The removed array was the last but two bytes of bool and uint8: nothing before it moves.
-  for (const name of ["double", "steps", "model.weight", "ids", "brain", "model.bias"]) {
+  for (const name of Object.keys(arrays)) {
     assertEquals(mine[name].dtype, theirs[name].dtype);
     assertEquals(mine[name].shape, theirs[name].shape);
   }

@@ -12,7 +12,7 @@ import {
   wholeQuotient,
   wholeRemainder,
 } from "../functions/remainders.ts";
-import { isWide, kindOf, type LaneKind } from "../lanes.ts";
+import { isWide, kindOf, type LaneKind, signExtended } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { castsWide, hasWideForm, writeWide, writeWideCast } from "./wide_primitives.ts";
 import { f32x4, i32x4, v128 } from "../opcodes.ts";
@@ -213,5 +213,6 @@ export function writeCast(
   if (source === "mask") return f.v(v128.and, value, f.splat(1));
   // A float as uint8 is none of these: see castsInLanes.
   if (source === "float") return f.v(i32x4.truncate, value);
+  if (to === "int8" || to === "int16") return signExtended(f, value, to);
   return to === "uint8" ? f.v(v128.and, value, f.splat(255)) : value;
 }

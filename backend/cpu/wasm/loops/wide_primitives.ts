@@ -164,7 +164,10 @@ export function writeWideCast(
   }
   const whole = source === "mask" ? f.v(v128.and, value, f.splat(1)) : value;
   if (target === "long") {
-    return f.pair(f.v(i64x2.extendLow, whole), f.v(i64x2.extendHigh, whole));
+    const [low, high] = from === "uint32"
+      ? [i64x2.extendLowU, i64x2.extendHighU]
+      : [i64x2.extendLow, i64x2.extendHigh];
+    return f.pair(f.v(low, whole), f.v(high, whole));
   }
   const convert = source === "float" ? f64x2.promote : f64x2.convertS;
   const upper = f.shuffle32(whole, whole, [2, 3, 2, 3]);

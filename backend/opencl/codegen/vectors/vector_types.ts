@@ -47,6 +47,9 @@ const vectorTypes: Readonly<Record<DType, VectorType | "scalar">> = {
   float64: "scalar",
   int32: { type: "int16", kind: "int" },
   int64: "scalar",
+  int16: "scalar",
+  int8: "scalar",
+  uint32: "scalar",
   // Wraps at 8 bits, which lanes of 32 do not.
   uint8: { type: "int16", kind: null, unpack: "convert_int16($v)" },
   bool: {

@@ -24,13 +24,22 @@ export type ExternalData = (location: string) => Uint8Array<ArrayBuffer>;
 export function decodeTensor(proto: TensorProto, external?: ExternalData): OnnxArray {
   const type = typeByNumber(proto.data_type ?? 0), what = `Tensor ${shown(proto.name ?? "")}`;
   const size = checkedSize(proto.dims, what), bytes = bytesOf(proto, external);
-  const { data, dtype } = bytes
-    ? decodeElements(type.layout, checkedBytes(bytes, size * elementBytes(type.layout), what))
-    : { data: listed(proto, type), dtype: type.dtype };
+  const data = bytes
+    ? heldBy(type, checkedBytes(bytes, size * elementBytes(type.layout), what))
+    : listed(proto, type);
   if (data.length !== size) {
     throw new FileFormatError(`${what} has ${data.length} elements: its shape takes ${size}`);
   }
-  return { data, dtype, shape: proto.dims, type };
+  return { data, dtype: type.dtype, shape: proto.dims, type };
+}
+
+/** Elements in the type that holds them. */
+function heldBy({ layout, dtype }: OnnxType, bytes: Uint8Array): TypedArray {
+  const { data, dtype: own } = decodeElements(layout, bytes);
+  if (own === dtype) return data;
+  return dtype === "int64"
+    ? BigInt64Array.from(data as ArrayLike<number>, BigInt)
+    : Int32Array.from(data as ArrayLike<number>);
 }
 
 function checkedBytes(bytes: Uint8Array<ArrayBuffer>, expected: number, what: string) {

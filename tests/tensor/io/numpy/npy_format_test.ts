@@ -8,10 +8,10 @@ import { assertOnlyFormatErrors, damaged, hostArray } from "../arbitraries.ts";
 const dtypes: Record<string, string> = {
   "bool.npy": "bool",
   "uint8.npy": "uint8",
-  "int8.npy": "int32",
-  "int16.npy": "int32",
+  "int8.npy": "int8",
+  "int16.npy": "int16",
   "uint16.npy": "int32",
-  "uint32.npy": "int64",
+  "uint32.npy": "uint32",
   "int64.npy": "int64",
   "int64_big_endian.npy": "int64",
   "int32_column_major.npy": "int32",

@@ -146,7 +146,7 @@ for (const name of ["numpy2", "numpy5"]) {
         again: [[0, 1, 2], [3, 4, 5]],
       });
       const { columns, big } = all as Record<string, Tensor>;
-      assertEquals([columns!.dtype, big!.dtype], ["int32", "float64"]);
+      assertEquals([columns!.dtype, big!.dtype], ["int16", "float64"]);
     }));
 }
 
