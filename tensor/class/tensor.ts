@@ -3271,7 +3271,8 @@ export class Tensor implements Disposable {
 
   /**
    * The matrix product: (..., m, k) by (..., k, n) gives (..., m, n); leading axes broadcast, vectors
-   * are rows on the left and columns on the right.
+   * are rows on the left and columns on the right. Products of integers add up in their own type and
+   * wrap, as PyTorch's do: `x.cast("int32")` before those of uint8.
    *
    * @throws {ShapeError} When the inner sizes differ.
    * @throws {DTypeError} When one is a float and the other an integer.

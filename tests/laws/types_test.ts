@@ -27,7 +27,7 @@ import {
   TensorDataset,
   withDevice,
 } from "../../mod.ts";
-import "../opencl.ts";
+import { testOnBackends } from "../opencl.ts";
 import type { LanguageModel } from "../../tensor/models/mod.ts";
 
 /** The type itself, neither wider nor narrower. */
@@ -214,3 +214,16 @@ export async function languageModelTypes(lm: LanguageModel): Promise<string> {
   for await (const piece of lm.chat().send("Hi")) sameType<string, typeof piece>();
   return text;
 }
+
+testOnBackends(
+  "matmul of integers adds up in their type, which wraps, as its page says",
+  (backend) =>
+    withDevice(backend, async () => {
+      const bytes = Tensor.fromHost(Uint8Array.of(200, 200)), column = bytes.reshape([2, 1]);
+      assertEquals([bytes.matmul(column).dtype, await bytes.matmul(column).toArray()], ["uint8", [
+        128,
+      ]]);
+      assertEquals(await bytes.cast("int32").matmul(column.cast("int32")).toArray(), [80_000]);
+      assertEquals([bytes.mul(2).sum().dtype, await bytes.mul(2).sum().item()], ["int64", 288]);
+    }),
+);

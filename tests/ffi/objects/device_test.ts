@@ -1,11 +1,13 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
+  Context,
   type Device,
   deviceProperties,
   type DevicePropertyName,
   OpenCLError,
   Platform,
   platforms,
+  Program,
 } from "../../../ffi/mod.ts";
 import { device, leftBehind, testOpenCL } from "../fixture.ts";
 
@@ -72,6 +74,10 @@ testOpenCL("Device divides into sub-devices, or says that it cannot", async () =
     const [one] = device.partition({ counts: [1] });
     using part = one!;
     assertEquals(part.maxComputeUnits, 1);
+    using context = new Context(part);
+    using program = new Program(context, "kernel void f(global int* x) { x[0] = 1; }").build();
+    assert(program.devices[0] === part);
+    assert(program.binary(part).length > 0);
   });
   assertEquals(left, {});
   assertThrows(() => device.partition({ equally: 1_000_000 }), OpenCLError);
