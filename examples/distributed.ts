@@ -19,7 +19,7 @@ import {
   Tensor,
   withDevice,
 } from "@netcl/netcl";
-import { reportUsage } from "./flags.ts";
+import { makeOut, reportUsage } from "./flags.ts";
 import { pickDevice } from "./run_example.ts";
 import { loadDataset } from "./train/datasets.ts";
 import type { Labelled } from "./train/loop.ts";
@@ -47,7 +47,7 @@ async function accuracy(
 async function train(options: Options, group: distributed.Group): Promise<void> {
   const { epochs, batchSize, lr, seed, out } = options, isFirst = group.rank === 0;
   const data = await loadDataset(options);
-  await Deno.mkdir(out, { recursive: true });
+  await makeOut(out);
   manualSeed(seed);
   const model = makeModel(options.model, data.size);
   // Every rank goes on from rank 0's weights, and gets the mean of all ranks' gradients.

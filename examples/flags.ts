@@ -251,3 +251,18 @@ export async function reportUsage(main: () => void | Promise<void>): Promise<voi
     Deno.exitCode = 2;
   }
 }
+
+/**
+ * Makes the folder that results go to, before the work begins.
+ *
+ * @throws UsageError when it cannot be.
+ */
+export async function makeOut(path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    const reason = error.message.replace(/ \(os error \d+\).*$/, "").toLowerCase();
+    throw new UsageError(`--out cannot be the folder "${path}" (${reason}): name another`);
+  }
+}

@@ -5,6 +5,7 @@
  *     deno run -A examples/train.ts --help
  */
 import { InterruptedError, type nn, saveFileSync, saveSafetensors } from "@netcl/netcl";
+import { makeOut } from "./flags.ts";
 import { runExample, sayInterrupted } from "./run_example.ts";
 import { screen } from "./terminal/live_screen.ts";
 import { shown } from "./terminal/progress.ts";
@@ -76,7 +77,7 @@ const needs = (values: Parameters<typeof optionsOf>[0]): Deno.PermissionDescript
 };
 await runExample({ about, file, flags, needs }, async (values) => {
   const options = optionsOf(values), data = await loadDataset(options);
-  await Deno.mkdir(options.out, { recursive: true }); // a folder that cannot be is said now
+  await makeOut(options.out);
   const { train: { length: seen }, test: { length: unseen } } = data;
   screen.print(
     `data:   ${options.dataset}, ${seen.toLocaleString("en")} samples to train on, ` +

@@ -5,7 +5,7 @@
  *     deno run -A examples/vae.ts --help
  */
 import { noGrad, saveFileSync, Tensor } from "@netcl/netcl";
-import { optionsWith } from "./flags.ts";
+import { makeOut, optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 import { shown } from "./terminal/progress.ts";
 import { loadDataset } from "./train/datasets.ts";
@@ -15,7 +15,7 @@ import { Autoencoder, BATCH, LATENT, train } from "./vae/loop.ts";
 const about = "Learns to draw digits: a variational autoencoder.";
 const flags = optionsWith({ epochs: "40", rows: "8", out: "out" });
 await runExample({ about, file: "examples/vae.ts", flags }, async (values, print) => {
-  await Deno.mkdir(values.out, { recursive: true });
+  await makeOut(values.out);
   const model = new Autoencoder(), columns = 12, drawn = Number(values.rows) * columns;
   const epochs = Number(values.epochs), seed = Number(values.seed);
   const { train: seen, test } = await loadDataset({ dataset: "digits", data: "", seed });

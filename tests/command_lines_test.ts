@@ -66,6 +66,20 @@ Deno.test("a flag that is nearly right is told", async () => {
   assertMatch(seconds, /\(did you mean --seconds\?\)/);
 });
 
+Deno.test("a folder for results that cannot be is one line, before the work begins", async () => {
+  const file = await Deno.makeTempFile();
+  try {
+    for (const program of ["examples/train.ts", "examples/vae.ts"]) {
+      const [code, out, err] = await run(program, ["--device", "cpu", "--out", file]);
+      assertEquals(code, 2);
+      assertEquals(out.split("\n").length, 2, out); // the device, and no more
+      assertEquals(err, `--out cannot be the folder "${file}" (file exists): name another\n`);
+    }
+  } finally {
+    await Deno.remove(file);
+  }
+});
+
 Deno.test("help is help, and no mistake", async () => {
   for (
     const program of [

@@ -66,7 +66,8 @@ export class Progress {
   #roundLoss = 0;
   #roundAmount = 0;
   #roundStart = performance.now();
-  readonly #start = performance.now();
+  /** End of the first step, which waits for what is made once: kernels, copies of the data. */
+  #start = 0;
   #shown = -Infinity;
 
   constructor(plan: Plan, screen: LiveScreen = programs) {
@@ -81,7 +82,7 @@ export class Progress {
    * @param amount How many samples, or whatever is counted, it was made with.
    */
   step(loss: number, amount: number): void {
-    this.#done++;
+    if (this.#done++ === 0) this.#start = performance.now();
     this.#roundLoss += loss * amount;
     this.#roundAmount += amount;
     this.#losses.push([this.#done, loss]);
@@ -128,7 +129,7 @@ export class Progress {
       `step ${`${within}`.padStart(`${most}`.length)}/${most}`,
       `loss ${this.#meanLoss()}`,
       this.#rate(),
-      this.#timeLeft(),
+      ...this.#timeLeft(),
     ].join("  ");
   }
 
@@ -141,11 +142,12 @@ export class Progress {
     return `${Math.round(this.#roundAmount / seconds).toLocaleString("en")} ${this.#plan.unit}/s`;
   }
 
-  /** From the mean time of a step so far; the first steps build kernels. */
-  #timeLeft(): string {
-    const left = this.#plan.steps - this.#done;
-    const seconds = Math.round((performance.now() - this.#start) / 1000 * left / this.#done);
-    return seconds < 90 ? `${seconds} s left` : `${Math.round(seconds / 60)} min left`;
+  /** By the mean time of a step; nothing is known of it after the first. */
+  #timeLeft(): string[] {
+    if (this.#done < 2) return [];
+    const step = (performance.now() - this.#start) / (this.#done - 1);
+    const seconds = Math.round(step * (this.#plan.steps - this.#done) / 1000);
+    return [seconds < 90 ? `${seconds} s left` : `${Math.round(seconds / 60)} min left`];
   }
 
   #charts(): string[] {

@@ -18,12 +18,29 @@ function recorded(isLive: boolean): { screen: LiveScreen; seen: () => string[] }
   return { screen, seen: () => textOf(replay(written)) };
 }
 
+/** Runs a function with a clock that stands still but for what it is told. */
+function withClock<T>(fn: (goOn: (ms: number) => void) => T): T {
+  const { now } = performance;
+  let at = 0;
+  performance.now = () => at;
+  try {
+    return fn((ms) => at += ms);
+  } finally {
+    performance.now = now;
+  }
+}
+
 /** Two epochs of four steps, with a look at what the terminal shows in the middle of the second. */
 function train(isLive: boolean): { middle: string[]; end: string[] } {
+  return withClock((goOn) => trainBy(goOn, isLive));
+}
+
+function trainBy(goOn: (ms: number) => void, isLive: boolean): { middle: string[]; end: string[] } {
   const { screen, seen } = recorded(isLive);
   const progress = new Progress({ steps: 8, stepsPerRound: 4, unit: "samples" }, screen);
   let middle: string[] = [];
   for (let step = 1; step <= 8; step++) {
+    goOn(150);
     progress.step(2 / step, 10);
     if (step === 6) middle = seen();
     if (step % 4 === 0) progress.endRound({ loss: 3 / step, accuracy: step / 10 });
@@ -51,6 +68,18 @@ Deno.test("Progress: on a terminal the rate, the time left and curves are below 
   assert(end.some((row) => /━━ training {3}━━ unseen/.test(row)), end.join("\n"));
   assert(end.some((row) => row.includes("accuracy on unseen")), end.join("\n"));
 });
+
+Deno.test("Progress: the time left is told from the second step on, without what the first waited for", () =>
+  withClock((goOn) => {
+    const { screen, seen } = recorded(true);
+    const progress = new Progress({ steps: 1000, stepsPerRound: 1000, unit: "samples" }, screen);
+    goOn(60_000);
+    progress.step(1, 10);
+    assertMatch(seen()[0]!, /samples\/s$/);
+    goOn(200);
+    progress.step(1, 10);
+    assertMatch(seen()[0]!, / 3 min left$/, "998 steps of 0.2 s");
+  }));
 
 Deno.test("Progress: a first run is told on a terminal what it waits for, and nothing of it stays", () => {
   const { screen, seen } = recorded(true);
