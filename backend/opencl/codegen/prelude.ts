@@ -114,7 +114,7 @@ function transposition(): readonly Shuffle[] {
 }
 
 /** Place of 16 rows of 16 floats: the address space, and the parameter with their distance. */
-type Rows = readonly [space: "global" | "local", apart: "long step" | "int apart"];
+type Rows = readonly [space: "global" | "local", apart: `${"long" | "int"} ${"step" | "apart"}`];
 
 /** A function that stores 16 rows as columns. */
 function transposedMoveText(name: string, [source, from]: Rows, [destination, to]: Rows): string {
@@ -262,6 +262,16 @@ const helpers: Readonly<Record<string, Helper>> = {
   ...between("float"),
   ...between("half"),
   ...between("ushort"),
+  // Two parts of neighbours, as pack_apart has them; parts are of whole vectors.
+  pack_halves:
+    `inline void pack_halves(local float* to, global const float* from, int count, int low, int high) {
+  for (int k = 0; k < count; k += 16) {
+    const float16 a = load_between_float(from + 2 * k, low - 2 * k, high - 2 * k);
+    const float16 b = load_between_float(from + 2 * k + 16, low - 2 * k - 16, high - 2 * k - 16);
+    vstore16((float16)(a.even, b.even), 0, to + k);
+    vstore16((float16)(a.odd, b.odd), 0, to + count + k);
+  }
+}`,
   ...between("int"),
   ...between("uchar"),
   ...blocks("float"),
@@ -277,6 +287,19 @@ const helpers: Readonly<Record<string, Helper>> = {
     "global",
     "long step",
   ]),
+  move_transposed_16: transposedMoveText("move_transposed_16", ["local", "int step"], [
+    "local",
+    "int apart",
+  ]),
+  // The same where there are fewer rows and columns; rows behind the last one repeat it.
+  load_part_transposed_16:
+    `${OUT_OF_LINE}inline void load_part_transposed_16(global const float* from, long step, local float* to, int apart, int rows, int columns) {
+  float16 v[16];
+  if (columns >= 16) for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + min(r, rows - 1) * step);
+  else for (int r = 0; r < 16; ++r) v[r] = load_part_float(from + min(r, rows - 1) * step, columns);
+  transpose_16(v);
+  for (int r = 0; r < 16; ++r) if (r < columns) vstore16(v[r], 0, to + r * apart);
+}`,
   // Round to nearest, ties to even; a NaN stays one. A GELU of 25 million in bfloat16: 62 us on an H200, 48 by PTX.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
 #ifdef ROUNDS_TO_BFLOAT16

@@ -9,6 +9,7 @@ import {
   type For,
   type Fragment,
   isFragment,
+  type Pack,
   type Statement,
   type Store,
   type TileArray,
@@ -27,8 +28,13 @@ import {
   vectorType,
 } from "./types.ts";
 
-/** Use of a result by a kernel: coordinates and value are texts, of so many lanes. */
-export type Finish = (at: readonly string[], value: string, width: number) => void;
+/** Use of results by a kernel. */
+export interface Finish {
+  /** Coordinates and value are texts, of so many lanes. */
+  (at: readonly string[], value: string, width: number): void;
+  /** Asks for what a result at these coordinates will need. */
+  expect?(at: readonly string[]): void;
+}
 
 /** Whole numbers that 31 bits do not hold are unsigned words. */
 const isWord = ({ kind, range }: E): boolean => kind === "int" && range[1] === 2 ** 32 - 1;
@@ -123,8 +129,19 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   },
   packed: ({ name, args: [low, high] }) =>
     `MMA_PAIR_${halfNames[name]}(${textOf(low!)}, ${textOf(high!)})`,
+  lanesFrom: ({ args: [a], value, width }) => {
+    const at = (k: number): string => k < width ? `${textOf(a!)}.s${k.toString(16)}` : "0";
+    return `(float${width})(${Array.from({ length: width }, (_, k) => at(k + value)).join(", ")})`;
+  },
+  laneSum: ({ args: [a] }) => `sum_float${a!.width}(${textOf(a!)})`,
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
+  loadPart: ({ place, args: [first, count], value }) => {
+    const from = `${place!.buffer} + ${textOf(first!)}`, end = textOf(count!);
+    return value === 1
+      ? `load_part_float(${from}, ${end})`
+      : `load_apart_float(${from}, 0, ${end})`;
+  },
   quotient: chain(" / "),
   remainder: chain(" % "),
   and: (e) => `(${e.args.map((a) => condition(a, e)).join(" & ")})`,
@@ -165,7 +182,7 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
     const { space, buffer, element } = place!, index = textOf(args.at(-1)!);
     const from = args.length > 1 ? `(${buffer} + ${textOf(args[0]!)})` : buffer;
     if (space === "global") return loadText(from, element as DType, index);
-    return `${arrayText(place!)}[${index}]`;
+    return args.length > 1 ? `${from}[${index}]` : `${arrayText(place!)}[${index}]`;
   },
   neighbours: ({ place, kind, args }) =>
     `*(global const ${vectorType(kind as DType)}*)(${place!.buffer} + ${textOf(args[0]!)})`,
@@ -273,9 +290,19 @@ function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
       const [from, to] = [[s.from, s.at, s.step], [s.to, s.index, s.pitch]] as const;
       const side = ([{ buffer }, at, step]: typeof from): string =>
         `${buffer} + ${textOf(at)}, ${textOf(step)}`;
-      const how = s.to.space === "global" ? "store" : "load";
-      return emitter.line(`${how}_transposed_16(${side(from)}, ${side(to)});`);
+      const how = s.to.space === "global" ? "store" : s.from.space === "global" ? "load" : "move";
+      const there = s.there ? [s.there.rows, s.there.columns].map(textOf) : [];
+      const name = `${how}${s.there ? "_part" : ""}_transposed_16`;
+      return emitter.line(`${name}(${[side(from), side(to), ...there].join(", ")});`);
     }
+    case "pack":
+      return emitter.line(packText(s));
+    case "prefetch":
+      return emitter.line(`prefetch_16(${s.from.buffer} + ${textOf(s.at)});`);
+    case "reload":
+      return emitter.line("reload();");
+    case "expect":
+      return finish.expect?.(s.at.map(textOf));
     case "commit":
       return emitter.line("MMA_COMMIT();");
     case "wait":
@@ -314,6 +341,13 @@ function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
     case "for":
       return emitLoop(emitter, s, finish);
   }
+}
+
+function packText({ place, index, from, at, count, parts, apart, low, high }: Pack): string {
+  const sides = `${place.buffer} + ${textOf(index)}, ${from.buffer} + ${textOf(at)}, ${count}`;
+  const range = `${textOf(low)}, ${textOf(high)}`, step = textOf(apart);
+  if (step !== "1" || parts > 2) return `pack_apart(${sides}, ${parts}, ${step}, ${range});`;
+  return parts === 1 ? `pack_row(${sides}, ${range});` : `pack_halves(${sides}, ${range});`;
 }
 
 function letText(to: E, value: E): string {

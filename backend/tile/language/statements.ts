@@ -25,6 +25,13 @@ export type Statement =
   | { readonly s: "wait"; readonly left: number; readonly place: Place }
   /** Stores four words at a byte of a ring, in a stage that nobody reads before the next wait. */
   | { readonly s: "put"; readonly place: Place; readonly index: E; readonly words: readonly E[] }
+  | Pack
+  /** Asks for a line of a cache that is read soon. */
+  | { readonly s: "prefetch"; readonly from: Place; readonly at: E }
+  /** A result will be given at these coordinates: the kernel around may ask for what it needs there. */
+  | { readonly s: "expect"; readonly at: readonly E[] }
+  /** Compilers keep no number of memory in a register beyond it. */
+  | { readonly s: "reload" }
   | Transpose
   | Matrices
   | Multiply
@@ -45,6 +52,24 @@ export interface Copy {
   readonly count: E;
 }
 
+/**
+ * Copies a row of floats to local memory: elements from `low` to before `high`, zeros around. It has `parts` of
+ * `count` elements one behind the other; element `q` of part `p` is that of place `q * parts + p`, and places are
+ * `apart` in memory.
+ */
+export interface Pack {
+  readonly s: "pack";
+  readonly place: Place;
+  readonly index: E;
+  readonly from: Place;
+  readonly at: E;
+  readonly count: number;
+  readonly parts: number;
+  readonly apart: E;
+  readonly low: E;
+  readonly high: E;
+}
+
 /** Moves a square of 16 by 16 floats, whose rows become columns; rows are so far apart. */
 export interface Transpose {
   readonly s: "transpose";
@@ -54,6 +79,8 @@ export interface Transpose {
   readonly to: Place;
   readonly index: E;
   readonly pitch: E;
+  /** The rows and columns that there are, where these may be fewer: rows behind the last one repeat it. */
+  readonly there?: { readonly rows: E; readonly columns: E };
 }
 
 /** Registers of a work-item, from one of a private array on. */
@@ -199,7 +226,23 @@ export function mapStatement(
         step: expression(s.step),
         index: expression(s.index),
         pitch: expression(s.pitch),
+        ...s.there && {
+          there: { rows: expression(s.there.rows), columns: expression(s.there.columns) },
+        },
       };
+    case "pack":
+      return {
+        ...s,
+        index: expression(s.index),
+        at: expression(s.at),
+        apart: expression(s.apart),
+        low: expression(s.low),
+        high: expression(s.high),
+      };
+    case "prefetch":
+      return { ...s, at: expression(s.at) };
+    case "expect":
+      return { ...s, at: s.at.map(expression) };
     case "put":
       return { ...s, index: expression(s.index), words: s.words.map(expression) };
     case "matrices":
@@ -226,6 +269,7 @@ export function mapStatement(
     case "commit":
     case "wait":
     case "fence":
+    case "reload":
       return s;
   }
 }
@@ -255,7 +299,7 @@ export function localAccess(s: Statement): LocalAccess {
     for (const e of expressionsOf(s)) {
       for (const buffer of e.locals) access.reads.add(buffer);
     }
-    if (s.s === "store" && isLocal(s.place) || s.s === "wait") {
+    if (s.s === "store" && isLocal(s.place) || s.s === "wait" || s.s === "pack") {
       access.writes.getOrInsert(s.place.buffer, []).push(s);
     }
     if (s.s === "matrices" || s.s === "warpgroup") access.reads.add(s.place.buffer);

@@ -121,6 +121,13 @@ export const packed = (low: E, high: E, dtype: "float16" | "bfloat16"): E =>
 export const splat = (a: E, width: number): E =>
   a.width === width ? a : make("splat", a.kind, [a], { width });
 
+/** The lanes of a vector from one on; what is behind the last is 0. */
+export const lanesFrom = (e: E, first: number): E =>
+  first === 0 ? e : make("lanesFrom", e.kind, [e], { value: first, width: e.width });
+
+/** The sum of a vector's lanes. */
+export const laneSum = (e: E): E => e.width === 1 ? e : make("laneSum", e.kind, [e], { width: 1 });
+
 /** One lane of a vector. */
 export const lane = (e: E, value: number): E =>
   e.width === 1 ? e : make("lane", e.kind, [e], { value, width: 1, range: e.range });
@@ -151,6 +158,10 @@ export function load(place: Place, index: E): E {
 /** As many neighbours from a place on: lanes are picked by {@linkcode lane}. */
 export const loadVector = (place: Place, first: E, width: number): E =>
   load(place, add(first, lanes(width)));
+
+/** The first `count` of as many floats, of which neighbours are one or two apart; other lanes are 0. */
+export const loadPart = (place: Place, first: E, count: E, width: number, apart = 1): E =>
+  make("loadPart", "float", [first, count], { place, width, value: apart });
 
 /** A register of a work-item; `index` tells several of one name apart. */
 export const register = (name: string, index: number, width = 1, kind: Kind = "float"): E =>

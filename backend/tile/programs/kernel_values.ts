@@ -40,15 +40,26 @@ export type Indices = ReadonlyMap<number, E>;
 export class KernelValues {
   readonly kernel: LoopKernel;
   readonly p: Program;
+  readonly isFixed: boolean;
   readonly #nameOf: NameOf;
   readonly #inputs: readonly Place[];
   readonly #hidden: ReadonlySet<number>;
   readonly #shifted: ReadonlySet<number>;
   readonly #known = new Map<string, E>();
 
-  /** @param contracts A compiler may join a product and a sum of it in one instruction. */
-  constructor(kernel: LoopKernel, p: Program, nameOf: NameOf, contracts: boolean) {
+  /**
+   * @param contracts A compiler may join a product and a sum of it in one instruction.
+   * @param isFixed Sizes and steps are numbers of the text, which is then of this kernel alone.
+   */
+  constructor(
+    kernel: LoopKernel,
+    p: Program,
+    nameOf: NameOf,
+    contracts: boolean,
+    isFixed = false,
+  ) {
     this.kernel = kernel;
+    this.isFixed = isFixed;
     this.p = p;
     this.#nameOf = nameOf;
     this.#inputs = kernel.inputs.map((dtype, k) => p.input(`a${k}`, dtype));
@@ -65,6 +76,7 @@ export class KernelValues {
   /** The number of turns of a loop, where that is known to be a multiple. */
   size(symbol: number, multiple = 1): E {
     const size = this.kernel.sizes[symbol]!;
+    if (this.isFixed) return int(size);
     return this.#once(`size ${symbol} ${multiple}`, () => this.p.size(size, multiple));
   }
 
@@ -76,7 +88,9 @@ export class KernelValues {
   affine(index: AffineExpr, at: Indices, multiple = 1): E {
     const key = `${affineKey(index)} ${multiple}`, { p } = this;
     const number = (n: number, part: number): E =>
-      isWrittenStep(n) ? int(n) : this.#once(`${key} ${part}`, () => p.step(n, multiple));
+      this.isFixed || isWrittenStep(n)
+        ? int(n)
+        : this.#once(`${key} ${part}`, () => p.step(n, multiple));
     const terms = index.terms.map(([s, c], k) => mul(at.get(s)!, number(c, k)));
     return index.offset === 0 ? add(...terms) : add(...terms, number(index.offset, -1));
   }
@@ -96,6 +110,7 @@ export class KernelValues {
 
   /** The size of a bound, an argument of its own. */
   boundSize(size: number, name: string): E {
+    if (this.isFixed) return int(size);
     return this.#once(`bound ${name}`, () => this.p.size(size));
   }
 

@@ -26,6 +26,7 @@ import {
   isFragment,
   type Matrices,
   type Multiply,
+  type Pack,
   type Statement,
   type Store,
   type TileKernel,
@@ -232,6 +233,13 @@ class Interpreter {
       case "transpose":
         for (const item of items) this.#transpose(item, s);
         return;
+      case "pack":
+        for (const item of items) this.#pack(item, s);
+        return;
+      case "prefetch":
+      case "expect":
+      case "reload":
+        return;
       case "commit":
         for (const { id } of items) this.#ring!.commit(id);
         return;
@@ -313,18 +321,30 @@ class Interpreter {
     );
   }
 
-  #transpose(item: Item, { from, at, step, to, index, pitch }: Transpose): void {
+  /** Elements of a row that exist, and zeros around them. */
+  #pack(item: Item, { place, index, from, at, count, parts, apart, low, high }: Pack): void {
+    const [to, first, step, begin, end] = [index, at, apart, low, high].map((e) =>
+      this.#number(item, e)
+    ) as [number, number, number, number, number];
+    for (let part = 0; part < parts; part++) {
+      for (let k = 0; k < count; k++) {
+        const q = k * parts + part, isThere = q >= begin && q < end;
+        const value = isThere ? this.#read(item, from, first + q * step) : 0;
+        this.#write(item, place, to + part * count + k, value);
+      }
+    }
+  }
+
+  #transpose(item: Item, { from, at, step, to, index, pitch, there }: Transpose): void {
+    const rows = there ? this.#number(item, there.rows) : 16;
+    const columns = there ? Math.min(16, this.#number(item, there.columns)) : 16;
     const [first, apart, into, between] = [at, step, index, pitch].map((e) =>
       this.#number(item, e)
     ) as [number, number, number, number];
     for (let r = 0; r < 16; r++) {
-      for (let c = 0; c < 16; c++) {
-        this.#write(
-          item,
-          to,
-          into + c * between + r,
-          this.#read(item, from, first + r * apart + c),
-        );
+      for (let c = 0; c < columns; c++) {
+        const row = first + Math.min(r, rows - 1) * apart;
+        this.#write(item, to, into + c * between + r, this.#read(item, from, row + c));
       }
     }
   }
@@ -403,6 +423,18 @@ class Interpreter {
         return this.#load(item, e);
       case "neighbour":
         return (this.#value(item, e.args[0]!) as readonly Scalar[])[e.value];
+      case "lanesFrom": {
+        const all = this.#value(item, e.args[0]!) as readonly number[];
+        return all.map((_, k) => all[k + e.value] ?? 0);
+      }
+      case "laneSum":
+        return (this.#value(item, e.args[0]!) as readonly number[]).reduce((a, b) => fround(a + b));
+      case "loadPart": {
+        const [first, count] = e.args.map((x) => this.#number(item, x)) as [number, number];
+        const at = (k: number): number => first + k * e.value;
+        const read = (k: number): number => k < count ? this.#read(item, e.place!, at(k)) : 0;
+        return Array.from({ length: e.width }, (_, k) => read(k));
+      }
       case "sideBySide":
         return e.args.map((a) => this.#value(item, a));
       case "checked": {
@@ -462,7 +494,10 @@ class Interpreter {
 
   #store(item: Item, { place, index, value }: Store): void {
     const first = this.#number(item, index), { width } = value;
-    if (width > 1 && first % width !== 0) this.#fault(`${place.buffer} written unaligned`);
+    // Vectors of floats are stored by functions that take any place.
+    if (width > 1 && value.kind !== "float" && first % width !== 0) {
+      this.#fault(`${place.buffer} written unaligned`);
+    }
     const values = [this.#value(item, value)].flat() as readonly Scalar[];
     values.forEach((each, k) => this.#write(item, place, first + k, each));
   }

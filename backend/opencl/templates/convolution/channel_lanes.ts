@@ -6,40 +6,27 @@
  * is done in vectors along a line.
  */
 import { coefficient } from "../../../kernel/affine.ts";
-import { neededBy } from "../../../kernel/analysis.ts";
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
-import { VectorBody } from "../../codegen/vectors/vector_body.ts";
+import {
+  type Box,
+  countsOf,
+  MAX_STEP,
+  transposedBox,
+  windowBox,
+} from "../../../tile/programs/lanes/box.ts";
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_product.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
-  type ContractionPlan,
   type ContractionTemplate,
   isMasked,
   isTileable,
   last,
 } from "../parts/contraction_shape.ts";
+import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
 import { columnsOfB, isApart } from "../parts/operand_order.ts";
-import {
-  MAX_STEP,
-  packedIndex,
-  packedStep,
-  packWindow,
-  type Window,
-  windowOf,
-} from "../parts/packed_window.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
-import { single } from "../parts/template.ts";
-import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { divisors, FLOAT } from "../parts/tiling.ts";
-import {
-  type TransposedLanes,
-  transposedLanes,
-  transposedTerm,
-  transposeLanes,
-} from "../parts/transposed_lanes.ts";
-import { sumProducts } from "../parts/vector_block.ts";
 
 /** Fewer channels than this waste too many lanes. */
 const MIN_CHANNELS = 10;
@@ -78,7 +65,8 @@ interface LaneLoops {
   readonly image: number | null;
   /** All others. */
   readonly others: readonly number[];
-  readonly transposed: TransposedLanes;
+  /** Weights of a vector of channels. */
+  readonly terms: number;
 }
 
 /** Share of a work-item. */
@@ -88,39 +76,32 @@ interface Share {
   readonly tiles: number;
   readonly lines: number;
   readonly images: number;
-  readonly window: Window;
-}
-
-interface LanePlan extends ContractionPlan {
-  readonly loops: LaneLoops;
-  readonly share: Share;
+  readonly window: Box;
 }
 
 /** A work-item computes some channels of a part of some images. */
-export const channelLanes: ContractionTemplate<LanePlan> = {
-  name: "channel-lane convolution",
-  matches: (kernel, target) => {
-    if (target.isGpu || !hasWideVectors(target) || !isTileable(kernel, target)) return null;
+export const channelLanes: ContractionTemplate<LanePlan> = laneTemplate(
+  "channel-lane convolution",
+  (kernel, target) => {
+    if (!hasWideVectors(target) || !isTileable(kernel, target)) return null;
     const isConvolution = isMasked(kernel.contraction!) ||
       isApart(kernel, columnsOfB(kernel), MAX_STEP);
     const loops = isConvolution ? laneLoops(kernel) : null;
     const share = loops && shareOf(kernel, target, loops);
     if (loops === null || share === null || !isWorth(kernel, loops, share)) return null;
-    return { kernel, target, shape: null, loops, share };
+    return mappingOf(kernel, loops, share);
   },
-  emit: ({ kernel, target, loops, share }) =>
-    single(generatedLoop(kernel, target, (e, dialect) => writeItem(e, dialect, loops, share))),
   // Counted in tiles of 8 positions, so that long sums are split as those of other templates.
-  workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
-};
+  ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
+);
 
 /** The roles of the loops; null where there are too few channels. */
 function laneLoops(kernel: LoopKernel): LaneLoops | null {
   const { sizes, outer } = kernel, { m, n, a } = kernel.contraction!;
   const lane = last(m), column = last(n);
   if (sizes[lane]! < MIN_CHANNELS) return null;
-  const transposed = transposedLanes(kernel, a, lane);
-  if (transposed === null) return null;
+  const weights = transposedBox(kernel, a, countsOf(kernel, [[lane, LANES]]), lane);
+  if (weights === null) return null;
   const width = sizes[column]!, most = maxPositions(kernel, column);
   const positions = Math.ceil(width / Math.ceil(width / most));
   const channels = Math.ceil(sizes[lane]! / LANES);
@@ -130,7 +111,7 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
   const images = around.filter((s) => s !== line && coefficient(a.index, s) === 0);
   const image = images.toSorted((s, t) => sizes[t]! - sizes[s]!)[0] ?? null;
   const others = around.filter((s) => s !== line && s !== image);
-  return { lane, vectors, column, positions, line, image, others, transposed };
+  return { lane, vectors, column, positions, line, image, others, terms: weights.size / LANES };
 }
 
 /**
@@ -166,7 +147,7 @@ function maxPositions({ sizes, inner, contraction }: LoopKernel, column: number)
 
 /** The share of a work-item that takes the least time; null where no window fits the caches. */
 function shareOf(kernel: LoopKernel, target: Target, loops: LaneLoops): Share | null {
-  const { lane, vectors, column, positions, line, image, others, transposed } = loops;
+  const { lane, vectors, column, positions, line, image, others, terms } = loops;
   const size = (s: number | null): number => s === null ? 1 : kernel.sizes[s]!;
   const groups = Math.ceil(size(lane) / LANES / vectors),
     across = Math.ceil(size(column) / positions);
@@ -178,7 +159,7 @@ function shareOf(kernel: LoopKernel, target: Target, loops: LaneLoops): Share | 
       const window = windowAt(kernel, target, loops, tiles, lines);
       if (window === null) continue;
       for (const blocks of divisors(groups)) {
-        const weights = blocks * vectors * transposed.terms;
+        const weights = blocks * vectors * terms;
         if (weights * LANES > (blocks > 1 ? room : 2 * room)) continue;
         for (const images of divisors(size(image))) {
           const items = groups / blocks * (across / tiles) * (size(line) / lines) *
@@ -204,158 +185,50 @@ function windowAt(
   { column, positions, line }: LaneLoops,
   tiles: number,
   lines: number,
-): Window | null {
-  const { sizes, inner } = kernel, width = sizes[column]!;
-  const counts = new Map(inner.map((s) => [s, sizes[s]!]));
+): Box | null {
+  const across = Math.ceil(Math.min(kernel.sizes[column]!, tiles * positions) / positions);
+  const counts = countsOf(kernel, [[column, across * positions]]);
   if (line !== null) counts.set(line, lines);
-  counts.set(column, Math.min(width, tiles * positions));
-  const window = windowOf(kernel.contraction!.b, counts, column, false);
-  if (window === null || window.size * FLOAT > target.localMemory * WINDOW_SHARE) return null;
-  // Only where there are bounds may a window begin so late that it ends behind the line.
-  const isWithin = window.axes.at(-1)!.bound !== null || width % (tiles * positions) === 0;
-  return isWithin || tiles * positions >= width ? window : null;
+  const window = windowBox(kernel, kernel.contraction!.b, counts, column);
+  return window !== null && window.size * FLOAT <= target.localMemory * WINDOW_SHARE
+    ? window
+    : null;
 }
 
-function writeItem(
-  emitter: Emitter,
-  dialect: Dialect,
-  loops: LaneLoops,
-  share: Share,
-): WorkSize {
-  const { vectors, column, positions, line, image, transposed } = loops;
-  const { blocks, lines, images, window } = share;
-  // Positions behind the end of a line are computed, too, and not stored.
-  const behind = positions * packedStep(window, column);
-  emitter.line(`local float packed[${window.size + behind}];`);
-  emitter.line(`local float16 transposed[${blocks * vectors * transposed.terms}];`);
-  const { starts, firstImage, global } = declareShare(emitter, loops, share);
-  transposeWeights(emitter, dialect, loops, blocks);
-  if (image !== null) openRange(emitter, `i${image}`, firstImage, images);
-  packWindow(emitter, window, starts, "packed");
-  emitter.open(`for (int block = 0; block < ${blocks}; ++block) {`);
-  emitter.line(`const Index lane = lanes + block * ${vectors * LANES};`);
-  if (line !== null) openRange(emitter, `i${line}`, starts.get(line) ?? "0", lines);
-  openTiles(emitter, loops, share, starts);
-  const term = transposedTerm(emitter, transposed);
-  const at = (s: number): string => {
-    const name = s === column ? "at" : `i${s}`, start = starts.get(s);
-    return start === undefined ? name : `(${name} - ${start})`;
-  };
-  const starting = Array.from({ length: vectors }, (_, v) => v * LANES);
-  sumProducts(emitter, dialect, positions, { width: LANES, starts: starting }, () => ({
-    pointer: "local const float*",
-    scalars: `packed + ${packedIndex(window, at)}`,
-    move: String(packedStep(window, column)),
-    vectors:
-      `(local const float*)(transposed + (block * ${transposed.terms} + ${term}) * ${vectors})`,
-  }));
-  for (const start of starting) storeTransposed(emitter, loops, start);
-  for (let open = (image === null ? 2 : 3) + (line === null ? 0 : 1); open > 0; open--) {
-    emitter.close();
-  }
-  return { global, local: [1, 1, 1] };
-}
-
-/** Declares where the share of a work-item begins. */
-function declareShare(
-  emitter: Emitter,
+function mappingOf(
+  kernel: LoopKernel,
   { lane, vectors, column, positions, line, image, others }: LaneLoops,
-  { blocks, tiles, lines, images }: Share,
-): { starts: Map<number, string>; firstImage: string; global: number[] } {
-  const { kernel } = emitter, { sizes } = kernel;
-  const width = tiles * positions, across = Math.ceil(sizes[column]! / width);
-  const down = line === null ? 1 : sizes[line]! / lines;
-  const stacks = image === null ? 1 : sizes[image]! / images;
-  const starts = new Map<number, string>();
-  if (across > 1) {
-    emitter.line(`const Index column = (Index)get_global_id(0) % ${across} * ${width};`);
-    starts.set(column, "column");
-  }
-  if (line !== null && down > 1) {
-    emitter.line(`const Index line = (Index)get_global_id(0) / ${across} * ${lines};`);
-    starts.set(line, "line");
-  }
-  emitter.line(`const Index lanes = (Index)get_global_id(1) * ${blocks * vectors * LANES};`);
-  decomposeInto(emitter, others, `((Index)get_global_id(2) / ${stacks})`, "i");
-  const groups = Math.ceil(sizes[lane]! / (blocks * vectors * LANES));
+  { blocks, tiles, lines, images, window }: Share,
+): LaneMapping {
+  const width = vectors * LANES, channels = blocks * width, { a } = kernel.contraction!;
+  const weights = transposedBox(kernel, a, countsOf(kernel, [[lane, channels]]), lane, width)!;
+  const share = new Map([[lane, channels], [column, tiles * positions]]);
+  if (line !== null) share.set(line, lines);
+  if (image !== null) share.set(image, images);
   return {
-    starts,
-    firstImage: `(Index)get_global_id(2) % ${stacks} * ${images}`,
-    global: [across * down, groups, stacks * extent(kernel, others)],
+    lane,
+    width: LANES,
+    starts: Array.from({ length: vectors }, (_, v) => v * LANES),
+    rows: [[column, positions]],
+    share,
+    order: [
+      column,
+      ...line === null ? [] : [line],
+      lane,
+      ...image === null ? [] : [image],
+      ...others.toReversed(),
+    ],
+    steps: [
+      { do: "pack", operand: "a" },
+      ...image === null ? [] : [{ do: "loop", symbol: image, by: 1 } as const],
+      { do: "pack", operand: "b" },
+      { do: "loop", symbol: lane, by: width },
+      ...line === null ? [] : [{ do: "loop", symbol: line, by: 1 } as const],
+      { do: "loop", symbol: column, by: positions },
+    ],
+    boxes: { a: weights, b: window },
+    clipped: [lane, column],
+    stores: canVectorize(kernel, column) ? "turned" : "single",
+    isFixed: true,
   };
-}
-
-/** Turns the weights of all channels of a work-item. */
-function transposeWeights(
-  emitter: Emitter,
-  dialect: Dialect,
-  { lane, vectors, transposed }: LaneLoops,
-  blocks: number,
-): void {
-  const size = emitter.size(lane);
-  emitter.open(`for (int v = 0; v < ${blocks * vectors}; ++v) {`);
-  if (Math.ceil(emitter.kernel.sizes[lane]! / LANES) % (blocks * vectors) !== 0) {
-    emitter.line(`if (lanes + v * ${LANES} >= ${size}) break;`);
-  }
-  const block = `v / ${vectors} * ${transposed.terms}`, vector = `v % ${vectors}`;
-  const to = (term: string): string => `transposed[(${block} + ${term}) * ${vectors} + ${vector}]`;
-  transposeLanes(emitter, dialect, transposed, `lanes + v * ${LANES}`, to);
-  emitter.close();
-}
-
-function openRange(emitter: Emitter, name: string, first: string, count: number): void {
-  emitter.open(
-    `for (Index ${name} = ${first}, end_${name} = ${name} + ${count}; ${name} < end_${name}; ++${name}) {`,
-  );
-}
-
-/** Opens the loop over the tiles along a line, which begin at `at`. */
-function openTiles(
-  emitter: Emitter,
-  { column, positions }: LaneLoops,
-  { tiles }: Share,
-  starts: ReadonlyMap<number, string>,
-): void {
-  const start = starts.get(column), size = emitter.size(column);
-  const end = start === undefined ? size : `min(${start} + ${tiles * positions}, ${size})`;
-  emitter.open(`for (Index at = ${start ?? "0"}; at < ${end}; at += ${positions}) {`);
-}
-
-/** Stores the sums of 16 channels from the tile's channel `start` on, as lines. */
-function storeTransposed(
-  emitter: Emitter,
-  { lane, column, positions }: LaneLoops,
-  start: number,
-): void {
-  const { kernel } = emitter, v = start / LANES;
-  const isWhole = kernel.sizes[column]! % positions === 0;
-  const count = isWhole ? String(positions) : `min(${positions}, ${emitter.size(column)} - at)`;
-  const sums = Array.from({ length: LANES }, (_, r) => r < positions ? `c${r}_${v}` : "0");
-  emitter.open("{");
-  emitter.line(`float16 t[${LANES}] = { ${sums.join(", ")} };`);
-  emitter.line("transpose_16(t);");
-  const channels = `min(${LANES}, ${emitter.size(lane)} - lane - ${start})`;
-  emitter.open(`for (int c = 0; c < ${channels}; ++c) {`);
-  emitter.line(`const Index i${lane} = lane + ${start} + c;`);
-  if (canVectorize(kernel, column)) {
-    storeLine(emitter, column, isWhole && positions === LANES ? "" : count);
-  } else {
-    emitter.open(`for (int p = 0; p < ${count}; ++p) {`);
-    emitter.line(`const Index i${column} = at + p;`);
-    emitter.line("const float acc = ((const float*)t)[c * 16 + p];");
-    emitEpilogue(emitter);
-    emitter.close();
-  }
-  emitter.close();
-  emitter.close();
-}
-
-/** Stores the positions of one channel, which are `t[c]`, with what is done to each. */
-function storeLine(emitter: Emitter, column: number, left: string): void {
-  const { kernel } = emitter, body = new VectorBody(emitter, column);
-  const ids = neededBy(kernel, kernel.outputs.map((o) => o.expr));
-  emitter.line(`const Index i${column} = at;`);
-  body.declareScalars(ids);
-  body.declareVectors(ids, { left, contracted: "t[c]" });
-  kernel.outputs.forEach((_, o) => body.store(o, { left }));
 }

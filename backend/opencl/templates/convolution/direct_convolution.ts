@@ -7,11 +7,11 @@
  * contractions and gets plans and OpenCL C.
  */
 import { coefficient } from "../../../kernel/affine.ts";
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { LANES } from "../../codegen/vectors/vector_types.ts";
+import { countsOf, MAX_STEP, windowBox } from "../../../tile/programs/lanes/box.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
   isMasked,
@@ -20,14 +20,8 @@ import {
   rowShape,
   type TiledPlan,
 } from "../parts/contraction_shape.ts";
+import { expectsMore, type LanePlan, writeLanes } from "../parts/lane_program.ts";
 import { columnsOfB, isApart, operandOrder } from "../parts/operand_order.ts";
-import {
-  MAX_STEP,
-  packedIndex,
-  packWindow,
-  type Window,
-  windowOf,
-} from "../parts/packed_window.ts";
 import {
   countRegisterTiles,
   fitsRegisters,
@@ -35,10 +29,7 @@ import {
   type RegisterTile,
   registerTile,
 } from "../parts/register_tile.ts";
-import { single } from "../parts/template.ts";
-import { declareStart, decomposeInto } from "../parts/tile_text.ts";
-import { tileOf, type TileRule } from "../parts/tiling.ts";
-import { columnsOf, emitBlock, type PlacedTile, placeTile } from "../parts/vector_block.ts";
+import { divisors, FLOAT, tileOf, type TileRule } from "../parts/tiling.ts";
 
 /** A packed window stays in the second level of caches. */
 const MAX_WINDOW_BYTES = 1 << 18;
@@ -56,9 +47,7 @@ export const directTiles: TileRule<RegisterTile> = {
   admits: fitsRegisters,
 };
 
-interface DirectPlan extends TiledPlan<RegisterTile> {
-  readonly tiling: DirectTiling;
-}
+type DirectPlan = LanePlan & TiledPlan<RegisterTile>;
 
 /** Tiles of all rows a work-item, for a few lines of an image. */
 export const directConvolution: ContractionTemplate<DirectPlan> = {
@@ -75,113 +64,77 @@ export const directConvolution: ContractionTemplate<DirectPlan> = {
       ? planOf(kernel, target, strided)
       : null;
   },
-  emit: ({ kernel, target, tiling }) =>
-    single(generatedLoop(kernel, target, (e, dialect) => writeTiles(e, dialect, tiling))),
+  emit: writeLanes,
   workItems: ({ shape }) => countRegisterTiles(shape),
 };
 
 function planOf(kernel: LoopKernel, target: Target, loops: RowLoops): DirectPlan | null {
   const shape = rowShape(kernel, directTiles.kind, loops);
   const tile = tileOf(directTiles, shape, target);
-  const tiling = directTiling(kernel, target, tile, loops);
-  return tiling && { kernel, target, shape, tile, tiling };
+  const mapping = mappingOf(kernel, target, tile, loops);
+  return mapping && { kernel, target, shape, tile, mapping };
 }
 
-/** Reads of a window by a kernel's rows: the loop over its lines, and lines a work-item. */
-interface DirectTiling {
-  readonly tile: PlacedTile;
-  readonly window: Window;
-  readonly line: number | null;
-  readonly lines: number;
-}
-
-/** The tiling of a contraction whose vectors are masked; null where they form no window. */
-function directTiling(
-  kernel: LoopKernel,
-  target: Target,
-  chosen: RegisterTile,
-  loops: RowLoops,
-): DirectTiling | null {
-  const { row, column, scalar, vector } = loops;
-  if (scalar.bounds.length > 0) return null;
-  const { sizes, outer, inner } = kernel;
-  const { columns } = chosen;
-  const tile = placeTile(chosen, loops, columnsOf(columns, paddedVectorWidth(columns)));
+/** The lines of an image whose windows have elements in common; null where there are none. */
+function lineOf({ outer, inner }: LoopKernel, { row, column, vector }: RowLoops): number | null {
   const isLine = (s: number): boolean =>
     s !== row && s !== column &&
     vector.bounds.some(({ index }) =>
       coefficient(index, s) !== 0 && inner.some((k) => coefficient(index, k) !== 0)
     );
-  const line = outer.findLast(isLine) ?? null;
-  const counts = new Map(inner.map((s) => [s, sizes[s]!]));
-  counts.set(column, tile.columns.count);
-  const of = (lines: number): DirectTiling | null => {
-    if (line !== null) counts.set(line, lines);
-    const window = windowOf(vector, counts, column, true);
-    const room = Math.min(MAX_WINDOW_BYTES, target.localMemory / 2);
-    return window && (window.size + LANES) * 4 <= room ? { tile, window, line, lines } : null;
-  };
-  if (line === null) return of(1);
-  const items = extent(kernel, outer.filter((s) => s !== row && s !== column)) *
-    Math.ceil(sizes[column]! / tile.columns.count);
-  for (
-    let lines = Math.max(1, Math.min(MAX_LINES, Math.floor(items / MIN_ITEMS)));
-    lines > 0;
-    lines--
-  ) {
-    const found = sizes[line]! % lines === 0 ? of(lines) : null;
-    if (found) return found;
-  }
-  return null;
+  return outer.findLast(isLine) ?? null;
 }
 
-/** A tile whose vectors come from a packed window: one work-item for all rows. */
-function writeTiles(
-  emitter: Emitter,
-  dialect: Dialect,
-  { tile, window, line, lines }: DirectTiling,
-): WorkSize {
-  const { kernel } = emitter;
-  const { sizes } = kernel;
-  const { row, column, columns, height } = tile;
-  const others = kernel.outer.filter((s) => s !== row && s !== column && s !== line);
-  // Vectors may read beyond the columns that count.
-  emitter.line(`local float packed[${window.size + LANES}];`);
-  decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
-  const end = emitter.size(column);
-  declareStart(emitter, "column", `(Index)get_global_id(0) * ${columns.count}`, columns.count, end);
-  const starts = new Map<number, string>();
-  if (columns.count < sizes[column]!) starts.set(column, "column");
-  if (line !== null) {
-    emitter.line(`const Index line = (Index)get_global_id(1) * ${lines};`);
-    starts.set(line, "line");
+/** All rows for a few lines of an image; null where vectors form no window that fits. */
+function mappingOf(
+  kernel: LoopKernel,
+  target: Target,
+  { rows, columns }: RegisterTile,
+  loops: RowLoops,
+): LaneMapping | null {
+  const { row, column, scalar, vector } = loops, { sizes, outer } = kernel;
+  if (scalar.bounds.length > 0) return null;
+  const line = lineOf(kernel, loops), width = paddedVectorWidth(columns);
+  const starts = Array.from({ length: Math.ceil(columns / width) }, (_, v) => v * width);
+  const around = outer.filter((s) => s !== row && s !== column);
+  const items = extent(kernel, around) * Math.ceil(sizes[column]! / columns);
+  const most = Math.max(1, Math.min(MAX_LINES, Math.floor(items / MIN_ITEMS)));
+  const room = Math.min(MAX_WINDOW_BYTES, target.localMemory / 2);
+  for (const lines of line === null ? [1] : divisors(sizes[line]!).filter((n) => n <= most)) {
+    const counts = countsOf(kernel, [[column, starts.length * width]]);
+    if (line !== null) counts.set(line, lines);
+    const box = windowBox(kernel, vector, counts, column, true);
+    if (box === null || box.size * FLOAT > room) continue;
+    const overRows: Step = { do: "loop", symbol: row, by: rows };
+    const overLines: Step[] = line === null ? [] : [{ do: "loop", symbol: line, by: 1 }];
+    // Weights that do not fit the caches are read once, and the window for each row of tiles; else the other way.
+    const isLarge = sizes[row]! * extent(kernel, kernel.inner) * FLOAT > MAX_SCALAR_BYTES;
+    const isA = vector === kernel.contraction!.a, name = isA ? "a" : "b";
+    const isWhole = width === LANES && canVectorize(kernel, column);
+    return {
+      lane: column,
+      ...{ width, starts },
+      rows: [[row, rows]],
+      share: new Map([
+        [column, columns],
+        [row, sizes[row]!],
+        ...line === null ? [] : [[line, lines]] as const,
+      ]),
+      order: [
+        column,
+        ...line === null ? [] : [line],
+        ...around.filter((s) => s !== line).toReversed(),
+      ],
+      steps: [
+        { do: "pack", operand: name },
+        ...isLarge ? [overRows, ...overLines] : [...overLines, overRows],
+      ],
+      boxes: { [name]: box },
+      clipped: [column],
+      stores: isWhole ? "lanes" : "single",
+      expects: isWhole && expectsMore(kernel, [row]),
+      isFixed: true,
+    };
   }
-  packWindow(emitter, window, starts, "packed");
-  const openLines = (): void => {
-    if (line === null) return;
-    emitter.open(`for (Index i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
-  };
-  // Weights that do not fit the caches are read once, and the window for each row of tiles; else the other way.
-  const isLarge = sizes[row]! * extent(kernel, kernel.inner) * 4 > MAX_SCALAR_BYTES;
-  if (!isLarge) openLines();
-  emitter.open(`for (Index at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
-  declareStart(emitter, "row", "at", height, emitter.size(row));
-  if (isLarge) openLines();
-  const index = packedIndex(
-    window,
-    (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,
-  );
-  // Written as a number: with an argument here, address arithmetic outweighs the products.
-  const move = String(coefficient(tile.scalar.index, row));
-  emitBlock(emitter, dialect, tile, move, () => ({ vectors: `packed + ${index}` }));
-  if (line !== null) emitter.close();
-  emitter.close();
-  return {
-    global: [
-      Math.ceil(sizes[column]! / columns.count),
-      line === null ? 1 : sizes[line]! / lines,
-      extent(kernel, others),
-    ],
-    local: [1, 1, 1],
-  };
+  return null;
 }

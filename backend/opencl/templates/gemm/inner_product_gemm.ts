@@ -2,13 +2,10 @@
  * Inner-product gemm on CPU devices: both operands are contiguous along the summed axis, and a work-item
  * computes a small tile of dot products with vectors along that axis.
  */
-import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
-import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { openBlocks, walk } from "../../../codegen/loops.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
-import { TileSums } from "../../codegen/tile_sums.ts";
+import { coefficient } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_product.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
   groupShape,
@@ -17,10 +14,9 @@ import {
   last,
   type TiledPlan,
 } from "../parts/contraction_shape.ts";
+import { type LanePlan, writeLanes } from "../parts/lane_program.ts";
 import { MIN_VECTOR, operandOrder } from "../parts/operand_order.ts";
-import { countRegisterTiles, hasWideVectors, vectorWidth } from "../parts/register_tile.ts";
-import { single } from "../parts/template.ts";
-import { declareStart, decomposeInto, only, storeTile, without } from "../parts/tile_text.ts";
+import { countRegisterTiles, hasWideVectors } from "../parts/register_tile.ts";
 import { largest, leastWork, tileOf, type TileRule } from "../parts/tiling.ts";
 
 /** The tile of a work-item: so many rows by so many columns of dot products. */
@@ -47,17 +43,17 @@ export const innerProductTiles: TileRule<InnerProductTile> = {
 };
 
 /** A tile of dot products a work-item. */
-export const innerProductGemm: ContractionTemplate<TiledPlan<InnerProductTile>> = {
+export const innerProductGemm: ContractionTemplate<LanePlan & TiledPlan<InnerProductTile>> = {
   name: "inner-product gemm",
   matches: (kernel, target) => {
     if (target.isGpu || !isTileable(kernel, target)) return null;
     const c = kernel.contraction!, { isInner, loops } = operandOrder(kernel);
     if (isMasked(c) || loops !== null || !isInner && !isEverySecond(kernel)) return null;
     const shape = groupShape(kernel, innerProductTiles.kind, c);
-    return { kernel, target, shape, tile: tileOf(innerProductTiles, shape, target) };
+    const tile = tileOf(innerProductTiles, shape, target);
+    return { kernel, target, shape, tile, mapping: mappingOf(kernel, tile) };
   },
-  emit: ({ kernel, target, tile }) =>
-    single(generatedLoop(kernel, target, (e, dialect) => writeTile(e, dialect, tile))),
+  emit: writeLanes,
   workItems: ({ shape }) => countRegisterTiles(shape),
 };
 
@@ -68,165 +64,24 @@ function isEverySecond({ sizes, contraction }: LoopKernel): boolean {
     sizes[symbol]! >= MIN_VECTOR;
 }
 
-function writeTile(
-  emitter: Emitter,
-  dialect: Dialect,
-  { rows: tm, columns: tn }: InnerProductTile,
-): WorkSize {
-  const { kernel } = emitter, c = kernel.contraction!;
-  const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
-  decomposeInto(emitter, c.batch, "(Index)get_global_id(2)", "i");
-  const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
-  declareStart(emitter, "row", `(Index)get_global_id(1) * ${tm}`, tm, endM);
-  declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, endN);
-  declareOffsets(emitter, "x", c.a.index, c.m, "row", tm);
-  declareOffsets(emitter, "y", c.b.index, c.n, "column", tn);
-  new DotProducts(emitter, dialect, tm, tn).write();
-  storeTile(emitter, c.m, c.n, tm, tn);
+/** Rows and columns are those of the last loops of both operands. */
+function mappingOf(
+  { contraction, sizes, outer }: LoopKernel,
+  { rows, columns }: InnerProductTile,
+): LaneMapping {
+  const c = contraction!, m = last(c.m), n = last(c.n);
+  const tile = [[m, Math.min(rows, sizes[m]!)], [n, Math.min(columns, sizes[n]!)]] as const;
+  const others = outer.filter((s) => s !== m && s !== n);
   return {
-    global: [Math.ceil(columnCount / tn), Math.ceil(rowCount / tm), extent(kernel, c.batch)],
-    local: [1, 1, 1],
+    lane: last(c.k),
+    width: LANES,
+    starts: [0],
+    rows: tile,
+    share: new Map(tile),
+    order: [n, m, ...others.toReversed()],
+    steps: [],
+    boxes: {},
+    stores: "single",
+    isFixed: false,
   };
-}
-
-/** Writes the sums of a tile in vectors along the last summed axis, and their lanes' sums, `tile`. */
-class DotProducts {
-  readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
-  readonly #c: Contraction;
-  readonly #tm: number;
-  readonly #tn: number;
-  /** The axis of the vectors, its size, and floats of a vector. */
-  readonly #k: number;
-  readonly #size: number;
-  readonly #width: number;
-  /** Rows of so few vectors are written without a loop. */
-  readonly #isShort: boolean;
-  /** Sums are added up in blocks of the vectors' axis. */
-  readonly #isCut: boolean;
-  readonly #sums: TileSums;
-
-  constructor(emitter: Emitter, dialect: Dialect, tm: number, tn: number) {
-    const { kernel } = emitter, c = kernel.contraction!, k = last(c.k);
-    this.#emitter = emitter;
-    this.#dialect = dialect;
-    this.#c = c;
-    this.#tm = tm;
-    this.#tn = tn;
-    this.#k = k;
-    this.#size = kernel.sizes[k]!;
-    const width = this.#width = vectorWidth(this.#size);
-    this.#isShort = this.#size <= 4 * width;
-    const steps = (s: number, count: number): number => s === k ? Math.ceil(count / width) : count;
-    const found = blocksOf(kernel, steps, BLOCK_PRODUCTS);
-    this.#isCut = found?.symbol === k;
-    const blocks = found && this.#isCut ? { ...found, length: found.length * width } : found;
-    const names = this.#cells().map(([r, q]) => `c${r}_${q}`);
-    this.#sums = new TileSums(emitter, `float${width}`, names, blocks);
-  }
-
-  #cells(): (readonly [row: number, column: number])[] {
-    const tn = this.#tn;
-    return Array.from({ length: this.#tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
-  }
-
-  write(): void {
-    const emitter = this.#emitter, c = this.#c;
-    this.#sums.declare();
-    const end = this.#isShort ? String(this.#size) : emitter.size(this.#k);
-    this.#declareKept(end);
-    walk(emitter, this.#dialect, c.k.slice(0, -1), this.#sums, () => {
-      emitter.line(`const Index x = ${without(emitter, c.a.index, [...c.m, this.#k])};`);
-      emitter.line(`const Index y = ${without(emitter, c.b.index, [...c.n, this.#k])};`);
-      this.#walkVectors(end);
-    });
-    this.#sums.finish();
-    emitter.line(`float tile[${this.#tm * this.#tn}];`);
-    for (const [r, q] of this.#cells()) {
-      emitter.line(`tile[${r * this.#tn + q}] = sum_float${this.#width}(c${r}_${q});`);
-    }
-  }
-
-  /** Declares which lanes of a row's last vector were not summed before: it ends with the row. */
-  #declareKept(end: string): void {
-    const size = this.#size, width = this.#width;
-    if (size % width === 0) return;
-    const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
-    const rest = this.#isShort ? String(size % width) : `${end} % ${width}`;
-    this.#emitter.line(
-      `const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`,
-    );
-  }
-
-  /** The statements of one row of vectors. */
-  #walkVectors(end: string): void {
-    const emitter = this.#emitter, sums = this.#sums, size = this.#size, width = this.#width;
-    let start = "0", stop = end;
-    if (this.#isCut) {
-      const bounds = openBlocks(emitter, this.#dialect, sums.blocks!);
-      sums.begin();
-      emitter.line(`const Index stop = ${bounds[1]};`);
-      [start, stop] = [bounds[0], "stop"];
-    }
-    if (this.#isShort) {
-      for (let at = 0; at + width <= size; at += width) this.#products("{", String(at), false);
-    } else {
-      const head = `for (int k = ${start}; k + ${width} <= ${stop}; k += ${width}) {`;
-      this.#products(head, "k", false);
-    }
-    // Lanes of the last vector that were summed before are set to zero.
-    const isLast = this.#isCut ? `if (stop == ${end}) {` : "{";
-    if (size % width !== 0) this.#products(isLast, `${end} - ${width}`, true);
-    if (this.#isCut) {
-      sums.end();
-      emitter.close();
-    }
-  }
-
-  /** A vector of an operand's row, from element `at` of the summed axis on. */
-  #load({ index }: Load, row: string, at: string): string {
-    const width = this.#width;
-    if (coefficient(index, this.#k) === 1) return `vload${width}(0, ${row} + ${at})`;
-    return `load_apart_float(${row} + 2 * (${at}), 0, ${width})${FIRST_LANES[width]}`;
-  }
-
-  /** A block that adds the products of the vectors at `at`. */
-  #products(head: string, at: string, isMasked: boolean): void {
-    const emitter = this.#emitter, { a, b } = this.#c, width = this.#width;
-    emitter.open(head);
-    for (let r = 0; r < this.#tm; r++) {
-      const text = this.#load(a, `a${a.input} + x + x${r}`, at);
-      const value = isMasked ? `select((float${width})(0), ${text}, keep)` : text;
-      emitter.line(`const float${width} u${r} = ${value};`);
-    }
-    for (let q = 0; q < this.#tn; q++) {
-      const text = this.#load(b, `a${b.input} + y + y${q}`, at);
-      emitter.line(`const float${width} w${q} = ${text};`);
-      for (let r = 0; r < this.#tm; r++) {
-        emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
-      }
-    }
-    emitter.close();
-  }
-}
-
-/** A vector of so many of the 16 lanes. */
-const FIRST_LANES: Readonly<Record<number, string>> = { 16: "", 8: ".lo", 4: ".s0123" };
-
-/** Declares how far each row or column of a tile lies from the beginning of its operand. */
-function declareOffsets(
-  emitter: Emitter,
-  name: string,
-  index: AffineExpr,
-  symbols: readonly number[],
-  origin: string,
-  count: number,
-): void {
-  for (let at = 0; at < count; at++) {
-    emitter.line(`Index ${name}${at};`);
-    emitter.open("{");
-    decomposeInto(emitter, symbols, `(${origin} + ${at})`, "i");
-    emitter.line(`${name}${at} = ${only(emitter, index, symbols)};`);
-    emitter.close();
-  }
 }

@@ -7,38 +7,34 @@
  * `opencl/codegen/`, `backend/codegen/`, `kernel/` and `graph/`. `lists.ts` asks it with
  * contractions and gets plans and OpenCL C.
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { boundsOf, openLoop } from "../../../codegen/loops.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { isCostly, LANES } from "../../codegen/vectors/vector_types.ts";
+import {
+  panelBox,
+  transposedBox,
+  windowBox,
+  withCapacity,
+} from "../../../tile/programs/lanes/box.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import { canVectorize, isCostly, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
   isMasked,
   isTileable,
-  last,
   type RowLoops,
   rowShape,
   type TiledPlan,
 } from "../parts/contraction_shape.ts";
+import { expectsMore, type LanePlan, writeLanes } from "../parts/lane_program.ts";
 import { columnsOfResults, operandOrder } from "../parts/operand_order.ts";
 import {
+  columnsOf,
   countRegisterTiles,
   fitsRegisters,
   type RegisterTile,
   registerTile,
 } from "../parts/register_tile.ts";
-import { single } from "../parts/template.ts";
-import { declareStart, decomposeInto, step, without } from "../parts/tile_text.ts";
 import { type ContractionSize, FLOAT, tileOf, type TileRule } from "../parts/tiling.ts";
-import {
-  type Columns,
-  columnsOf,
-  emitBlock,
-  placeTile,
-  type TermSources,
-} from "../parts/vector_block.ts";
 
 /** The tile of a work-item. */
 export interface RegisterGemmTile extends RegisterTile {
@@ -80,9 +76,13 @@ function isTransposed({ steps: [, , bk, bn] }: ContractionSize): boolean {
   return bk === 1 && bn !== 1;
 }
 
-interface RegisterTiledPlan extends TiledPlan<RegisterGemmTile> {
-  readonly loops: RowLoops;
-}
+type RegisterTiledPlan = LanePlan & TiledPlan<RegisterGemmTile>;
+
+/**
+ * Vectors are asked for so many terms before their turn: they lie apart, so that no prefetcher has them in
+ * the first cache (128x768x512 with PoCL 3.1 on two AVX-512 cores: 470 us, 365).
+ */
+const PREFETCH_TERMS = 8;
 
 /** A tile a work-item. */
 export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
@@ -92,16 +92,11 @@ export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
     const loops = transposedLoops(kernel, target) ?? operandOrder(kernel).loops;
     if (loops === null) return null;
     const shape = rowShape(kernel, registerTiles.kind, loops);
-    return { kernel, target, shape, tile: tileOf(registerTiles, shape, target), loops };
+    const tile = tileOf(registerTiles, shape, target);
+    const mapping = mappingOf(kernel, target, tile, loops, shape);
+    return { kernel, target, shape, tile, mapping };
   },
-  emit: (plan) =>
-    single(
-      generatedLoop(
-        plan.kernel,
-        plan.target,
-        (e, dialect) => (packsRows(plan) ? writeRows : writeTile)(e, dialect, plan),
-      ),
-    ),
+  emit: writeLanes,
   workItems: ({ shape }) => countRegisterTiles(shape),
 };
 
@@ -139,10 +134,6 @@ const PACKED_ROWS = 32, MIN_PACKED_TERMS = 64, MIN_PACKED_ROW_STEP = 64;
  * would read a part of each of many cache lines, again for all columns. With operands that no cache has, on
  * two cores with PoCL 3.1: 512x768x128 0.49 ms, 0.34 with packed rows; 384x768x128 0.30, 0.24.
  */
-function packsRows({ tile, shape, target }: RegisterTiledPlan): boolean {
-  return !tile.packed && canPackRows(shape, tile, target);
-}
-
 function canPackRows(
   { m, n, k, steps: [am, ak] }: ContractionSize,
   { rows, columns }: RegisterTile,
@@ -154,165 +145,66 @@ function canPackRows(
     packedCapacity(k[0]!) * PACKED_ROWS * FLOAT <= localMemory / 2;
 }
 
-/** A work-item that packs rows, and goes over the columns. */
-function writeRows(
-  emitter: Emitter,
-  dialect: Dialect,
-  { tile: chosen, loops, shape }: RegisterTiledPlan,
-): WorkSize {
-  const { kernel } = emitter, { sizes } = kernel, { row, column, scalar, vector } = loops;
-  const tile = placeTile(chosen, loops, columnsOf(chosen.columns));
-  const { columns: { count: tn }, height: tm } = tile;
-  const others = kernel.outer.filter((s) => s !== row && s !== column);
-  const k = kernel.inner[0]!, capacity = packedCapacity(shape.k[0]!);
-  emitter.line(`local float packed[${capacity * PACKED_ROWS}];`);
-  decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
-  emitter.line(`const Index block = (Index)get_global_id(1) * ${PACKED_ROWS};`);
-  const from = `a${scalar.input} + ${without(emitter, scalar.index, [row])}`;
-  openLoop(emitter, dialect, k);
-  for (let r = 0; r < PACKED_ROWS; r += tm) {
-    const start = `min(block + ${r}, ${emitter.size(row)} - ${tm})`;
-    const to = `packed + ${r * capacity} + i${k} * ${tm}`;
-    emitter.line(`vstore${tm}(vload${tm}(0, ${from} + ${start}), 0, ${to});`);
+/** What a work-item takes. */
+function mappingOf(
+  kernel: LoopKernel,
+  target: Target,
+  { packed, rows, columns }: RegisterGemmTile,
+  loops: RowLoops,
+  shape: ContractionSize,
+): LaneMapping {
+  const { row, column, scalar, vector } = loops, { sizes, inner, outer, contraction } = kernel;
+  const { width, starts } = columnsOf(columns);
+  const others = outer.filter((s) => s !== row && s !== column), k = inner[0]!;
+  const stores: LaneMapping["stores"] = width === LANES && canVectorize(kernel, column)
+    ? "lanes"
+    : "single";
+  const name = (load: Load): "a" | "b" => load === contraction!.a ? "a" : "b";
+  const common = {
+    lane: column,
+    ...{ width, starts, stores },
+    rows: [[row, rows]],
+    order: [column, row, ...others.toReversed()],
+    expects: stores === "lanes" && expectsMore(kernel, [row]),
+    isFixed: false,
+  } as const;
+  const over = (symbol: number, by: number): Step => ({ do: "loop", symbol, by });
+  const share = (r: number, c: number) => new Map([[row, r], [column, c]]);
+  if (packed) {
+    const counts = new Map([[k, sizes[k]!], [column, columns]]);
+    const box = isTransposed(shape)
+      ? transposedBox(kernel, vector, counts, column)
+      : windowBox(kernel, vector, counts, column);
+    const strips = Math.ceil(sizes[column]! / columns) * extent(kernel, others);
+    return {
+      ...common,
+      share: share(packedHeight(sizes[row]!, rows, strips), columns),
+      steps: [{ do: "pack", operand: name(vector) }, over(row, rows)],
+      boxes: { [name(vector)]: withCapacity(box!, packedCapacity(sizes[k]!)) },
+    };
   }
-  emitter.close();
-  emitter.open(`for (Index over = 0; over < ${emitter.size(column)}; over += ${tn}) {`);
-  declareStart(emitter, "column", "over", tn, emitter.size(column));
-  const end = `min(block + ${PACKED_ROWS}, ${emitter.size(row)})`;
-  emitter.open(`for (Index at = block; at < ${end}; at += ${tm}) {`);
-  declareStart(emitter, "row", "at", tm, emitter.size(row));
-  emitBlock(
-    emitter,
-    dialect,
-    tile,
-    "1",
-    () => inPlace(emitter, vector, column),
-    () => `packed + (at - block) * ${capacity} + i${k} * ${tm}`,
-  );
-  emitter.close();
-  emitter.close();
-  return {
-    global: [1, Math.ceil(sizes[row]! / PACKED_ROWS), extent(kernel, others)],
-    local: [1, 1, 1],
-  };
-}
-
-function writeTile(
-  emitter: Emitter,
-  dialect: Dialect,
-  { tile: chosen, loops, shape }: RegisterTiledPlan,
-): WorkSize {
-  const { kernel } = emitter;
-  const { sizes } = kernel;
-  const { row, column, scalar, vector } = loops;
-  const tile = placeTile(chosen, loops, columnsOf(chosen.columns));
-  const { columns, height: tm } = tile;
-  const tn = columns.count;
-  const others = kernel.outer.filter((s) => s !== row && s !== column);
-  const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
-  const packing = chosen.packed ? packingFor(kernel, row, tm, strips) : null;
-  if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
-  decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
-  declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, emitter.size(column));
-  if (packing && isTransposed(shape)) transposeColumns(emitter, dialect, vector, column, columns);
-  else if (packing) packColumns(emitter, dialect, vector, column, columns);
-  const height = packing?.rows ?? tm;
-  if (packing) {
-    const end = `min(((Index)get_global_id(1) + 1) * ${height}, ${emitter.size(row)})`;
-    const first = `(Index)get_global_id(1) * ${height}`;
-    emitter.open(`for (Index at = ${first}; at < ${end}; at += ${tm}) {`);
+  if (!canPackRows(shape, { rows, columns }, target)) {
+    return {
+      ...common,
+      share: share(rows, columns),
+      steps: [],
+      boxes: {},
+      prefetch: PREFETCH_TERMS,
+    };
   }
-  const from = packing ? "at" : `(Index)get_global_id(1) * ${tm}`;
-  declareStart(emitter, "row", from, tm, emitter.size(row));
-  emitBlock(
-    emitter,
-    dialect,
-    tile,
-    step(emitter, scalar.index, row),
-    () =>
-      packing
-        ? { vectors: `packed + i${kernel.inner[0]} * ${tn}` }
-        : inPlace(emitter, vector, column),
-  );
-  if (packing) emitter.close();
+  const box = panelBox(kernel, scalar, new Map([[k, sizes[k]!], [row, PACKED_ROWS]]), row, rows);
   return {
-    global: [
-      Math.ceil(sizes[column]! / tn),
-      Math.ceil(sizes[row]! / height),
-      extent(kernel, others),
-    ],
-    local: [1, 1, 1],
+    ...common,
+    share: share(PACKED_ROWS, sizes[column]!),
+    steps: [{ do: "pack", operand: name(scalar) }, over(column, columns), over(row, rows)],
+    boxes: { [name(scalar)]: withCapacity(box, packedCapacity(sizes[k]!)) },
+    prefetch: PREFETCH_TERMS,
   };
 }
 
-/** A term's vectors, read where they lie. */
-function inPlace(
-  emitter: Emitter,
-  vector: Load,
-  column: number,
-): Pick<TermSources, "vectors" | "stride"> {
-  return {
-    vectors: `a${vector.input} + ${without(emitter, vector.index, [column])} + column`,
-    stride: step(emitter, vector.index, last(emitter.kernel.inner)),
-  };
-}
-
-/** Packed columns of a work-item: room for so many terms of the sum, used for so many rows. */
-interface Packing {
-  readonly capacity: number;
-  readonly rows: number;
-}
-
-/** As few work-items as keep every core busy, since each of them packs. */
-function packingFor(
-  { sizes, inner }: LoopKernel,
-  row: number,
-  tm: number,
-  strips: number,
-): Packing {
-  const most = Math.max(1, Math.floor(sizes[row]! / MIN_PACKED_ROWS));
+/** Rows for which columns are packed: as few work-items as keep every core busy, since each of them packs. */
+function packedHeight(rows: number, height: number, strips: number): number {
+  const most = Math.max(1, Math.floor(rows / MIN_PACKED_ROWS));
   const blocks = Math.min(Math.ceil(8 / strips), most);
-  const rows = Math.ceil(sizes[row]! / blocks / tm) * tm;
-  return { capacity: packedCapacity(sizes[inner[0]!]!), rows };
-}
-
-function packColumns(
-  emitter: Emitter,
-  dialect: Dialect,
-  vector: Load,
-  column: number,
-  { count, width, starts }: Columns,
-): void {
-  const k = emitter.kernel.inner[0]!;
-  openLoop(emitter, dialect, k);
-  const from = `a${vector.input} + ${without(emitter, vector.index, [column])} + column`;
-  for (const start of starts) {
-    const value = `vload${width}(0, ${from} + ${start})`;
-    emitter.line(`vstore${width}(${value}, 0, packed + i${k} * ${count} + ${start});`);
-  }
-  emitter.close();
-}
-
-/** The same for columns that lie along the sum, square by square; the last ones end with the columns. */
-function transposeColumns(
-  emitter: Emitter,
-  dialect: Dialect,
-  vector: Load,
-  column: number,
-  { count, starts }: Columns,
-): void {
-  const k = emitter.kernel.inner[0]!;
-  const [start, end] = boundsOf(emitter, dialect, k);
-  emitter.line(`const Index end = ${end};`);
-  emitter.open(dialect.loopHead("transposed", start, "end", String(LANES)));
-  emitter.line(`const Index i${k} = min(transposed, end - ${LANES});`);
-  const apart = step(emitter, vector.index, column);
-  const from = `a${vector.input} + ${without(emitter, vector.index, [column])}`;
-  for (const start of starts) {
-    const to = `packed + i${k} * ${count} + ${start}`;
-    emitter.line(
-      `load_transposed_16(${from} + (column + ${start}) * ${apart}, ${apart}, ${to}, ${count});`,
-    );
-  }
-  emitter.close();
+  return Math.ceil(rows / blocks / height) * height;
 }

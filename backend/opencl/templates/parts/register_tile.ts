@@ -83,3 +83,13 @@ export function paddedVectorWidth(columns: number): number {
 export function countRegisterTiles(shape: ContractionSize): number {
   return tileCount(shape, 8, LANES);
 }
+
+/** Vectors of a tile's columns: the last one is moved back to end with the tile. */
+export function columnsOf(count: number): { readonly width: number; readonly starts: number[] } {
+  const width = vectorWidth(count);
+  const starts = Array.from(
+    { length: Math.ceil(count / width) },
+    (_, v) => Math.max(0, Math.min(v * width, count - width)),
+  );
+  return { width, starts };
+}

@@ -1,5 +1,5 @@
 /** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
-import { type AffineExpr, coefficient, partOf, withoutPart } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient, withoutPart } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
@@ -9,48 +9,10 @@ export function without(emitter: Emitter, index: AffineExpr, symbols: readonly n
   return emitter.affine(withoutPart(index, symbols));
 }
 
-/** The part of an index that changes with some symbols, as text. */
-export function only(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
-  return emitter.affine(partOf(index, symbols));
-}
-
 /** Step of an index with a symbol, as text. */
 export function step(emitter: Emitter, index: AffineExpr, symbol: number): string {
   const c = coefficient(index, symbol);
   return c === 1 || c === 0 ? `${c}` : emitter.index(c);
-}
-
-/**
- * Start of a tile: the last one is moved back so that it is full, and stores only what the one
- * before it did not.
- */
-export function declareStart(
-  emitter: Emitter,
-  name: string,
-  from: string,
-  tile: number,
-  end: string,
-): void {
-  emitter.line(`const Index ${name}t = ${from};`);
-  emitter.line(`const Index ${name} = min(${name}t, ${end} - ${tile});`);
-}
-
-/** The epilogue over a tile in private memory, element by element. */
-export function storeTile(
-  emitter: Emitter,
-  row: readonly number[],
-  column: readonly number[],
-  tm: number,
-  tn: number,
-): void {
-  emitter.open(`for (int r = rowt - row; r < ${tm}; ++r) {`);
-  decomposeInto(emitter, row, "(row + r)", "i");
-  emitter.open(`for (int c = columnt - column; c < ${tn}; ++c) {`);
-  decomposeInto(emitter, column, "(column + c)", "i");
-  emitter.line(`const float acc = tile[r * ${tn} + c];`);
-  emitEpilogue(emitter);
-  emitter.close();
-  emitter.close();
 }
 
 /** An element of an operand in the type that products are computed in; 0 where it is padding. */

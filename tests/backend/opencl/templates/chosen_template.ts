@@ -21,8 +21,17 @@ export const gpuTarget: Target = {
   ...planningRules(true, 132, 4352),
 };
 
+/** A processor of wide vectors. */
+export const wideTarget: Target = {
+  ...hostTarget,
+  isGpu: false,
+  vectorWidth: 16,
+  localMemory: 2 ** 21,
+  computeUnits: 2,
+};
+
 /** The contraction among the kernels of a tensor. */
-function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel {
+export function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel {
   return noGrad(() => {
     const { kernels } = schedule([nodeOf(make())], {
       device: {

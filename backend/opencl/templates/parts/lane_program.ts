@@ -1,0 +1,99 @@
+/** Products of the lane program as kernels of OpenCL C: what follows a sum is computed in vectors, or one by one. */
+import { neededBy, variesWith } from "../../../kernel/analysis.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { Target } from "../../../kernel/target.ts";
+import { type LaneMapping, laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
+import { generatedLoop } from "../../codegen/generated.ts";
+import { emitTile, type Finish } from "../../codegen/tile_text.ts";
+import { VectorBody } from "../../codegen/vectors/vector_body.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
+import type { ContractionPlan, ContractionTemplate } from "./contraction_shape.ts";
+import { type KernelSequence, single } from "./template.ts";
+import { emitEpilogue } from "./tile_text.ts";
+
+/** A contraction that the lane program computes. */
+export interface LanePlan extends ContractionPlan {
+  readonly mapping: LaneMapping;
+}
+
+/**
+ * A template of CPU devices that the lane program writes.
+ *
+ * @param mappingOf The part of a work-item, or null.
+ */
+export function laneTemplate(
+  name: string,
+  mappingOf: (kernel: LoopKernel, target: Target) => LaneMapping | null,
+  workItems: (plan: LanePlan) => number,
+): ContractionTemplate<LanePlan> {
+  return {
+    name,
+    matches: (kernel, target) => {
+      const mapping = target.isGpu ? null : mappingOf(kernel, target);
+      return mapping && { kernel, target, shape: null, mapping };
+    },
+    emit: writeLanes,
+    workItems,
+  };
+}
+
+/** The kernel of a plan; results lie along the lanes, or along the rows that they are turned into. */
+export function writeLanes({ kernel, target, mapping }: LanePlan): KernelSequence {
+  const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
+  return single(generatedLoop(kernel, target, (emitter) => {
+    const program = laneProduct(kernel, mapping, (parameter) => emitter.parameter(parameter));
+    const rows = mapping.rows.map(([s]) => s);
+    emitTile(emitter, program, finishOf(emitter, along, rows));
+    return { global: [program.groups], local: [1] };
+  }));
+}
+
+/** Computes and stores what follows from sums. */
+function finishOf(emitter: Emitter, along: number, rows: readonly number[]): Finish {
+  const { kernel } = emitter;
+  const ids = neededBy(kernel, kernel.outputs.map((o) => o.expr));
+  const place = (at: readonly string[]): void => {
+    // A program's names may be those of indices.
+    at.forEach((text, k) => emitter.line(`const Index at${k} = ${text};`));
+    kernel.outer.forEach((s, k) => emitter.line(`const Index i${s} = at${k};`));
+  };
+  const finish: Finish = (at, value, width) => {
+    emitter.line(`const float${width === 1 ? "" : width} acc = ${value};`);
+    place(at);
+    if (width === 1) return emitEpilogue(emitter);
+    const body = new VectorBody(emitter, along);
+    const left = at.at(-1) === `${LANES}` ? "" : `at${kernel.outer.length}`;
+    body.declareScalars(ids);
+    body.declareVectors(ids, { left, contracted: "acc" });
+    kernel.outputs.forEach((_, o) => body.store(o, { left }));
+  };
+  return Object.assign(finish, {
+    expect: (at: readonly string[]): void => {
+      const body = new VectorBody(emitter, along);
+      emitter.open("{");
+      place(at);
+      body.prefetch(expectedOf(kernel, ids, rows), 0, 0);
+      emitter.close();
+    },
+  });
+}
+
+/** What is read once behind a sum: pieces of rows far apart, which no processor expects. */
+function expectedOf(
+  kernel: LoopKernel,
+  ids: readonly number[],
+  rows: readonly number[],
+): number[] {
+  const indirect = new Set(kernel.indirect.map(({ symbol }) => symbol));
+  const along = variesWith(kernel, rows);
+  return ids.filter((id) => {
+    const e = kernel.exprs[id]!;
+    return e.op === "load" && along[id]! &&
+      kernel.loads[e.load]!.index.terms.every(([symbol]) => !indirect.has(symbol));
+  });
+}
+
+/** True where something is read once behind a sum. */
+export const expectsMore = (kernel: LoopKernel, rows: readonly number[]): boolean =>
+  expectedOf(kernel, neededBy(kernel, kernel.outputs.map((o) => o.expr)), rows).length > 0;

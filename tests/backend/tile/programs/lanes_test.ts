@@ -1,0 +1,125 @@
+/** Products of CPU devices, of every mapping and odd sizes, as the interpreter runs them. */
+import { assert, assertEquals } from "@std/assert";
+import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import { type AffineExpr, coefficient } from "../../../../backend/kernel/affine.ts";
+import type { Target } from "../../../../backend/kernel/target.ts";
+import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
+import type { LanePlan } from "../../../../backend/opencl/templates/parts/lane_program.ts";
+import { add } from "../../../../backend/tile/language/expression.ts";
+import {
+  type LaneMapping,
+  laneProduct,
+} from "../../../../backend/tile/programs/lanes/lane_product.ts";
+import type { Tensor } from "../../../../mod.ts";
+import "../../../opencl.ts"; // starts what listens to signals before any test
+import { contractionOf, wideTarget } from "../../opencl/templates/chosen_template.ts";
+import { changed } from "../changed.ts";
+import { interpret, type Report } from "../interpreter.ts";
+import { buffersOf, errorOf } from "../loop_buffers.ts";
+import { convolved, of } from "./products.ts";
+
+interface Found {
+  readonly template: string;
+  readonly kernel: LoopKernel;
+  readonly mapping: LaneMapping;
+}
+
+function found(make: () => Tensor, target: Target): Found {
+  const kernel = contractionOf(make, target), { template, plan } = contractionMatch(kernel, target);
+  assert("mapping" in plan, `${template.name} has no mapping`);
+  return { template: template.name, kernel: plan.kernel, mapping: (plan as LanePlan).mapping };
+}
+
+/** Runs a program, and writes what it gives where the kernel's output lies. */
+function run({ kernel, mapping }: Found, change: Parameters<typeof changed>[1] = (s) => s) {
+  let count = 0;
+  const program = changed(laneProduct(kernel, mapping, () => `p${count++}`), change);
+  const buffers = buffersOf(kernel), report = interpret(program, buffers);
+  const faults = new Map(report.faults);
+  const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
+  const output = new Float32Array(buffers.o0!).fill(NaN);
+  for (const [index, value] of placed(kernel, kernel.outputs[0]!.index, report, along)) {
+    if (!Number.isNaN(output[index])) faults.set("stored twice", 1);
+    output[index] = value;
+  }
+  return { faults: [...faults.keys()], error: errorOf(kernel, buffers) };
+}
+
+/** Results by their places in the output: of a vector, those lanes that count. */
+function* placed(
+  { outer }: LoopKernel,
+  index: AffineExpr,
+  { results }: Report,
+  along: number,
+): Generator<[index: number, value: number]> {
+  const starts = Map.groupBy(results, ([key]) => key.slice(0, key.lastIndexOf(",")));
+  for (const [start, lanes] of starts) {
+    const at = start.split(",").map(Number);
+    const first = outer.reduce((n, s, k) => n + coefficient(index, s) * at[k]!, index.offset);
+    const counted = lanes.map(([key, value]) =>
+      [Number(key.slice(start.length + 1)), value] as const
+    );
+    const left = Math.min(...counted.map(([lane]) => lane));
+    for (const [lane, value] of counted) {
+      if (lane - left < left) yield [first + (lane - left) * coefficient(index, along), value];
+    }
+  }
+}
+
+const cases: Readonly<Record<string, readonly [template: string, make: () => Tensor]>> = {
+  "whole tiles": ["register-tiled gemm", () => of([16, 8]).matmul(of([8, 32]))],
+  "odd sizes": ["register-tiled gemm", () => of([13, 21]).matmul(of([21, 35]))],
+  "few columns": ["register-tiled gemm", () => of([13, 21]).matmul(of([21, 7]))],
+  "columns far apart": ["register-tiled gemm", () => of([70, 5]).matmul(of([5, 600]))],
+  "a transposed operand": [
+    "register-tiled gemm",
+    () => of([70, 37]).matmul(of([45, 37]).transpose()),
+  ],
+  "rows side by side": [
+    "register-tiled gemm",
+    () => of([70, 75]).transpose().matmul(of([70, 107])),
+  ],
+  "rows of both operands": [
+    "inner-product gemm",
+    () => of([7, 200]).matmul(of([5, 200]).transpose()),
+  ],
+  "a convolution of one channel": [
+    "direct convolution",
+    () => convolved([2, 1, 9, 19], [5, 1, 3, 3], { padding: 1 }),
+  ],
+  "a convolution in steps": [
+    "direct convolution",
+    () => convolved([1, 3, 11, 41], [9, 3, 3, 3], { padding: 1, stride: 2 }),
+  ],
+  "a convolution of many channels": [
+    "channel-lane convolution",
+    () => convolved([2, 5, 5, 7], [37, 5, 5, 5], { padding: 2 }),
+  ],
+  "a depthwise convolution": [
+    "depthwise convolution",
+    () => convolved([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
+  ],
+  "a depthwise convolution in steps": [
+    "depthwise convolution",
+    () => convolved([1, 4, 11, 19], [4, 1, 3, 3], { padding: 1, groups: 4, stride: 2 }),
+  ],
+};
+
+Deno.test("laneProduct has the values of the plain evaluator, each stored once", () => {
+  for (const [name, [template, make]] of Object.entries(cases)) {
+    const product = found(make, wideTarget), { faults, error } = run(product);
+    assertEquals(product.template, template, name);
+    assertEquals(faults, [], name);
+    assert(error <= 1e-5, `${name}: off by ${error}`);
+  }
+});
+
+Deno.test("laneProduct: the interpreter sees tests that are missing, and operands that are not packed", () => {
+  const open = run(found(cases["odd sizes"]![1], wideTarget), (s) => s.s === "if" ? s.body : s);
+  assert(open.faults.some((fault) => fault.endsWith("twice")));
+  const convolution = found(cases["a convolution in steps"]![1], wideTarget);
+  const { faults } = run(convolution, (s) => s.s === "pack" ? null : s);
+  assert(faults.some((fault) => fault.startsWith("read before write")));
+  const shifted = run(convolution, (s) => s.s === "pack" ? { ...s, low: add(s.low, 1) } : s);
+  assert(shifted.error > 1e-3);
+});
