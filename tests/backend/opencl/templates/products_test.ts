@@ -89,7 +89,7 @@ function weightGradient([rows, inputs, outputs]: readonly [number, number, numbe
 
 Deno.test("rows of a weight's gradient are packed where its terms are apart", () => {
   const isPacked = (size: readonly [number, number, number]): boolean =>
-    textOf(() => weightGradient(size), processor).includes("l0[32768]");
+    / pack_row\(l0 \+ .*, 8, /.test(textOf(() => weightGradient(size), processor));
   assertEquals([isPacked([768, 128, 512]), isPacked([768, 128, 128])], [true, true]);
   assertEquals([isPacked([768, 512, 512]), isPacked([768, 512, 128])], [true, false]);
   assertEquals([isPacked([768, 128, 48]), isPacked([32, 128, 512])], [false, false]);

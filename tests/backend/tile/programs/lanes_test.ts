@@ -10,7 +10,7 @@ import {
   type LaneMapping,
   laneProduct,
 } from "../../../../backend/tile/programs/lanes/lane_product.ts";
-import type { Tensor } from "../../../../mod.ts";
+import { enableGrad, type Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
 import { contractionOf, wideTarget } from "../../opencl/templates/chosen_template.ts";
 import { changed } from "../changed.ts";
@@ -103,7 +103,24 @@ const cases: Readonly<Record<string, readonly [template: string, make: () => Ten
     "depthwise convolution",
     () => convolved([1, 4, 11, 19], [4, 1, 3, 3], { padding: 1, groups: 4, stride: 2 }),
   ],
+  "the gradient of a weight": [
+    "weight-gradient convolution",
+    () => weightGradient([2, 3, 8, 13], [10, 3, 3, 3], { padding: 1 }),
+  ],
+  "the gradient of a depthwise weight": [
+    "depthwise weight gradient",
+    () => weightGradient([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
+  ],
 };
+
+/** The gradient of a convolution's weight. */
+function weightGradient(x: number[], w: number[], options: Record<string, number>): Tensor {
+  const weight = of(w);
+  weight.requiresGrad = true;
+  const y = enableGrad(() => of(x).conv2d(weight, options));
+  y.backward(of(y.shape.slice()));
+  return weight.grad!;
+}
 
 Deno.test("laneProduct has the values of the plain evaluator, each stored once", () => {
   for (const [name, [template, make]] of Object.entries(cases)) {
