@@ -1,4 +1,8 @@
-/** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
+/**
+ * OpenCL C helper functions that generated kernels call; a program gets those that it names.
+ *
+ * It is long because helpers are one table, whose order says which calls which.
+ */
 import { declarationsOf } from "./builtins.ts";
 import {
   between,

@@ -1,4 +1,8 @@
-/** Statements of tile programs as OpenCL C: a table of operations, and a line for each statement. */
+/**
+ * Statements of tile programs as OpenCL C: a table of operations, and a line for each statement.
+ *
+ * It is long because every operation and statement of the language has its text here.
+ */
 import type { Lines } from "../../codegen/emit.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { fillTemplate, type PrimitiveName, textOf as formOf } from "../../graph/primitives.ts";

@@ -15,7 +15,7 @@ import {
   transposedBox,
   windowBox,
 } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,

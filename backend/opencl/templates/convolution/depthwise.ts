@@ -11,7 +11,7 @@ import {
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { type Box, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../../kernel/forms/convolution_loops.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";

@@ -10,7 +10,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { countsOf, MAX_STEP, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,

@@ -7,7 +7,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { transposedBox, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { type ContractionTemplate, isTileable, last } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";

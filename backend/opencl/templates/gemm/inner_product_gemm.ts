@@ -4,7 +4,7 @@
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import type { LaneMapping } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,

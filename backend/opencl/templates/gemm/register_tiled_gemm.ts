@@ -15,7 +15,7 @@ import {
   windowBox,
   withCapacity,
 } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, isCostly, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
@@ -145,7 +145,7 @@ function canPackRows(
     packedCapacity(k[0]!) * PACKED_ROWS * FLOAT <= localMemory / 2;
 }
 
-/** What a work-item takes. */
+/** The part of a work-item. */
 function mappingOf(
   kernel: LoopKernel,
   target: Target,

@@ -3,7 +3,8 @@ import { neededBy, variesWith } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { type LaneMapping, laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { emitTile, type Finish } from "../../codegen/tile_text.ts";
 import { VectorBody } from "../../codegen/vectors/vector_body.ts";
@@ -79,7 +80,7 @@ function finishOf(emitter: Emitter, along: number, rows: readonly number[]): Fin
   });
 }
 
-/** What is read once behind a sum: pieces of rows far apart, which no processor expects. */
+/** Loads that are read once behind a sum: pieces of rows far apart, which no processor expects. */
 function expectedOf(
   kernel: LoopKernel,
   ids: readonly number[],

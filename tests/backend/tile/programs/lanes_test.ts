@@ -6,10 +6,8 @@ import type { Target } from "../../../../backend/kernel/target.ts";
 import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
 import type { LanePlan } from "../../../../backend/opencl/templates/parts/lane_program.ts";
 import { add } from "../../../../backend/tile/language/expression.ts";
-import {
-  type LaneMapping,
-  laneProduct,
-} from "../../../../backend/tile/programs/lanes/lane_product.ts";
+import type { LaneMapping } from "../../../../backend/tile/programs/lanes/lane_mapping.ts";
+import { laneProduct } from "../../../../backend/tile/programs/lanes/lane_product.ts";
 import { enableGrad, type Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
 import { contractionOf, wideTarget } from "../../opencl/templates/chosen_template.ts";

@@ -1,0 +1,153 @@
+/** Results of the sums of a tile: along the lanes, along rows, or one by one. */
+import { coefficient } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import { held } from "../../language/elements.ts";
+import { add, type E, int, lanes, min, mul, sub, type Whole } from "../../language/expression.ts";
+import { all, float, lanesFrom, laneSum, load, lt, not, splat } from "../../language/values.ts";
+import type { Program } from "../../program.ts";
+import type { KernelValues } from "../kernel_values.ts";
+import {
+  isClipped,
+  iterations,
+  type LaneMapping,
+  type Loops,
+  type Row,
+  shareOf,
+} from "./lane_mapping.ts";
+
+/** Floats of a vector of results. */
+const LANES = 16;
+
+export class LaneResults {
+  readonly #p: Program;
+  readonly #kernel: LoopKernel;
+  readonly #m: LaneMapping;
+
+  constructor({ p, kernel }: KernelValues, mapping: LaneMapping) {
+    this.#p = p;
+    this.#kernel = kernel;
+    this.#m = mapping;
+  }
+
+  /** Coordinates of results: indices of all outer loops. */
+  #coordinates(at: Loops, moved: ReadonlyMap<number, Whole>): E[] {
+    return this.#kernel.outer.map((s) => add(at.get(s)!.first, moved.get(s) ?? 0));
+  }
+
+  /** Says which results will be given. */
+  expect(at: Loops): void {
+    const { lane, starts } = this.#m;
+    for (const moved of iterations(this.#m.rows)) {
+      for (const start of starts) {
+        const all = new Map([...moved, [lane, start]]);
+        this.#p.emit({ s: "expect", at: this.#coordinates(at, all) });
+      }
+    }
+  }
+
+  /** True where an iteration of a tile is one that no other tile stores. */
+  #isOwn(at: Loops, symbol: number, moved: Whole, count: number): E {
+    const { first, fresh, end } = at.get(symbol)!, { sizes } = this.#kernel;
+    if (sizes[symbol]! % count === 0 && shareOf(this.#m, symbol) % count === 0) return lt(0, 1);
+    const own = add(first, moved);
+    return isClipped(this.#m, symbol) ? lt(own, end) : not(lt(own, fresh));
+  }
+
+  /** Gives the results of a tile. */
+  store(at: Loops, tile: readonly Row[]): void {
+    const { stores, lane, width, starts } = this.#m, p = this.#p;
+    if (stores === "turned") return this.#storeTurned(at, tile);
+    if (stores === "single") return this.#storeEach(at, tile);
+    const columns = starts.at(-1)! + width, { first, fresh } = at.get(lane)!;
+    const isWhole = this.#kernel.sizes[lane]! % columns === 0 || isClipped(this.#m, lane) ||
+      first === fresh;
+    if (isWhole) return this.#storeRows(at, tile);
+    const isFull = p.let(lt(sub(fresh, first), 1));
+    p.when(isFull, () => this.#storeRows(at, tile));
+    p.when(not(isFull), () => this.#storeEach(at, tile));
+  }
+
+  /** Stores vectors; of those that overlap the one before what is new. */
+  #storeRows(at: Loops, tile: readonly Row[]): void {
+    const { rows, lane, width, starts } = this.#m, p = this.#p, { first, end } = at.get(lane)!;
+    const columns = starts.at(-1)! + width, { sizes } = this.#kernel;
+    const isEnding = isClipped(this.#m, lane) && sizes[lane]! % columns !== 0;
+    for (const { moved, sums } of tile) {
+      const own = all(rows.map(([s, count]) => this.#isOwn(at, s, moved.get(s)!, count)));
+      p.when(own, () =>
+        sums.forEach((sum, v) => {
+          const overlap = v === 0 ? 0 : Math.max(0, starts[v - 1]! + width - starts[v]!);
+          const start = starts[v]! + overlap;
+          const left = isEnding
+            ? p.let(min(sub(end, add(first, start)), width))
+            : int(width - overlap);
+          const give = (): void =>
+            p.give(
+              [...this.#coordinates(at, new Map([...moved, [lane, start]])), left],
+              lanesFrom(sum, overlap),
+            );
+          p.when(isEnding && v > 0 ? lt(0, left) : lt(0, 1), give);
+        }));
+    }
+  }
+
+  /** Stores one by one what is new. */
+  #storeEach(at: Loops, tile: readonly Row[]): void {
+    const { rows, lane, width, starts } = this.#m, p = this.#p, { outputs, inner } = this.#kernel;
+    const isSummed = inner.includes(lane), columns = isSummed ? 1 : starts.at(-1)! + width;
+    const kept = p.array("private", tile.length * columns, "float");
+    tile.forEach(({ sums }, r) =>
+      sums.forEach((sum, v) =>
+        p.store(kept, int(r * columns + (isSummed ? 0 : starts[v]!)), isSummed ? laneSum(sum) : sum)
+      )
+    );
+    const loops = rows.map(([s, count], k) => {
+      const step = rows.slice(k + 1).reduce((n, [, c]) => n * c, columns);
+      return { symbol: s, count, step };
+    });
+    const along = isSummed ? [] : [{ symbol: lane, count: columns, step: 1 }];
+    const isLast = outputs.every(({ index }) => coefficient(index, lane) === 1);
+    const order = isLast ? [...loops, ...along] : [...along, ...loops];
+    const walk = (k: number, place: E, moved: ReadonlyMap<number, E>): void => {
+      const loop = order[k];
+      if (loop === undefined) {
+        return p.give([...this.#coordinates(at, moved), int(1)], held(kept, place, "float"));
+      }
+      const { symbol, count, step } = loop;
+      p.loop(
+        int(count),
+        (i) =>
+          p.when(
+            this.#isOwn(at, symbol, i, count),
+            () => walk(k + 1, add(place, mul(i, step)), new Map([...moved, [symbol, i]])),
+          ),
+        1,
+      );
+    };
+    walk(0, int(0), new Map());
+  }
+
+  /** Turns the sums of each vector's lanes into vectors along the rows. */
+  #storeTurned(at: Loops, tile: readonly Row[]): void {
+    const { rows: [[symbol, count]], lane, starts } = this.#m as LaneMapping & {
+      readonly rows: readonly [readonly [number, number]];
+    };
+    const p = this.#p, square = LANES * LANES, along = at.get(symbol)!, across = at.get(lane)!;
+    const from = p.array("local", square, "float"), to = p.array("local", square, "float");
+    const pitch = int(LANES), left = sub(along.end, along.first);
+    const isWhole = this.#kernel.sizes[symbol]! % count === 0 &&
+      shareOf(this.#m, symbol) % count === 0;
+    const counted = isWhole ? int(count) : p.let(min(left, count));
+    starts.forEach((start, v) => {
+      for (let r = 0; r < LANES; r++) {
+        p.store(from, int(r * LANES), tile[r]?.sums[v] ?? splat(float(0), LANES));
+      }
+      p.emit({ s: "transpose", from, at: int(0), step: pitch, to, index: int(0), pitch });
+      const lanesLeft = p.let(min(sub(across.end, add(across.first, start)), LANES));
+      p.loop(lanesLeft, (c) => {
+        const sums = load(to, add(mul(c, LANES), lanes(LANES)));
+        p.give([...this.#coordinates(at, new Map([[lane, add(c, start)]])), counted], sums);
+      }, 1);
+    });
+  }
+}
