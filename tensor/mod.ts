@@ -48,7 +48,7 @@ export {
   type Stateful,
 } from "./io/training_state.ts";
 export { realizeAll } from "./execution/realization.ts";
-export type { Axes } from "./core/arguments.ts";
+export type { Axes, Sizes } from "./core/arguments.ts";
 export type { Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./core/image_options.ts";
 export type { PoolOptions } from "./core/image_options.ts";
 export type { InterpolateOptions } from "./core/image_options.ts";
@@ -96,7 +96,7 @@ export * as nn from "./nn/mod.ts";
 export * as optim from "./optim/mod.ts";
 /** Functions of tensors to functions of tensors: derivatives, batches. */
 export * as func from "./func/mod.ts";
-/** Changes of images by chance, on the device. */
+/** Random changes of images on the device. */
 export * as transforms from "./data/transforms.ts";
 /** Mixed precision. */
 export * as amp from "./amp/mod.ts";

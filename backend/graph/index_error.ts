@@ -2,6 +2,7 @@
  * The error for an index that a kernel found out of range. Kernels report the operation by a number, which
  * stands for its name in this process.
  */
+import { phraseOf } from "../../ffi/host/phrases.ts";
 
 const opNames: string[] = [""];
 
@@ -24,11 +25,6 @@ const badMatrices: Readonly<Record<string, string>> = {
   solve: singular,
   inv: singular,
 };
-
-/** The words after "Cannot" for an operation: a phrase as it is, a name with a verb. */
-export function phraseOf(op: string): string {
-  return op.includes(" ") ? op : `compute ${op}`;
-}
 
 /** The error for an index that a kernel found out of range. */
 export function indexError(op: string, index: number, bound: number): RangeError {

@@ -155,7 +155,8 @@ export class Node {
    * @param inputs What it is made from.
    * @param shape Its shape.
    * @param dtype Its element type.
-   * @param holds False for one that lives as long as a plan is made, and keeps no value.
+   * @param holds False for one that lives as long as a plan is made, and keeps no value; true by
+   *   default.
    */
   constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType, holds = true) {
     if ((isNarrow(dtype) || inputs.some(hasNarrowType)) && hasArithmetic(op)) {
@@ -189,7 +190,11 @@ export class Node {
     return node;
   }
 
-  /** The same for a value that came from the host, and that no kernel has read yet. */
+  /**
+   * A node for a value that came from the host, and that no kernel has read yet; takes over one
+   * reference on `storage`. With `stays` (default: false) it is not among those that go back to the
+   * host.
+   */
   static uploaded(storage: Storage, shape: Shape, dtype: DType, stays = false): Node {
     const node = Node.stored(storage, shape, dtype);
     node.#value!.patience = Infinity;

@@ -41,7 +41,7 @@ export class InterruptedError extends Error {
   /**
    * Made by netcl when a signal comes.
    *
-   * @param message What interrupted.
+   * @param message The signal; by default Ctrl+C.
    * @param options The cause: an error of the device while its queues were finished.
    */
   constructor(message: string = "Interrupted by SIGINT (Ctrl+C)", options?: ErrorOptions) {

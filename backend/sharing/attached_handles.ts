@@ -147,7 +147,7 @@ export class SharedQueue {
   }
 
   /**
-   * Copies an array into a buffer, and returns when it is done.
+   * Copies an array into a buffer, from byte `offset` (default 0) on, and returns when it is done.
    *
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */
@@ -156,7 +156,8 @@ export class SharedQueue {
   }
 
   /**
-   * Copies a buffer into an array, as many bytes as it has, and returns when it is done.
+   * Copies a buffer, from byte `offset` (default 0) on, into an array, as many bytes as it has, and
+   * returns when it is done.
    *
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */

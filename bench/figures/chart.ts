@@ -31,7 +31,7 @@ export interface Bar {
   readonly ratio: number;
 }
 
-const LABELS = 330, WIDTH = 860, ROW = 15, GAP = 10, TOP = 88;
+const LABELS = 372, WIDTH = 900, ROW = 15, GAP = 10, TOP = 88;
 
 /** Units of which more is better; of all others less is. */
 const rates = /\/s$/;

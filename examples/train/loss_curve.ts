@@ -1,6 +1,8 @@
 const WIDTH = 760;
-const HEIGHT = 420;
-const PLOT = { left: 74, right: WIDTH - 24, top: 56, bottom: HEIGHT - 58 };
+const HEIGHT = 440;
+const PLOT = { left: 74, right: WIDTH - 74, top: 76, bottom: HEIGHT - 58 };
+/** A letter of the legend is this wide at most. */
+const LETTER = 7.2;
 /** The share that the running mean keeps a step: it follows the last twenty or so. */
 const INERTIA = 0.95;
 
@@ -11,7 +13,7 @@ text { font: 13px Helvetica, Arial, sans-serif; fill: #374151 }
 polyline { fill: none; stroke-linejoin: round } .axis { stroke: #6b7280 } .grid { stroke: #e5e7eb }
 .step { stroke: #93c5fd } .mean { stroke: #1d4ed8; stroke-width: 2.5 }
 .unseen { stroke: #c2410c; stroke-width: 2; stroke-dasharray: 6 3 }
-.accuracy { stroke: #15803d; stroke-width: 2 } .right { text-anchor: end }
+.accuracy { stroke: #15803d; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
   text { fill: #d1d5db } .page { fill: #0d1117 } .title { fill: #f9fafb } .axis { stroke: #9ca3af }
   .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa }
@@ -30,8 +32,8 @@ export interface Unseen {
 
 /**
  * Draws the loss over the steps as an SVG: every step pale, their running mean dark, that of unseen
- * samples dashed, on a logarithmic scale; how many of those are right on a scale of its own; the epochs
- * below.
+ * samples dashed, on a logarithmic scale at the left; the share of those that is right on a scale at the
+ * right; the epochs below.
  *
  * @param losses The loss of every step.
  * @param stepsPerEpoch How many of them make an epoch.
@@ -66,7 +68,7 @@ export function drawLossCurve(
     `height="${HEIGHT}">`,
     style,
     `<rect class="page" width="${WIDTH}" height="${HEIGHT}"/>`,
-    text(PLOT.left, 32, `Training loss: ${title}`, 'class="title"'),
+    text(PLOT.left, 30, `Training loss: ${title}`, 'class="title"'),
     ...lossMarks(low, high).flatMap((loss) => [
       line([[PLOT.left, y(loss)], [PLOT.right, y(loss)]], "grid"),
       text(PLOT.left - 10, y(loss) + 4, String(loss), 'text-anchor="end"'),
@@ -76,9 +78,7 @@ export function drawLossCurve(
       text(x(epoch * stepsPerEpoch), PLOT.bottom + 20, String(epoch), 'text-anchor="middle"'),
     ]),
     text((PLOT.left + PLOT.right) / 2, HEIGHT - 14, "epoch", 'text-anchor="middle"'),
-    `<g transform="translate(22 ${(PLOT.top + PLOT.bottom) / 2}) rotate(-90)">`,
-    text(0, 0, "cross-entropy", 'text-anchor="middle"'),
-    "</g>",
+    ...upright(22, "cross-entropy"),
     line(points(losses), "step"),
     line(points(mean), "mean"),
     line(points(unseenLosses, stepsPerEpoch), "unseen"),
@@ -90,36 +90,43 @@ export function drawLossCurve(
   ].join("\n");
 }
 
-/** The legend of the lines, from the right end of the picture's head. */
+/** The legend of the lines, below the title. */
 function legend(hasUnseen: boolean): string[] {
-  const names: [kind: string, name: string, width: number][] = [
-    ["step", "each step", 100],
-    ["mean", "running mean", 120],
-    ...hasUnseen ? [["unseen", "unseen", 84] as [string, string, number]] : [],
+  const names: [kind: string, name: string][] = [
+    ["step", "each step"],
+    ["mean", "running mean"],
+    ...hasUnseen
+      ? [["unseen", "unseen samples"], ["accuracy", "of these right (%)"]] as [string, string][]
+      : [],
   ];
-  let right = PLOT.right;
-  return names.toReversed().flatMap(([kind, name, width]) => {
-    right -= width;
-    return [line([[right, 27], [right + 24, 27]], kind), text(right + 30, 32, name)];
+  let left = PLOT.left;
+  return names.flatMap(([kind, name]) => {
+    const at = left;
+    left += 30 + LETTER * name.length + 18;
+    return [line([[at, 51], [at + 24, 51]], kind), text(at + 30, 56, name)];
   });
 }
 
-/** The accuracies as a line with a scale of its own, whose ends are written beside it. */
+/** A text beside the plot, to be read from below. */
+function upright(x: number, content: string): string[] {
+  return [
+    `<g transform="translate(${x} ${(PLOT.top + PLOT.bottom) / 2}) rotate(-90)">`,
+    text(0, 0, content, 'text-anchor="middle"'),
+    "</g>",
+  ];
+}
+
+/** The accuracies as a line, in percent, with a scale of its own at the right. */
 function accuracyMarks(accuracies: readonly number[], x: (epoch: number) => number): string[] {
   if (accuracies.length === 0) return [];
-  const low = Math.min(...accuracies), high = Math.max(...accuracies);
-  const y = (share: number) => scale(share, low, high + 1e-9, PLOT.bottom - 40, PLOT.top + 12);
-  const points = accuracies.map((share, k): Point => [x(k + 1), y(share)]);
-  const [last] = points.slice(-1);
+  const percents = accuracies.map((share) => 100 * share);
+  const step = [1, 2, 5, 10, 20].find((step) => 100 - 4 * step <= Math.min(...percents)) ?? 25;
+  const ticks = Array.from({ length: 5 }, (_, k) => 100 - k * step);
+  const y = (percent: number) => scale(percent, ticks.at(-1)!, 100, PLOT.bottom, PLOT.top);
   return [
-    line(points, "accuracy"),
-    text(
-      last![0],
-      last![1] - 8,
-      `${(100 * accuracies.at(-1)!).toFixed(1)} % right`,
-      'class="right"',
-    ),
-    text(points[0]![0] + 6, points[0]![1] + 16, `${(100 * accuracies[0]!).toFixed(1)} %`),
+    line(percents.map((percent, k): Point => [x(k + 1), y(percent)]), "accuracy"),
+    ...ticks.map((tick) => text(PLOT.right + 10, y(tick) + 4, String(tick))),
+    ...upright(WIDTH - 16, "right (%)"),
   ];
 }
 

@@ -1,45 +1,29 @@
 import { Tensor } from "@netcl/netcl";
+import type { Vocabulary } from "./vocabulary.ts";
 
-/** A text as a model sees it: numbers, one a character. */
+/** A text as a model sees it: numbers, one a token. */
 export class Corpus {
-  /** The characters by number, in the order of their code points. */
-  readonly characters: readonly string[];
   /** (length): the text itself, int32. */
   readonly ids: Tensor;
-  readonly #text: string;
+  readonly #numbers: Int32Array<ArrayBuffer>;
 
-  /** @param characters Those that the text may have. Default: those that it has. */
-  constructor(text: string, characters = [...new Set(text)].sort()) {
-    this.characters = characters;
-    this.#text = text;
-    this.ids = Tensor.fromHost(this.encode(text)).realize();
+  /** @param text The text, or the numbers of its tokens. */
+  constructor(text: string | Int32Array<ArrayBuffer>, readonly vocabulary: Vocabulary) {
+    this.#numbers = typeof text === "string" ? Int32Array.from(vocabulary.encode(text)) : text;
+    this.ids = Tensor.fromHost(this.#numbers).realize();
   }
 
-  /** The number of characters of the text. */
+  /** The number of tokens of the text. */
   get length(): number {
     return this.ids.size;
   }
 
-  /**
-   * The numbers of a text.
-   *
-   * @throws RangeError for a character that is not in the text that was learned.
-   */
-  encode(text: string): Int32Array<ArrayBuffer> {
-    return Int32Array.from(text, (character) => {
-      const id = this.characters.indexOf(character);
-      if (id >= 0) return id;
-      throw new RangeError(
-        `Cannot encode ${JSON.stringify(character)}: the text that was learned does not have it`,
-      );
-    });
-  }
-
-  /** The beginning, that share of the text, and the rest, with the same numbers for characters. */
+  /** The beginning, that share of the text, and the rest. */
   split(share: number): [beginning: Corpus, rest: Corpus] {
-    const end = Math.round(share * this.#text.length);
-    const part = (text: string) => new Corpus(text, [...this.characters]);
-    return [part(this.#text.slice(0, end)), part(this.#text.slice(end))];
+    const end = Math.round(share * this.length);
+    const part = (from: number, until: number) =>
+      new Corpus(this.#numbers.slice(from, until), this.vocabulary);
+    return [part(0, end), part(end, this.length)];
   }
 
   /** Passages from anywhere in the text, (count, length). */

@@ -2,6 +2,7 @@
 import { compile, noGrad, optim, Tensor } from "@netcl/netcl";
 import type { Corpus } from "./corpus.ts";
 import type { Transformer } from "./model.ts";
+import type { Vocabulary } from "./vocabulary.ts";
 
 /** After so many steps it is tried on what it does not learn from. */
 export const ROUND = 50;
@@ -18,17 +19,17 @@ export interface Settings {
 /** A step that was made; after the last one of a round with the loss of unseen text. */
 export interface Step {
   readonly loss: number;
-  /** The number of characters. */
+  /** The number of tokens. */
   readonly count: number;
   readonly unseen?: { readonly loss: number };
 }
 
 /** The mean loss of saying at every position of passages what comes next. */
 function lossOn(model: Transformer, passages: Tensor): Tensor {
-  const { context, characters } = model.size;
+  const { context, tokens } = model.size;
   const logits = model.forward(passages.slice(null, [0, context]));
   const next = passages.slice(null, [1, context + 1]).flatten();
-  return logits.reshape([-1, characters]).crossEntropy(next);
+  return logits.reshape([-1, tokens]).crossEntropy(next);
 }
 
 /** Trains; gives each step as it is made, with the loss of the part of the text that it does not see. */
@@ -63,10 +64,10 @@ export async function* train(
   }
 }
 
-/** Writes on from a beginning, character by character, and gives each as soon as it is there; greedily at 0. */
+/** Writes on from a beginning, token by token, and gives each as soon as it is there; greedily at 0. */
 export async function* write(
   model: Transformer,
-  text: Corpus,
+  vocabulary: Vocabulary,
   beginning: string,
   length: number,
   temperature: number,
@@ -80,16 +81,15 @@ export async function* write(
     const noise = Tensor.rand([logits.size]).log().neg().log().neg();
     return logits.div(temperature).add(noise).argmax(0);
   });
-  const window = new Int32Array(context); // what comes after the last character is not looked at
-  let written = beginning;
+  const window = new Int32Array(context); // what comes after the last token is not looked at
+  const written = vocabulary.encode(beginning);
   for (let k = 0; k < length; k++) {
-    const seen = text.encode(written.slice(-context));
+    const seen = written.slice(-context);
     window.set(seen);
     using ids = Tensor.fromHost(window, { shape: [1, context] });
     using last = Tensor.fromHost(Int32Array.of(seen.length - 1));
     using id = noGrad(() => pick(ids, last));
-    const character = text.characters[Number(await id.item())]!;
-    written += character;
-    yield character;
+    written.push(Number(await id.item()));
+    yield vocabulary.tokens[written.at(-1)!]!;
   }
 }

@@ -2,9 +2,9 @@ import { nn, Tensor } from "@netcl/netcl";
 
 /** The size of a model. */
 export interface Size {
-  /** The number of different characters. */
-  readonly characters: number;
-  /** Characters that it sees behind it. */
+  /** The number of different tokens. */
+  readonly tokens: number;
+  /** Tokens that it sees behind it. */
   readonly context: number;
   /** The length of the vector of a position. */
   readonly width: number;
@@ -45,12 +45,12 @@ class Block extends nn.Module {
 }
 
 /**
- * A decoder-only transformer: ids of characters (N, L) give, at every position, the logits of the
- * character that comes next, (N, L, characters).
+ * A decoder-only transformer: ids of tokens (N, L) give, at every position, the logits of the token
+ * that comes next, (N, L, tokens).
  */
 export class Transformer extends nn.Module {
   readonly size: Size;
-  readonly characters: nn.Embedding;
+  readonly tokens: nn.Embedding;
   readonly positions: nn.Embedding;
   readonly dropout: nn.Dropout;
   readonly blocks: Block[];
@@ -59,19 +59,19 @@ export class Transformer extends nn.Module {
 
   constructor(size: Size) {
     super();
-    const { characters, context, width, layers, dropout } = size;
+    const { tokens, context, width, layers, dropout } = size;
     this.size = size;
-    this.characters = new nn.Embedding(characters, width);
+    this.tokens = new nn.Embedding(tokens, width);
     this.positions = new nn.Embedding(context, width);
     this.dropout = new nn.Dropout(dropout);
     this.blocks = Array.from({ length: layers }, () => new Block(size));
     this.norm = new nn.LayerNorm(width);
-    this.head = new nn.Linear(width, characters);
+    this.head = new nn.Linear(width, tokens);
   }
 
   forward(ids: Tensor): Tensor {
     const places = Tensor.arange(0, ids.shape[1], 1, { dtype: "int32" });
-    let x = this.characters.forward(ids).add(this.positions.forward(places));
+    let x = this.tokens.forward(ids).add(this.positions.forward(places));
     x = this.dropout.forward(x);
     for (const block of this.blocks) x = block.forward(x);
     return this.head.forward(this.norm.forward(x));

@@ -9,11 +9,11 @@ import type { Event } from "./event.ts";
 
 /** Options of a transfer between the device and an array. */
 export interface CopyOptions {
-  /** True to return only when it is done. */
+  /** True to return only when it is done; false by default. */
   readonly blocking?: boolean;
   /**
-   * Hands the driver the array itself, which saves a copy: leave it alone, and do not transfer it to
-   * anyone, until the event is complete.
+   * True to hand the driver the array itself, which saves a copy: leave it alone, and do not
+   * transfer it to anyone, until the event is complete. False by default.
    */
   readonly noCopy?: boolean;
   /** Events to wait for. */

@@ -209,7 +209,7 @@ export class UserEvent extends Event {
   /**
    * Marks it as complete, or as failed with a negative status. Once only.
    *
-   * @param status 0, or the negative code that waiting commands fail with.
+   * @param status 0 (default), or the negative code that waiting commands fail with.
    */
   complete(status = 0): void {
     check(cl.clSetUserEventStatus(this.unsafeHandle, status), "clSetUserEventStatus");

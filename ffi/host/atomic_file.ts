@@ -117,11 +117,13 @@ export function saveFile(
 }
 
 /**
- * The same, blocking.
+ * Saves a file as {@linkcode saveFile} does, and blocks the event loop until it is there.
  *
- * @param path Where the file will be.
+ * @param path The place of the file.
  * @param content All of it; text is written as UTF-8.
- * @param options How it is saved.
+ * @param options Waiting for the disk, and permissions.
+ * @throws {Error} Of Deno's classes, with the path and the remedy: no folder, no permission, no
+ *   room.
  */
 export function saveFileSync(
   path: string | URL,

@@ -10,6 +10,7 @@
  */
 import { didYouMean } from "./nearest_name.ts";
 import type { Rule } from "./option_rules.ts";
+import { phraseOf } from "./phrases.ts";
 
 /** The rules of an options type: one for each of its names, and for no other. */
 export type Rules<Options> = { readonly [Name in keyof Options]-?: Rule };
@@ -95,7 +96,9 @@ function isOptions(options: unknown, rules: object): boolean {
 
 function notOptions(action: string, value: unknown, rules: object): TypeError {
   return new TypeError(
-    `Cannot ${action} with ${shown(value)} as options: pass an object of named options, such as ` +
+    `Cannot ${phraseOf(action)} with ${
+      shown(value)
+    } as options: pass an object of named options, such as ` +
       `{ ${Object.keys(rules)[0]} }; the options are ${Object.keys(rules).join(", ")}`,
   );
 }
@@ -103,20 +106,20 @@ function notOptions(action: string, value: unknown, rules: object): TypeError {
 function unknownOption(action: string, name: string, rules: object): TypeError {
   const names = Object.keys(rules);
   return new TypeError(
-    `Cannot ${action} with the option "${name}"${didYouMean(name, names)}: the options are ${
-      names.join(", ")
-    }`,
+    `Cannot ${phraseOf(action)} with the option "${name}"${
+      didYouMean(name, names)
+    }: the options are ${names.join(", ")}`,
   );
 }
 
 function missingOption(action: string, name: string, { takes }: Rule): TypeError {
-  return new TypeError(`Cannot ${action} without the option "${name}": pass ${takes}`);
+  return new TypeError(`Cannot ${phraseOf(action)} without the option "${name}": pass ${takes}`);
 }
 
 function wrongValue(action: string, name: string, value: unknown, rule: Rule): Error {
   const isNumeric = [value].flat().every((part) => typeof part === "number");
   const type = isNumeric ? RangeError : TypeError;
-  return new type(`Cannot ${action} with ${name} ${shown(value)}: pass ${rule.takes}`);
+  return new type(`Cannot ${phraseOf(action)} with ${name} ${shown(value)}: pass ${rule.takes}`);
 }
 
 /** A value as a message shows it, in few letters. */

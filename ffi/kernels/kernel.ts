@@ -116,7 +116,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   }
 
   /**
-   * Sets an argument to shared virtual memory, from an offset in bytes on.
+   * Sets an argument to shared virtual memory, from an offset in bytes on, 0 by default.
    *
    * @throws {RangeError} If the offset lies outside of the memory.
    */

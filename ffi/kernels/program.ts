@@ -140,6 +140,9 @@ export class Program extends OpenCLObject<"Program"> {
   /**
    * Links compiled programs to an executable one.
    *
+   * @param context The context of all of them.
+   * @param programs What was compiled.
+   * @param options Options of the linker; none by default.
    * @throws {KernelBuildError} If it fails.
    */
   static link(context: Context, programs: Program[], options = ""): Program {
@@ -170,9 +173,11 @@ export class Program extends OpenCLObject<"Program"> {
   }
 
   /**
-   * Compiles and links it for every device of the context. Blocks meanwhile.
+   * Compiles and links it for every device of the context. Blocks meanwhile; {@linkcode
+   * Program.buildAsync} does not.
    *
-   * @param options Options of the compiler, as in `"-D N=4 -cl-fast-relaxed-math"`.
+   * @param options Options of the compiler, as in `"-D N=4 -cl-fast-relaxed-math"`; none by
+   *   default.
    * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
    */
   build(options = ""): this {
@@ -184,8 +189,8 @@ export class Program extends OpenCLObject<"Program"> {
   }
 
   /**
-   * Options as {@linkcode Program.build} passes them: for who builds it through its handle in another
-   * thread, with the same result.
+   * Options as {@linkcode Program.build} passes them (default: none), for who builds it through its
+   * handle in another thread, with the same result.
    */
   buildOptions(options = ""): string {
     return passedOptions(options, this.#source, this.context);

@@ -109,7 +109,7 @@ export class KernelBuildError extends OpenCLError {
    * @param code The status of the build.
    * @param call The C function that failed.
    * @param log The compiler's log.
-   * @param excerpt The source lines that the log names, for the message.
+   * @param excerpt The source lines that the log names, for the message; none by default.
    */
   constructor(code: number, call: string, log: string, excerpt = "") {
     super(code, call);

@@ -10,7 +10,7 @@ import { checkPattern, checkRange } from "../host/size.ts";
 
 /** The bytes that a fill covers. */
 export interface FillOptions {
-  /** The offset of the first one. */
+  /** The offset of the first one; 0 by default. */
   readonly offset?: number;
   /** Their number; by default the rest. */
   readonly nbytes?: number;
@@ -24,9 +24,9 @@ export interface MapOptions {
   readonly read?: boolean;
   /** True when the host will write it; true by default. */
   readonly write?: boolean;
-  /** True to drop the former content, which saves a copy on discrete devices. */
+  /** True to drop the former content, which saves a copy on discrete devices; false by default. */
   readonly discard?: boolean;
-  /** The offset in bytes. */
+  /** The offset in bytes; 0 by default. */
   readonly offset?: number;
   /** The number of bytes; by default the rest. */
   readonly nbytes?: number;

@@ -33,7 +33,10 @@ export interface BufferOptions {
   readonly data?: ArrayBufferView;
   /** Makes a part of that buffer, which shares its memory and keeps it alive. */
   readonly parent?: Buffer;
-  /** The offset of the part in bytes: a multiple of the device's `memBaseAddrAlign / 8`. */
+  /**
+   * The offset of the part in bytes: a multiple of the device's `memBaseAddrAlign / 8`; 0 by
+   * default.
+   */
   readonly offset?: number;
 }
 

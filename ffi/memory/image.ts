@@ -38,11 +38,11 @@ export interface ImageOptions {
   readonly format: ImageFormat;
   /** Elements of a row. */
   readonly width: number;
-  /** Rows; makes it two-dimensional. */
+  /** Rows, of a two-dimensional image; without it the image has one dimension. */
   readonly height?: number;
-  /** Slices; makes it three-dimensional. */
+  /** Slices, of a three-dimensional image; without it the image has fewer. */
   readonly depth?: number;
-  /** Images of an array of images. */
+  /** Images of an array of images; without it the image is a single one. */
   readonly layers?: number;
   /** A combination of {@linkcode MemFlags}; by default kernels may read and write it. */
   readonly flags?: bigint;
@@ -76,7 +76,7 @@ export interface ImageCopyOptions extends ImageRegionOptions {
 
 /** A copy between an image and a buffer. */
 export interface ImageBufferOptions extends ImageRegionOptions {
-  /** The offset of the elements in the buffer, in bytes. */
+  /** The offset of the elements in the buffer, in bytes; 0 by default. */
   readonly offset?: number;
 }
 
@@ -157,7 +157,10 @@ export class Image extends OpenCLObject<"Mem"> {
     }
   }
 
-  /** The formats that a context offers for images of a type. */
+  /**
+   * The formats that a context offers for images of a type; by default for images that kernels may
+   * read and write.
+   */
   static formats(
     context: Context,
     type: ImageType,

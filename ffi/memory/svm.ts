@@ -32,9 +32,11 @@ import { checkOptions, requireValue, type Rules } from "../host/options.ts";
 
 /** Options of shared memory. */
 export interface SvmOptions {
-  /** True when host and device may use it at the same time, without mapping it. */
+  /**
+   * True when host and device may use it at the same time, without mapping it; false by default.
+   */
   readonly fineGrain?: boolean;
-  /** True when atomics of host and device see each other; needs `fineGrain`. */
+  /** True when atomics of host and device see each other; needs `fineGrain`. False by default. */
   readonly atomics?: boolean;
   /** Alignment in bytes, a power of two; by default that of the largest vector. */
   readonly alignment?: number;
@@ -171,7 +173,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     return takeEvent(status, "clEnqueueSVMMemFill", queue);
   }
 
-  /** Copies its first bytes to other shared memory. */
+  /** Copies its first bytes to other shared memory; by default all of them. */
   copyTo(
     queue: EnqueueTarget,
     destination: SvmBuffer,

@@ -13,25 +13,26 @@ import { checkRange } from "../host/size.ts";
 
 /** Options of a new queue. */
 export interface QueueOptions {
-  /** True when events carry time stamps. */
+  /** True when events carry time stamps; false by default. */
   readonly profiling?: boolean;
   /**
    * True when commands may overtake each other; order then comes from wait lists and barriers only.
+   * False by default.
    */
   readonly outOfOrder?: boolean;
 }
 
 /** Options of a transfer between a buffer and an array. */
 export interface TransferOptions extends CopyOptions {
-  /** The offset in the buffer, in bytes. */
+  /** The offset in the buffer, in bytes; 0 by default. */
   readonly offset?: number;
 }
 
 /** The bytes that a copy between buffers moves. */
 export interface BufferCopyOptions {
-  /** The offset in the source. */
+  /** The offset in the source, in bytes; 0 by default. */
   readonly sourceOffset?: number;
-  /** The offset in the destination. */
+  /** The offset in the destination, in bytes; 0 by default. */
   readonly destinationOffset?: number;
   /** Their number; by default the rest of the source. */
   readonly nbytes?: number;
@@ -63,7 +64,7 @@ export interface RectCopyOptions {
 
 /** The target of a migration. */
 export interface MigrateOptions {
-  /** To the host instead of the device. */
+  /** True to move to the host; by default to the device of the queue. */
   readonly toHost?: boolean;
   /** Without their content, which is undefined afterwards. */
   readonly contentUndefined?: boolean;

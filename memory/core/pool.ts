@@ -22,7 +22,7 @@ export interface AllocateOptions {
    * same queue gets the block at once, one on another queue only behind a fence.
    */
   readonly queue?: FenceQueue;
-  /** Its purpose, as reports and errors show it: "matmul [64, 64]". */
+  /** Its purpose, as reports and errors show it: "matmul [64, 64]"; none by default. */
   readonly label?: string;
 }
 

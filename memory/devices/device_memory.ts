@@ -27,7 +27,10 @@ import * as takes from "../../ffi/host/option_rules.ts";
 
 /** Options of a block of a device. */
 export interface DeviceAllocateOptions extends AllocateOptions {
-  /** True when it comes from the device's persistent pool: for weights, which outlive many steps. */
+  /**
+   * True when it comes from the device's persistent pool: for weights, which outlive many steps.
+   * False by default.
+   */
   readonly persistent?: boolean;
 }
 

@@ -69,8 +69,8 @@ export abstract class PoolBase<B> implements Pool<B> {
   /**
    * Begins with no memory.
    *
-   * @param source Where new memory comes from.
-   * @param limitBytes The most bytes to hold from it.
+   * @param source The source of new memory.
+   * @param limitBytes The most bytes to hold from it; no limit by default.
    */
   constructor(source: MemorySource<B>, limitBytes: number = Infinity) {
     this.source = source;
@@ -94,7 +94,11 @@ export abstract class PoolBase<B> implements Pool<B> {
     return this.reserved.limitBytes;
   }
 
-  /** See the getter. @throws {TypeError | RangeError} When it is no number of bytes. */
+  /**
+   * Sets the most bytes that may be held.
+   *
+   * @throws {TypeError | RangeError} When it is no number of bytes.
+   */
   set limitBytes(bytes: number) {
     requireValue("limit a pool", "limitBytes", bytes, takes.byteLimit);
     this.reserved.limitBytes = bytes;

@@ -128,7 +128,10 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.#regionOf(chunk).free(chunk, owner);
   }
 
-  /** The alignment at which segments are divided. */
+  /**
+   * Makes several blocks of one; see {@linkcode Pool.divide}. Null where segments are not divided,
+   * or a place does not lie at a multiple of their alignment.
+   */
   divide(handle: BufferHandle<B>, places: readonly BlockPlace[]): PooledHandle<B>[] | null {
     const block = handle instanceof PooledHandle && handle.live ? handle.block : null;
     const isFit = places.every(({ offset }) => offset % this.#granularity === 0);

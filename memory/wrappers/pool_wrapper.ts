@@ -35,7 +35,7 @@ export class WrappedHandle<B> implements BufferHandle<B> {
    *
    * @param pool The wrapper.
    * @param upstream The upstream's handle.
-   * @param nbytes Bytes, as the caller asked for them.
+   * @param nbytes Bytes, as the caller asked for them; by default those of the upstream's handle.
    */
   constructor(pool: Pool<B>, upstream: BufferHandle<B>, nbytes: number = upstream.nbytes) {
     this.pool = pool;

@@ -48,6 +48,7 @@ import type {
   RepeatOptions,
   ScatterReduceOptions,
   SearchOptions,
+  Sizes,
   SliceRange,
   SortOptions,
   TensorLike,
@@ -70,7 +71,7 @@ import type {
 import { provideTensors } from "../core/internals.ts";
 import { makeLeaf } from "../core/repeated_leaves.ts";
 import { act, compute, observedCall } from "../core/operations.ts";
-import { shown } from "../core/rules/options.ts";
+import { phraseOf, shown } from "../core/rules/options.ts";
 import { TensorState } from "../core/tensor_state.ts";
 import * as assignment from "../execution/assignment.ts";
 import { explain } from "../execution/explain.ts";
@@ -1465,12 +1466,20 @@ export class Tensor implements Disposable {
     return compute(arithmetic.frac, this);
   }
 
-  /** The greatest common divisor of whole numbers; of two zeros 0. @throws {DTypeError} Of floats. */
+  /**
+   * The greatest common divisor of whole numbers; of two zeros 0.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   gcd(b: TensorLike): Tensor {
     return compute(arithmetic.gcd, this, b);
   }
 
-  /** The least common multiple of whole numbers; 0 where one is 0. @throws {DTypeError} Of floats. */
+  /**
+   * The least common multiple of whole numbers; 0 where one is 0.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   lcm(b: TensorLike): Tensor {
     return compute(arithmetic.lcm, this, b);
   }
@@ -1912,22 +1921,38 @@ export class Tensor implements Disposable {
 
   // ---- bits
 
-  /** The bits that both have. @throws {DTypeError} Of floats. */
+  /**
+   * The bits that both have.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   bitwiseAnd(b: TensorLike): Tensor {
     return compute(binaries.bitwiseAnd, this, b);
   }
 
-  /** The bits that one has, at least. @throws {DTypeError} Of floats. */
+  /**
+   * The bits that one has, at least.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   bitwiseOr(b: TensorLike): Tensor {
     return compute(binaries.bitwiseOr, this, b);
   }
 
-  /** The bits that one has alone. @throws {DTypeError} Of floats. */
+  /**
+   * The bits that one has alone.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   bitwiseXor(b: TensorLike): Tensor {
     return compute(binaries.bitwiseXor, this, b);
   }
 
-  /** The bits that it has not; of truth values `logicalNot`. @throws {DTypeError} Of floats. */
+  /**
+   * The bits that it has not; of truth values `logicalNot`.
+   *
+   * @throws {DTypeError} Of floats.
+   */
   bitwiseNot(): Tensor {
     return compute(bits.bitwiseNot, this);
   }
@@ -2923,10 +2948,12 @@ export class Tensor implements Disposable {
   }
 
   /**
-   * A copy in which what is stored at an index is the sum, the mean, the largest or the smallest of all
-   * that `indices` bring there; equal extremes share the gradient.
+   * A copy in which what is stored at an index is the sum, the product, the mean, the largest or the
+   * smallest of all that `indices` bring there; equal extremes share the gradient.
    *
-   * @param axis Along which axis `indices` count, as for {@linkcode Tensor.scatterAdd}.
+   * @param axis The axis that `indices` count along, as for {@linkcode Tensor.scatterAdd}.
+   * @param indices Whole numbers; their shape is that of the source.
+   * @param source What is stored.
    * @param options What becomes of elements that meet, and whether what was there is one of them.
    * @throws {RangeError} At the next read, when an index is out of range.
    * @throws {DTypeError} Of a mean of integers.
@@ -3248,7 +3275,7 @@ export class Tensor implements Disposable {
    * weights alone.
    *
    * @param bins How many bins of equal width, or a vector of their edges, ascending.
-   * @param options SliceRange of bins of equal width, weights, density.
+   * @param options The range that bins of equal width divide, weights, density.
    *
    * @example
    * ```ts
@@ -3454,7 +3481,7 @@ export class Tensor implements Disposable {
    * assertEquals(await x.maxPool2d(2).toArray(), [[[[5, 7], [13, 15]]]]);
    * ```
    */
-  maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
+  maxPool2d(kernel: Sizes, options?: PoolOptions): Tensor {
     return compute(pooling.maxPool2d, this, kernel, options);
   }
 
@@ -3462,17 +3489,17 @@ export class Tensor implements Disposable {
    * The mean of each window of images (N, C, H, W); padding counts as zeros, unless
    * `countIncludePad` is false. Shapes as of {@linkcode Tensor.maxPool2d}.
    */
-  avgPool2d(kernel: Axes, options?: PoolOptions): Tensor {
+  avgPool2d(kernel: Sizes, options?: PoolOptions): Tensor {
     return compute(pooling.avgPool2d, this, kernel, options);
   }
 
   /** The largest element of regions that divide images (N, C, H, W) into the given parts. */
-  adaptiveMaxPool2d(size: Axes): Tensor {
+  adaptiveMaxPool2d(size: Sizes): Tensor {
     return compute(pooling.adaptiveMaxPool2d, this, size);
   }
 
   /** Images (N, C, H, W) averaged to the given size, (N, C, height, width). */
-  adaptiveAvgPool2d(size: Axes): Tensor {
+  adaptiveAvgPool2d(size: Sizes): Tensor {
     return compute(pooling.adaptiveAvgPool2d, this, size);
   }
 
@@ -3559,5 +3586,5 @@ function requireState(state: object): TensorState {
 }
 
 function refuseAxes(op: string, axes: unknown[]): never {
-  throw new TypeError(`Cannot ${op} by ${shown(axes)}: pass several axes as an array`);
+  throw new TypeError(`Cannot ${phraseOf(op)} by ${shown(axes)}: pass several axes as an array`);
 }

@@ -7,7 +7,7 @@ import { isTensor, makeTensor, nodeOf, originalOf, stateOf } from "./internals.t
 import type { Tensor } from "./mod.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 import { deviceError } from "./rules/errors.ts";
-import { shown } from "./rules/options.ts";
+import { phraseOf, shown } from "./rules/options.ts";
 
 /** The rule of options that are tensors. */
 export function aTensor(): Rule {
@@ -21,7 +21,10 @@ export function aTensor(): Rule {
 export function requireTensor(op: string, value: unknown, or = ""): asserts value is Tensor {
   if (isTensor(value)) return;
   throw new TypeError(
-    `Cannot ${op} with ${describe(value)}: pass a tensor${or}; Tensor.fromHost makes one of arrays`,
+    `Cannot ${phraseOf(op)} with ${
+      shown(value)
+    }: pass a tensor${or}; Tensor.fromHost makes one of ` +
+      "arrays",
   );
 }
 
@@ -31,14 +34,8 @@ export function requireState(action: string, state: unknown): void {
     !(state instanceof Promise || state instanceof Map);
   if (isRecord && Object.values(state).every(isTensor)) return;
   throw new TypeError(
-    `Cannot ${action} from ${describe(state)}: pass tensors by name, as stateDict() returns them`,
+    `Cannot ${action} from ${shown(state)}: pass tensors by name, as stateDict() returns them`,
   );
-}
-
-function describe(value: unknown): string {
-  if (value === null || value === undefined) return `${value}`;
-  if (value instanceof Promise) return shown(value);
-  return `${Array.isArray(value) ? "the array" : typeof value} ${JSON.stringify(`${value}`)}`;
 }
 
 /** Throws unless all are tensors on one device. */

@@ -17,6 +17,9 @@ export type TensorLike = Tensor | number;
 /** One axis or several; negative ones count from the last. */
 export type Axes = number | readonly number[];
 
+/** A size of windows, steps or images: one number for all axes, or one for each. */
+export type Sizes = number | readonly number[];
+
 /** As many tensors as a literal number says; an array of them for any other number. */
 export type Tensors<N extends number, T extends Tensor[] = []> = number extends N ? Tensor[]
   : T["length"] extends N ? T
@@ -41,16 +44,16 @@ export interface TensorOptions {
   device?: string | DeviceHandle;
   /** The same, by backend alone. */
   backend?: BackendName;
-  /** True when `backward` computes its gradient. */
+  /** True when `backward` computes its gradient; false by default. */
   requiresGrad?: boolean;
   /**
-   * Makes the content in page-locked host memory first, which a device copies from by itself while
-   * it computes. For data from the host; `memory.stats().pinned` counts it.
+   * True to make the content in page-locked host memory first, which a device copies from by itself
+   * while it computes; false by default. For data from the host; `memory.stats().pinned` counts it.
    */
   pinMemory?: boolean;
   /**
-   * Keeps the value in the device's persistent pool, apart from what comes and goes with each step:
-   * for weights. `memory.stats().persistent` counts it.
+   * True to keep the value in the device's persistent pool, apart from what comes and goes with
+   * each step: for weights; false by default. `memory.stats().persistent` counts it.
    */
   persistent?: boolean;
 }
@@ -102,7 +105,7 @@ export interface MeshOptions {
 
 /** Options of `multinomial`. */
 export interface MultinomialOptions {
-  /** A class may be drawn more than once. */
+  /** True when a class may be drawn more than once; false by default, as in PyTorch. */
   replacement?: boolean;
 }
 
@@ -124,9 +127,12 @@ export interface CloseOptions {
 
 /** Options of `backward` and `grad`. */
 export interface BackwardOptions {
-  /** Keep what is needed to call `backward` again. */
+  /**
+   * True to keep what is needed to go backward again. By default `grad` keeps it, and `backward`
+   * with `createGraph` alone.
+   */
   retainGraph?: boolean;
-  /** Record the gradients themselves, for second derivatives. */
+  /** True to record the gradients themselves, for second derivatives; false by default. */
   createGraph?: boolean;
 }
 
@@ -141,7 +147,7 @@ export interface HookHandle extends Disposable {
 
 /** Options of reductions. */
 export interface ReduceOptions {
-  /** The reduced axes stay, with size 1. */
+  /** True to keep the reduced axes, with size 1; false by default. */
   keepDims?: boolean;
 }
 
@@ -164,7 +170,7 @@ export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
 export interface ScatterReduceOptions {
   /** Result of elements that meet. */
   reduce: ScatterReduction;
-  /** False: an element that something is stored at does not count itself. */
+  /** False when an element that something is stored at does not count itself; true by default. */
   includeSelf?: boolean;
 }
 
@@ -228,13 +234,16 @@ export interface IndexPutOptions {
 
 /** Options of `repeatInterleave`. */
 export interface RepeatOptions {
-  /** Number of elements along the axis, where `repeats` is a tensor: saves reading it. */
+  /**
+   * Number of elements along the axis, where `repeats` is a tensor; without it the sum of the
+   * repeats is read.
+   */
   outputSize?: number;
 }
 
 /** Options of `searchsorted`. */
 export interface SearchOptions {
-  /** Behind equal elements instead of in front of them. */
+  /** True for positions behind equal elements; by default they are in front of them. */
   right?: boolean;
 }
 
@@ -252,7 +261,7 @@ export interface Unique {
 export interface BincountOptions {
   /** Weight of each element, instead of 1. */
   weights?: Tensor;
-  /** The result has this many elements at least. */
+  /** The least number of elements of the result; 0 by default. */
   minLength?: number;
 }
 
@@ -262,7 +271,10 @@ export interface HistogramOptions {
   range?: readonly [low: number, high: number];
   /** Weight of each element, instead of 1. */
   weights?: Tensor;
-  /** The counts are divided by their sum and by the widths: their integral is 1. */
+  /**
+   * True to divide the counts by their sum and by the widths, so that their integral is 1; false by
+   * default.
+   */
   density?: boolean;
 }
 
@@ -270,7 +282,7 @@ export interface HistogramOptions {
 export interface CrossEntropyOptions {
   /** Weight of each class, (C); the mean of labels is weighted by them. It does not learn. */
   weight?: Tensor;
-  /** Share of the target that is spread evenly over all classes, 0 to 1. */
+  /** Share of the target that is spread evenly over all classes, 0 (default) to 1. */
   labelSmoothing?: number;
   /**
    * Samples with this label count for nothing, whatever their logits are. Without it each label must

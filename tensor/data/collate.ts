@@ -7,7 +7,7 @@ import { emptyLike, type Field, fieldList } from "./dataset.ts";
  *
  * @param samples At least one; their fields have the same shapes and array types.
  * @returns One field a tensor of the batch.
- * @throws RangeError or TypeError that names the field where two samples differ.
+ * @throws {RangeError | TypeError} Where two samples differ; the message names the field.
  */
 export function stackSamples(samples: readonly Field[][]): Field[] {
   requireValue("stack", "samples", samples, takes.list);

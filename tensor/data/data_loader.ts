@@ -36,9 +36,9 @@ export interface WorkerOptions {
 export interface DataLoaderOptions {
   /** Samples a batch; 1 unless given. */
   batchSize?: number;
-  /** True when every pass sees the samples in a new order of chance. */
+  /** True when every pass sees the samples in a new random order; false by default. */
   shuffle?: boolean;
-  /** True when a last batch that is not full is left out. */
+  /** True when a last batch that is not full is left out; false by default. */
   dropLast?: boolean;
   /**
    * A weight for each sample: a pass draws as many samples as there are, each by its weight and with
@@ -47,7 +47,7 @@ export interface DataLoaderOptions {
   weights?: ArrayLike<number>;
   /** Number of batches read and copied to the device ahead of the one in use; 2 unless given. */
   prefetch?: number;
-  /** True when batches go to the device by way of pinned memory. */
+  /** True when batches go to the device by way of pinned memory; false by default. */
   pinMemory?: boolean;
   /** Fixes the orders of `shuffle`; without it they depend on `manualSeed`. */
   seed?: number;
@@ -185,7 +185,7 @@ export class DataLoader<Parts extends (Field | Tensor)[] | [Field | Tensor] = Fi
    *
    * @param dataset Where the samples come from.
    * @param options How batches are made of them.
-   * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
+   * @throws {RangeError} For a batch size, a prefetch or a seed that cannot be.
    */
   constructor(dataset: DatasetOf<Parts>, options: DataLoaderOptions = {}) {
     const samples = dataset as Dataset;

@@ -87,7 +87,7 @@ export class TensorDataset<const Parts extends readonly (Field | Tensor)[] = Fie
    * Keeps the arrays that it is given, without a copy. Tensors are read here, and waited for.
    *
    * @param parts At least one; their first axes have the same length.
-   * @throws RangeError where shapes and values do not fit together.
+   * @throws {RangeError} Where shapes and values do not fit together.
    */
   constructor(...parts: Parts) {
     const fields = parts.map(fieldOf), [first] = fields;
@@ -107,7 +107,7 @@ export class TensorDataset<const Parts extends readonly (Field | Tensor)[] = Fie
    * One sample: views of the fields, without a copy.
    *
    * @param index From 0 to `length - 1`.
-   * @throws RangeError for any other.
+   * @throws {RangeError} For any other.
    */
   get(index: number): FieldsOf<Parts> {
     checkIndex(index, this.length);
@@ -122,7 +122,7 @@ export class TensorDataset<const Parts extends readonly (Field | Tensor)[] = Fie
    * A batch, gathered from the fields in one go.
    *
    * @param indices The samples, in the order of the batch.
-   * @throws RangeError for an index that is not one of the dataset.
+   * @throws {RangeError} For an index that is not one of the dataset.
    */
   getBatch(indices: readonly number[]): FieldsOf<Parts> {
     for (const index of indices) checkIndex(index, this.length);
@@ -152,7 +152,7 @@ function checkField(field: Field, position: number): void {
 }
 
 /**
- * @throws RangeError unless `index` is one of `length` samples.
+ * @throws {RangeError} Unless `index` is one of `length` samples.
  */
 export function checkIndex(index: number, length: number): void {
   if (!Number.isInteger(index) || index < 0 || index >= length) {

@@ -18,7 +18,7 @@ export class Subset<Fields extends Field[] = Field[]> implements Dataset<Fields>
    *
    * @param dataset The dataset that the samples come from.
    * @param indices Where they are in it; an index may come more than once.
-   * @throws RangeError for an index that is not one of the dataset.
+   * @throws {RangeError} For an index that is not one of the dataset.
    */
   constructor(dataset: Dataset<Fields>, indices: readonly number[]) {
     requireDataset("take a part of", dataset);
@@ -36,7 +36,7 @@ export class Subset<Fields extends Field[] = Field[]> implements Dataset<Fields>
    * One sample.
    *
    * @param index From 0 to `length - 1`.
-   * @throws RangeError for any other.
+   * @throws {RangeError} For any other.
    */
   get(index: number): Fields | Promise<Fields> {
     return this.dataset.get(this.#below(index));
@@ -49,7 +49,7 @@ export class Subset<Fields extends Field[] = Field[]> implements Dataset<Fields>
 }
 
 /**
- * Splits a dataset by chance into parts that share no sample, such as one to train on and one to
+ * Splits a dataset at random into parts that share no sample, such as one to train on and one to
  * test with.
  *
  * @param dataset The dataset.
@@ -58,7 +58,7 @@ export class Subset<Fields extends Field[] = Field[]> implements Dataset<Fields>
  * @param options The seed of the order: the same one gives the same parts. Without it the order
  *   depends on `manualSeed`.
  * @returns One part for every entry of `parts`.
- * @throws RangeError where the parts do not add up.
+ * @throws {RangeError} Where the parts do not add up.
  *
  * @example
  * ```ts

@@ -45,7 +45,7 @@ function multiply(a: number, b: number): [high: number, low: number] {
  * @param length How many.
  * @param seed A whole number; another one gives another order.
  * @param draw Counts the orders that are drawn from one seed, such as the epochs.
- * @throws RangeError for a seed that is no whole number from 0 to 2^53 - 1.
+ * @throws {RangeError} For a seed that is no whole number from 0 to 2^53 - 1.
  */
 export function permutation(length: number, seed: number, draw = 0): number[] {
   if (!Number.isSafeInteger(seed) || seed < 0) {

@@ -1,5 +1,5 @@
 /**
- * Changes of images by chance, on the device: batches (N, C, H, W), each image by itself. They are
+ * Random changes of images on the device: batches (N, C, H, W), each image by itself. They are
  * lazy, fuse with what follows, and draw from the random state (`manualSeed`).
  *
  * @module
@@ -47,12 +47,17 @@ export function normalize(x: Tensor, mean: readonly number[], std: readonly numb
   return x.sub(each(mean)).div(each(std));
 }
 
-/** Flips some of the images left to right: each with the chance `p`. */
+/**
+ * Flips some of the images (N, C, H, W) left to right: each with the probability `p`, 0.5 by
+ * default.
+ */
 export function randomHorizontalFlip(x: Tensor, p = 0.5): Tensor {
   return randomFlip("flip images left to right", x, 3, p);
 }
 
-/** Flips some of the images upside down: each with the chance `p`. */
+/**
+ * Flips some of the images (N, C, H, W) upside down: each with the probability `p`, 0.5 by default.
+ */
 export function randomVerticalFlip(x: Tensor, p = 0.5): Tensor {
   return randomFlip("flip images upside down", x, 2, p);
 }
@@ -65,7 +70,7 @@ function randomFlip(action: string, x: Tensor, axis: number, p: number): Tensor 
 }
 
 /**
- * Cuts a window out of each image, each at a place of chance.
+ * Cuts a window out of each image, each at a random place.
  *
  * @param x Images (N, C, H, W).
  * @param size The window's height and width.
@@ -110,7 +115,7 @@ export function randomCrop(
 export { cutmix, type Mixed, type MixOptions, mixup } from "./mixing.ts";
 
 /**
- * Turns each image about its middle by an angle of chance, counterclockwise; what comes from outside is
+ * Turns each image about its middle by a random angle, counterclockwise; what comes from outside is
  * 0, values between pixels are bilinear.
  *
  * @param x Images (N, C, H, W) of a floating type.

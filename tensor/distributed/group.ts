@@ -40,7 +40,7 @@ import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./exchange/wire.ts
 
 /** Options of communication. */
 export interface InitOptions {
-  /** Milliseconds that a rank waits for the others before that is an error; 30 minutes. */
+  /** Milliseconds that a rank waits for the others before that is an error; default 30 minutes. */
   timeoutMs?: number;
 }
 
@@ -197,7 +197,7 @@ export class Group implements Disposable {
    * Gives tensors the values of one rank.
    *
    * @param tensors Leaves, of the same shapes and types on every rank, in the same order.
-   * @param root Whose values.
+   * @param root The rank whose values they get; default 0.
    * @throws {RangeError} When there is no such rank.
    * @throws {TypeError} For a tensor that was computed from others and is recorded for `backward`.
    * @throws {InterruptedError} When Ctrl+C arrives while it waits.

@@ -53,8 +53,6 @@ interface Statistics {
  * ```
  */
 export class SyncBatchNorm extends BatchNorm {
-  /** Allowed numbers of an input's axes. */
-  protected override readonly ranks: readonly number[] = [2, 3, 4];
   readonly #communicator: Communicator;
 
   /**
@@ -65,7 +63,7 @@ export class SyncBatchNorm extends BatchNorm {
    * @param options Those of `nn.BatchNorm2d`.
    */
   constructor(channels: number, group: Group, options: BatchNormOptions = {}) {
-    super(channels, options);
+    super(channels, options, [2, 3, 4]);
     requireValue("make a SyncBatchNorm", "group", group, {
       takes: "a group, such as distributed.init() returns",
       accepts: (value) => value instanceof Group,

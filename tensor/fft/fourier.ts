@@ -345,7 +345,13 @@ export function fftfreq(n: number, step = 1, options: TensorOptions = {}): Tenso
   });
 }
 
-/** The frequencies of {@linkcode rfft}, [n/2 + 1], see {@linkcode fftfreq}. */
+/**
+ * The frequencies of {@linkcode rfft} in cycles a unit of time, [n/2 + 1].
+ *
+ * @param n The length of the signal.
+ * @param step The time between samples; default 1.
+ * @param options Type and device.
+ */
 export function rfftfreq(n: number, step = 1, options: TensorOptions = {}): Tensor {
   requireValue("rfftfreq", "n", n, takes.count);
   requireValue("rfftfreq", "step", step, takes.positive);

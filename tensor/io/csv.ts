@@ -45,7 +45,7 @@ const rules: Rules<CsvOptions> = {
  * @param path The file, in UTF-8.
  * @param options What to take from it.
  * @returns The values of shape [rows, columns], for a `TensorDataset` or `Tensor.fromHost`.
- * @throws FileFormatError for a file that is no table of numbers; it names line and column.
+ * @throws {FileFormatError} For a file that is no table of numbers; it names line and column.
  *
  * @example Two columns of three
  * ```ts
@@ -84,7 +84,7 @@ function decodeText(bytes: Uint8Array): string {
  *
  * @param text The whole table.
  * @param options What to take from it.
- * @throws FileFormatError where the text is no table of numbers; it names line and column.
+ * @throws {FileFormatError} Where the text is no table of numbers; it names line and column.
  */
 export function parseCsv(text: string, options: CsvOptions = {}): CsvTable {
   requireValue("read a CSV table", "text", text, takes.text);

@@ -21,7 +21,7 @@ const types: Partial<Record<number, ElementType>> = {
  * @param path The file.
  * @param options How much a gzipped file may expand to.
  * @returns The values, the shape and the dtype, for a `TensorDataset` or `Tensor.fromHost`.
- * @throws FileFormatError for a file that is damaged or no IDX file.
+ * @throws {FileFormatError} For a file that is damaged or no IDX file.
  *
  * @example A file of two bytes
  * ```ts
@@ -43,7 +43,7 @@ export function loadIdx(path: string | URL, options: ReadOptions = {}): Promise<
  * Reads the bytes of an IDX file. Signed bytes and shorts become int32.
  *
  * @param bytes The file, expanded.
- * @throws FileFormatError for bytes that are no whole IDX file.
+ * @throws {FileFormatError} For bytes that are no whole IDX file.
  */
 export function decodeIdx(bytes: Uint8Array): HostArray {
   requireValue("read an IDX file", "bytes", bytes, takes.arrayView);

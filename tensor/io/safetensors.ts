@@ -68,7 +68,7 @@ export async function saveSafetensors(
  * @param path The file, or the index of several: "model.safetensors.index.json".
  * @param options Where they are put.
  * @returns The tensors by name, in the order of the file's header.
- * @throws FileFormatError for a file that is damaged or no safetensors file.
+ * @throws {FileFormatError} For a file that is damaged or no safetensors file.
  */
 export function loadSafetensors(
   path: string | URL,
@@ -83,7 +83,7 @@ export function loadSafetensors(
  *
  * @param path The file.
  * @returns The text that {@link saveSafetensors} was given as `metadata`.
- * @throws FileFormatError for a file that is damaged or no safetensors file.
+ * @throws {FileFormatError} For a file that is damaged or no safetensors file.
  */
 export async function readSafetensorsMetadata(
   path: string | URL,

@@ -17,7 +17,7 @@ export interface VectorNormOptions {
   ord?: number;
   /** Default: all elements are one vector. */
   axes?: Axes;
-  /** The axes stay, with a length of 1. */
+  /** True to keep the axes, with a length of 1; default false. */
   keepDims?: boolean;
 }
 
@@ -58,7 +58,7 @@ export type MatrixOrder = "fro" | "nuc" | 1 | -1 | 2 | -2 | number;
 export interface MatrixNormOptions {
   /** The axes of rows and of columns; default: the last two. */
   axes?: [rows: number, columns: number];
-  /** Both axes stay, with a length of 1. */
+  /** True to keep both axes, with a length of 1; default false. */
   keepDims?: boolean;
 }
 

@@ -40,7 +40,10 @@ export interface SVD {
 const rules: Rules<SVDOptions> = { fullMatrices: takes.bool };
 
 /**
- * The singular value decomposition by rotations of columns, which keeps the digits of small values.
+ * The singular value decomposition A = U diag(s) Vᵀ. Up to 64 columns by rotations of columns (J. Demmel, K.
+ * Veselić, Jacobi's method is more accurate than QR, 1992), which keep the digits of small values; beyond by
+ * the polar decomposition (Y. Nakatsukasa, N. Higham, 2013), whose errors are those of the largest value, so
+ * that small ones lose digits.
  *
  * Gradients through U and V are infinite or NaN where singular values are equal, and defined only for
  * what does not depend on the signs of the vectors.
@@ -167,7 +170,10 @@ const rankRules: Rules<RankOptions> = { atol: takes.nonNegative, rtol: takes.non
 
 /** Options of {@linkcode pinv} and {@linkcode matrixRank}. */
 export interface HermitianOptions extends RankOptions {
-  /** The matrices are symmetric, and their lower triangles are read: eigenvalues take the place of singular ones. */
+  /**
+   * True when the matrices are symmetric, of which the lower triangles are read: eigenvalues take
+   * the place of singular ones. Default false.
+   */
   hermitian?: boolean;
 }
 

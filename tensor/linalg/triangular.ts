@@ -25,7 +25,7 @@ export interface SolveTriangularOptions {
   upper: boolean;
   /** False for X of X A = B; default true, A X = B. */
   left?: boolean;
-  /** The diagonal is taken as ones and not read. */
+  /** True when the diagonal is taken as ones and not read; default false. */
   unitriangular?: boolean;
 }
 

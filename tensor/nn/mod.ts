@@ -42,25 +42,18 @@ export {
   type Conv2dLayerOptions,
   Conv3d,
   type ConvLayerOptions,
-  Convolution,
-  type ConvolutionOperation,
   ConvTranspose1d,
   ConvTranspose2d,
   ConvTranspose3d,
   type ConvTransposeLayerOptions,
-  TransposedConvolution,
 } from "./layers/convolution.ts";
 export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./pooling/pooling.ts";
 export { AvgPool1d, AvgPool3d, MaxPool1d, MaxPool3d } from "./pooling/sequence_pooling.ts";
 export {
-  type Affine,
-  BatchNorm,
   BatchNorm1d,
   BatchNorm2d,
   BatchNorm3d,
   type BatchNormOptions,
-  type Moments,
-  type NormalizedBatch,
 } from "./normalization/batch_norm.ts";
 export { LayerNorm, type LayerNormOptions } from "./normalization/layer_norm.ts";
 export { RMSNorm, type RMSNormOptions } from "./normalization/rms_norm.ts";
@@ -76,7 +69,6 @@ export { GRUCell, LSTMCell, RNNCell, type RNNCellOptions } from "./recurrent/rec
 export {
   GroupNorm,
   type GroupNormOptions,
-  InstanceNorm,
   InstanceNorm1d,
   InstanceNorm2d,
   InstanceNorm3d,
@@ -86,25 +78,19 @@ export {
   ConstantPad1d,
   ConstantPad2d,
   ConstantPad3d,
-  ConstantPadding,
-  Padding,
   ReflectionPad1d,
   ReflectionPad2d,
   ReflectionPad3d,
-  ReflectionPadding,
   ReplicationPad1d,
   ReplicationPad2d,
   ReplicationPad3d,
-  ReplicationPadding,
-  type Widths,
   ZeroPad1d,
   ZeroPad2d,
   ZeroPad3d,
-  ZeroPadding,
 } from "./layers/padding.ts";
 export { type BagOptions, EmbeddingBag, type EmbeddingBagOptions } from "./layers/embedding_bag.ts";
 export { Embedding } from "./layers/embedding.ts";
-export { ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./layers/dropout.ts";
+export { Dropout, Dropout1d, Dropout2d, Dropout3d } from "./layers/dropout.ts";
 export {
   type AttentionOptions,
   type AttentionResult,

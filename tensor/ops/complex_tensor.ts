@@ -3,7 +3,7 @@ import { formatShape, sameShape, type Shape } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { compute } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
-import { shown } from "../core/rules/options.ts";
+import { phraseOf, shown } from "../core/rules/options.ts";
 import { isTensor } from "../core/internals.ts";
 import { composed, type Parts } from "../core/nested.ts";
 import { stack } from "./shaping/joining.ts";
@@ -319,7 +319,7 @@ function angleOf(real: Tensor, imag: Tensor): Tensor {
 export function complexFrom(op: string, x: unknown): ComplexTensor {
   if (x instanceof ComplexTensor) return x;
   if (!isTensor(x)) {
-    throw new TypeError(`Cannot ${op} of ${shown(x)}: pass a Tensor or a ComplexTensor`);
+    throw new TypeError(`Cannot ${phraseOf(op)} of ${shown(x)}: pass a Tensor or a ComplexTensor`);
   }
   return new ComplexTensor(x, x.detach().zerosLike());
 }

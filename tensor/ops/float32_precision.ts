@@ -32,7 +32,7 @@ let current: Float32Precision = "highest";
 export function setFloat32Precision(precision: Float32Precision): void {
   if (!precisions.includes(precision)) {
     throw new TypeError(
-      `Cannot setFloat32Precision("${precision}"): pass ${
+      `Cannot set the precision of products to "${precision}": pass ${
         precisions.map((name) => `"${name}"`).join(", ")
       }`,
     );

@@ -95,7 +95,7 @@ function entropyOfMixture(logits: Tensor, target: Tensor, options: CrossEntropyO
   const { labelSmoothing = 0, reduction = "mean" } = options;
   if (options.ignoreIndex !== undefined) {
     throw new TypeError(
-      `Cannot crossEntropy probabilities with ignoreIndex ${options.ignoreIndex}: it is a label; ` +
+      `Cannot compute crossEntropy of probabilities with ignoreIndex ${options.ignoreIndex}: it is a label; ` +
         `pass labels as integers, or rows of zeros for samples that do not count`,
     );
   }

@@ -197,7 +197,7 @@ function convolutional(): void {
 }
 
 function transformer(dtype: DType): void {
-  const size = { characters: 65, context: 64, width: 128, heads: 4, layers: 2, dropout: 0.1 };
+  const size = { tokens: 65, context: 64, width: 128, heads: 4, layers: 2, dropout: 0.1 };
   const model = new Transformer(size), ids = places(8, 64), labels = places(8 * 64);
   trained(
     model.to(dtype),

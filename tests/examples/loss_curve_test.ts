@@ -21,7 +21,7 @@ Deno.test("a loss curve stays within its picture, whatever the losses are", () =
         const svg = drawLossCurve(losses, n, "title");
         assert(!svg.includes("NaN") && !svg.includes("Infinity"));
         for (const [x, y] of polylines(svg).flat()) {
-          assert(x! >= 0 && x! <= 760 && y! >= 0 && y! <= 420, `${x},${y}`);
+          assert(x! >= 0 && x! <= 760 && y! >= 0 && y! <= 440, `${x},${y}`);
         }
       },
     ),

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Corpus } from "../../examples/transformer/corpus.ts";
 import { Transformer } from "../../examples/transformer/model.ts";
+import { Vocabulary } from "../../examples/transformer/vocabulary.ts";
 import { manualSeed, noGrad, Tensor, withDevice } from "../../mod.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import { runExample } from "./run_example.ts";
@@ -20,18 +21,18 @@ Deno.test({
   async fn() {
     const lossesOf: number[][] = [];
     for (const device of ["cpu", "cl"]) {
-      let pieces = 0; // of the text, which comes character by character
+      let pieces = 0; // of the text, which comes token by token
       const args = [...few, "--device", device];
       const { code, out, err } = await runExample("transformer.ts", args, (out) => {
         if (out.includes("round 2/2")) pieces++;
       });
       assertEquals(code, 0, err);
       assert(pieces > 2, `the text came in ${pieces} pieces`);
-      const [first, last] = losses(out), chance = Math.log(59);
-      assert(first![0] < chance && first![0] > 2.5, `a little better than chance: ${first}`);
+      const [first, last] = losses(out), chance = Math.log(1024);
+      assert(first![0] < chance && first![0] > 4, `a little better than chance: ${first}`);
       assert(last![0] < first![0] - 0.2 && last![1] < first![1], out);
-      assert(Math.abs(last![0] - last![1]) < 0.3, `it has not learned by heart: ${last}`);
-      assertEquals(out.slice(-33, -31), "\n\n", "then 30 characters, and the end of the line");
+      assert(Math.abs(last![0] - last![1]) < 0.5, `it has not learned by heart: ${last}`);
+      assert(/unseen.*\n[^]*\n\n[^]{30,}\n$/.test(out), "then 30 tokens, and the end of the line");
       lossesOf.push(first!);
     }
     const [cpu, cl] = lossesOf;
@@ -43,7 +44,7 @@ testOnBackends("the same seed writes the same text, another seed another", async
   const run = async (seed: string) => {
     const args = ["--steps", "2", "--batch-size", "2", "--length", "8", "--seed", seed];
     const { out } = await runExample("transformer.ts", [...args, "--device", backend]);
-    return out.replaceAll(/ +[\d,]+ characters\/s/g, "");
+    return out.replaceAll(/ +[\d,]+ tokens\/s/g, "");
   };
   const first = await run("1");
   assertEquals(await run("1"), first);
@@ -60,11 +61,11 @@ testOnBackends("Ctrl+C ends the training, not the writing", async (backend) => {
   });
   assertEquals(code, 130, out + err);
   const [, written] = out.split("interrupted: it writes what it has learned\n\n");
-  assertEquals(written?.length, 10 + 1, out);
+  assert(written!.length >= 10 + 1 && written!.endsWith("\n"), out);
 });
 
-Deno.test("the transformer sees no character before it has come", async () => {
-  const size = { characters: 7, context: 6, width: 8, heads: 2, layers: 2, dropout: 0.5 };
+Deno.test("the transformer sees no token before it has come", async () => {
+  const size = { tokens: 7, context: 6, width: 8, heads: 2, layers: 2, dropout: 0.5 };
   await withDevice("cpu", async () => {
     manualSeed(3);
     const model = new Transformer(size);
@@ -86,25 +87,37 @@ Deno.test("the transformer sees no character before it has come", async () => {
 testOnBackends("a corpus draws passages of the text, up to its end", async (backend) => {
   await withDevice(backend, async () => {
     manualSeed(1);
-    const corpus = new Corpus("abcdefgh");
-    const passages = await corpus.draw(200, 3).toArray() as number[][];
+    const vocabulary = new Vocabulary("abcdefgh", 8);
+    const passages = await new Corpus("abcdefgh", vocabulary).draw(200, 3).toArray() as number[][];
     const found = new Set(
-      passages.map((passage) => passage.map((id) => corpus.characters[Number(id)]).join("")),
+      passages.map((passage) => passage.map((id) => vocabulary.tokens[Number(id)]).join("")),
     );
     assertEquals([...found].sort(), ["abc", "bcd", "cde", "def", "efg", "fgh"]);
   });
 });
 
-Deno.test("the parts of a corpus have the whole's numbers for characters", () => {
-  const [beginning, rest] = withDevice("cpu", () => new Corpus("abcabcabxx").split(0.8));
-  assertEquals([beginning.length, rest.length], [8, 2]);
-  assertEquals([...rest.encode("ax")], [0, 3]);
+Deno.test("a corpus divides into a beginning and the rest", async () => {
+  await withDevice("cpu", async () => {
+    const corpus = new Corpus("abcabcabxx", new Vocabulary("abcabcabxx", 4));
+    const [beginning, rest] = corpus.split(0.8);
+    assertEquals([beginning.length, rest.length], [8, 2]);
+    assertEquals(await rest.ids.toArray(), [3, 3]);
+  });
 });
 
-Deno.test("a corpus refuses characters that it does not have", () => {
-  const corpus = withDevice("cpu", () => new Corpus("abba"));
-  assertEquals([...corpus.encode("bab")], [1, 0, 1]);
-  assertThrows(() => corpus.encode("abc"), RangeError, 'Cannot encode "c"');
+Deno.test("a vocabulary joins what is seen side by side most, within words", () => {
+  const text = "low lower lowest low", { tokens } = new Vocabulary(text, 12);
+  assertEquals(tokens.slice(0, 8), [..." elorstw"]);
+  assertEquals(tokens.slice(8), ["lo", "low", " low", " lowe"]);
+  const vocabulary = new Vocabulary(text, 12), ids = vocabulary.encode("slow low lower");
+  assertEquals(ids.map((id) => tokens[id]), ["s", "low", " low", " lowe", "r"]);
+  assertEquals(new Vocabulary("ab", 99).tokens, ["a", "b", "ab"], "no more than there is to join");
+});
+
+Deno.test("a vocabulary refuses characters that it does not have", () => {
+  const vocabulary = new Vocabulary("abba", 2);
+  assertEquals(vocabulary.encode("bab"), [1, 0, 1]);
+  assertThrows(() => vocabulary.encode("abc"), RangeError, 'Cannot encode "c"');
 });
 
 Deno.test("the transformer's help lists its flags, and mistakes are said", async () => {

@@ -97,8 +97,8 @@ export const entries: readonly Entry[] = [
   {
     file: "transformer.ts",
     about:
-      "A transformer learns from sonnets, character by character, and writes: the text comes " +
-      "while it is made.",
+      "A transformer learns words and parts of words from the first volume of a novel, and to " +
+      "write like it: the text comes while it is made.",
     args: [],
     terminal: "transformer.svg",
   },

@@ -1,4 +1,5 @@
 /** Errors about tensors: their data, and the one way to write them. */
+import { spoken } from "../../../ffi/host/phrases.ts";
 import {
   DeviceHandle,
   type DType,
@@ -88,14 +89,18 @@ type ErrorTag<E> = (text: TemplateStringsArray, ...values: readonly unknown[]) =
 export function shapeError(operation: string, axis?: number): ErrorTag<ShapeError> {
   return (text, ...values) => {
     const shapes = values.flatMap((value) => isShape(value) ? [value] : shapesIn(value) ?? []);
-    return new ShapeError(sentence(text, values), { operation: nameIn(operation), shapes, axis });
+    return new ShapeError(sentence(operation, text, values), {
+      operation: nameIn(operation),
+      shapes,
+      axis,
+    });
   };
 }
 
 /** Writes a {@linkcode DTypeError}: types, or lists of types, in the template are the error's. */
 export function dtypeError(operation: string): ErrorTag<DTypeError> {
   return (text, ...values) =>
-    new DTypeError(sentence(text, values), {
+    new DTypeError(sentence(operation, text, values), {
       operation: nameIn(operation),
       dtypes: values.flat().filter(isDType),
     });
@@ -104,17 +109,23 @@ export function dtypeError(operation: string): ErrorTag<DTypeError> {
 /** Writes a {@linkcode DeviceError}: devices in the template are the error's. */
 export function deviceError(operation: string): ErrorTag<DeviceError> {
   return (text, ...values) =>
-    new DeviceError(sentence(text, values), {
+    new DeviceError(sentence(operation, text, values), {
       operation: nameIn(operation),
       devices: values.filter((value) => value instanceof DeviceHandle),
     });
 }
 
 /** The message: lines of the template are joined by spaces, shapes and lists are shown. */
-function sentence(text: TemplateStringsArray, values: readonly unknown[]): string {
+function sentence(
+  operation: string,
+  text: TemplateStringsArray,
+  values: readonly unknown[],
+): string {
   const words = text.map((part) => part.replace(/\s*\n\s*/g, " "));
-  return words.map((part, k) => k === 0 ? part.trimStart() : shownValue(values[k - 1]) + part)
-    .join("");
+  const message = words.map((part, k) =>
+    k === 0 ? part.trimStart() : shownValue(values[k - 1]) + part
+  ).join("");
+  return spoken(message, operation);
 }
 
 function shownValue(value: unknown): string {

@@ -7,7 +7,7 @@ const NAME = [0, 100], SIZE = [124, 136], MAGIC = [257, 262] as const;
  * The regular files of a tar archive (POSIX ustar), by name without a leading "./"; null where the bytes
  * are none.
  *
- * @throws FileFormatError where the archive is damaged.
+ * @throws {FileFormatError} Where the archive is damaged.
  */
 export function findTar(
   bytes: Uint8Array<ArrayBuffer>,

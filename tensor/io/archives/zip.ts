@@ -51,7 +51,7 @@ export class ZipArchive {
   /**
    * Reads the directory.
    *
-   * @throws FileFormatError where the bytes are no whole archive.
+   * @throws {FileFormatError} Where the bytes are no whole archive.
    */
   static async open(source: ByteSource, options: ZipOptions = {}): Promise<ZipArchive> {
     const { start, length, count } = await findDirectory(source);
@@ -72,7 +72,7 @@ export class ZipArchive {
   /**
    * The contents of an entry.
    *
-   * @throws FileFormatError where there is none, or it is damaged, encrypted or too large.
+   * @throws {FileFormatError} Where there is none, or it is damaged, encrypted or too large.
    */
   async read(name: string): Promise<Uint8Array<ArrayBuffer>> {
     const entry = this.#entries.get(name);

@@ -8,7 +8,7 @@ const MAX_FIELD = 0xffff_ffff;
  * The bytes of an archive of stored entries, part by part.
  *
  * @param entries Names and contents, in order.
- * @throws RangeError where an entry or the archive takes 4 GiB or more, or there are 65,535 entries.
+ * @throws {RangeError} Where an entry or the archive takes 4 GiB or more, or there are 65,535 entries.
  */
 export async function* zipParts(
   entries: Iterable<readonly [string, Uint8Array]> | AsyncIterable<readonly [string, Uint8Array]>,

@@ -15,7 +15,7 @@ export interface ByteSource {
   /**
    * The bytes from `offset` on; those in memory are not copied.
    *
-   * @throws FileFormatError where there are not as many.
+   * @throws {FileFormatError} Where there are not as many.
    */
   read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
 }

@@ -4,7 +4,7 @@ import { FileFormatError } from "./file_format_error.ts";
 /**
  * Fills `into` from the file's current position.
  *
- * @throws FileFormatError where the file ends before that.
+ * @throws {FileFormatError} Where the file ends before that.
  */
 export async function readFully(file: HostFile, into: Uint8Array): Promise<void> {
   for (let at = 0; at < into.byteLength;) {
@@ -22,7 +22,7 @@ const MAX_PIPED_BYTES = 2 ** 30;
 /**
  * All bytes of a file, or of a pipe.
  *
- * @throws FileFormatError where something that is no regular file does not end within 1 GiB.
+ * @throws {FileFormatError} Where something that is no regular file does not end within 1 GiB.
  */
 export async function readWhole(path: string | URL): Promise<Uint8Array<ArrayBuffer>> {
   using file = await host.open(path);

@@ -37,7 +37,7 @@ export async function readMaybeGzipped(
  *
  * @param bytes The whole stream.
  * @param options How much it may expand to.
- * @throws FileFormatError where the stream is damaged, cut or too large.
+ * @throws {FileFormatError} Where the stream is damaged, cut or too large.
  */
 export function gunzip(
   bytes: Uint8Array<ArrayBuffer>,
@@ -52,7 +52,7 @@ export function gunzip(
  * @param bytes The whole stream.
  * @param format What compressed them.
  * @param maxBytes The most that they may expand to.
- * @throws FileFormatError where the stream is damaged, cut or too large.
+ * @throws {FileFormatError} Where the stream is damaged, cut or too large.
  */
 export async function expand(
   bytes: Uint8Array<ArrayBuffer>,

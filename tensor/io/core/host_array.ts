@@ -40,7 +40,7 @@ export function checkedSize(shape: unknown, what: string): number {
 /**
  * Checks that an array that is to be written holds what its shape says.
  *
- * @throws TypeError when it is none; RangeError that names both.
+ * @throws {TypeError} When it is none; RangeError that names both.
  */
 export function checkFilled(array: HostArray, what: string): void {
   const action = `write ${what}`;

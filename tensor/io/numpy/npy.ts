@@ -39,7 +39,7 @@ export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void>
  *
  * @param path The file.
  * @param options Where the tensor is put.
- * @throws FileFormatError for a file that is damaged or no array of numbers.
+ * @throws {FileFormatError} For a file that is damaged or no array of numbers.
  */
 export function loadNpy(path: string | URL, options: LoadOptions = {}): Promise<Tensor> {
   checkOptions("load a npy file", options, loadRules);

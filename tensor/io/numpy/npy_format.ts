@@ -41,7 +41,7 @@ interface NpyHeader {
  * uint32 becomes int64, which hold every value.
  *
  * @param bytes The file.
- * @throws FileFormatError for anything but one array of numbers that fills the file.
+ * @throws {FileFormatError} For anything but one array of numbers that fills the file.
  */
 export function decodeNpy(bytes: Uint8Array): HostArray {
   const [headerStart, headerEnd] = headerRange(bytes);
@@ -105,7 +105,7 @@ function parseDescr(descr: unknown): { type: ElementType; littleEndian: boolean 
  * The bytes of a .npy file, version 1, row-major, little-endian.
  *
  * @param array What to write.
- * @throws TypeError for bfloat16, which NumPy does not have.
+ * @throws {TypeError} For bfloat16, which NumPy does not have.
  */
 export function encodeNpy(array: HostArray): Uint8Array {
   checkFilled(array, "an .npy file");

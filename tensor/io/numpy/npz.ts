@@ -31,7 +31,7 @@ const SUFFIX = ".npy";
  * @param path The file.
  * @param options Where the tensors are put, and how much a compressed array may expand to.
  * @returns The tensors by name, in the order of the file.
- * @throws FileFormatError for a file that is damaged, or that holds anything but arrays of numbers.
+ * @throws {FileFormatError} For a file that is damaged, or that holds anything but arrays of numbers.
  */
 export function loadNpz(
   path: string | URL,
@@ -60,7 +60,7 @@ export function loadNpz(
  * @param bytes The file.
  * @param options How much a compressed array may expand to.
  * @returns The arrays by name.
- * @throws FileFormatError for anything but an archive of arrays of numbers.
+ * @throws {FileFormatError} For anything but an archive of arrays of numbers.
  */
 export async function decodeNpz(
   bytes: Uint8Array<ArrayBuffer>,

@@ -18,7 +18,7 @@ const HEADER_BYTES = 54;
  * The pixels of a bitmap as a runtime writes it: 24 bits, 32 with alpha, or 8 by a table of grays;
  * uncompressed, from the lowest row up.
  *
- * @throws FileFormatError for other bitmaps.
+ * @throws {FileFormatError} For other bitmaps.
  */
 export function decodeBmp(bytes: Uint8Array): Pixels {
   if (bytes.length < HEADER_BYTES) throw new FileFormatError("The bitmap is cut");

@@ -48,7 +48,7 @@ const encodeRules: Rules<EncodeImageOptions> = { quality: takes.share };
  * @param path The file.
  * @param options Its channels, and the device.
  * @returns uint8 (channels, height, width), 0 to 255.
- * @throws FileFormatError for a file that is damaged, no picture, or of a kind that the runtime lacks.
+ * @throws {FileFormatError} For a file that is damaged, no picture, or of a kind that the runtime lacks.
  *
  * @example Two pixels, there and back
  * ```ts
@@ -74,7 +74,7 @@ export function loadImage(path: string | URL, options: LoadImageOptions = {}): P
  * Reads the bytes of a picture, as {@linkcode loadImage} reads its file.
  *
  * @returns uint8 (channels, height, width).
- * @throws FileFormatError as there.
+ * @throws {FileFormatError} Where that does.
  */
 export async function decodeImage(
   bytes: Uint8Array<ArrayBuffer>,

@@ -52,7 +52,7 @@ const saveRules: Rules<SaveWavOptions> = { ...encodeRules, sampleRate: takes.cou
  *
  * @param path The file.
  * @param options Where the samples are put.
- * @throws FileFormatError for a file that is damaged, or whose samples are compressed.
+ * @throws {FileFormatError} For a file that is damaged, or whose samples are compressed.
  *
  * @example A tone, there and back
  * ```ts
@@ -98,7 +98,7 @@ interface Format {
 /**
  * Reads the bytes of a WAV file.
  *
- * @throws FileFormatError for bytes that are none, or whose samples are compressed.
+ * @throws {FileFormatError} For bytes that are none, or whose samples are compressed.
  */
 export function decodeWav(bytes: Uint8Array): HostSound {
   requireValue("read a WAV file", "bytes", bytes, takes.arrayView);
@@ -158,8 +158,7 @@ function samplesOf(view: DataView, start: number, length: number, format: Format
  * @param path The file.
  * @param samples (channels, frames), or (frames); what lies beyond -1 and 1 is cut off, unless the file
  * holds floats.
- * @param sampleRate Samples a second.
- * @param options Bits a sample.
+ * @param options The sample rate, and the bits of a sample.
  * @throws {RangeError} When the tensor has another shape.
  */
 export async function saveWav(

@@ -22,7 +22,7 @@ export class ByteCursor {
   /**
    * The next bytes, not copied.
    *
-   * @throws FileFormatError where there are not as many.
+   * @throws {FileFormatError} Where there are not as many.
    */
   take(count: number): Uint8Array<ArrayBuffer> {
     const from = this.#skip(count);

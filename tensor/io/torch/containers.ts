@@ -26,7 +26,7 @@ const ZIP_MAGIC = 0x04034b50;
 /**
  * Reads what a checkpoint says, and finds its storages.
  *
- * @throws FileFormatError for files of other kinds, damaged ones, and objects that are not built.
+ * @throws {FileFormatError} For files of other kinds, damaged ones, and objects that are not built.
  */
 export async function openCheckpoint(source: ByteSource): Promise<Checkpoint> {
   const start = await source.read(0, Math.min(4, source.size));

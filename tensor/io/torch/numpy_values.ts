@@ -55,7 +55,7 @@ export class NumpyArray implements Stateful {
   /**
    * Its values.
    *
-   * @throws FileFormatError where they are not what its shape takes.
+   * @throws {FileFormatError} Where they are not what its shape takes.
    */
   read(): HostArray {
     const [, shape, dtype, isColumnMajor, raw] = this.#state;

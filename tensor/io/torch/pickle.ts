@@ -48,7 +48,7 @@ export interface PickleNames {
  *
  * @param cursor Where it begins; afterwards where it has ended.
  * @param names What it may name.
- * @throws FileFormatError for damage, and for all that is not built here.
+ * @throws {FileFormatError} For damage, and for all that is not built here.
  */
 export function unpickle(cursor: ByteCursor, names: PickleNames): unknown {
   const machine = new PickleMachine(cursor, names);

@@ -17,14 +17,15 @@ import { Storage, StorageClass, StoredTensor, TorchType } from "./torch_names.ts
  * since PyTorch 1.6, the stream before it, the tar before that.
  *
  * Nothing of the file is run: tensors, NumPy's arrays and numbers, dicts, lists and texts are built, and a
- * file that names anything else is refused by that name. NumPy's arrays are tensors here. Tensors that share a storage share memory here, too, as long
+ * file that names anything else is refused by that name. NumPy's arrays are tensors here. Tensors that
+ * share a storage share memory here, too, as long
  * as none is assigned to. int8, int16 and uint16 become int32, and uint32 becomes int64.
  *
  * @param path The file.
  * @param options Where the tensors are put.
  * @returns What was saved: a dict is an object (a Map where a key is no text or number), a list or tuple
  * an array, None null, a whole number beyond 2^53 a bigint.
- * @throws FileFormatError for a file that is damaged, that is no checkpoint, or that names what is not built.
+ * @throws {FileFormatError} For a file that is damaged, that is no checkpoint, or that names what is not built.
  *
  * @example A model's weights
  * ```ts ignore
@@ -61,7 +62,7 @@ export function loadTorch(path: string | URL, options: LoadOptions = {}): Promis
  * Reads the bytes of a checkpoint of PyTorch as {@linkcode loadTorch} reads its file, with arrays on the
  * host in the place of tensors.
  *
- * @throws FileFormatError as there.
+ * @throws {FileFormatError} Where that does.
  */
 export async function decodeTorch(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   const checkpoint = await openCheckpoint(bytesInMemory(bytes));

@@ -254,7 +254,7 @@ const remedies: readonly (readonly [RegExp, string])[] = [
 /**
  * The class, function or type of a name.
  *
- * @throws FileFormatError for all that is no tensor, dict, list or number.
+ * @throws {FileFormatError} For all that is no tensor, dict, list or number.
  */
 export function findTorchName(name: string): unknown {
   if (known.has(name)) return known.get(name);
@@ -273,7 +273,7 @@ export function findTorchName(name: string): unknown {
 /**
  * The storage that an id describes: ("storage", its class, its key, its place, its length).
  *
- * @throws FileFormatError for other ids.
+ * @throws {FileFormatError} For other ids.
  */
 export function storageOf(id: unknown): Storage {
   const [kind, storageClass, key, , length] = Array.isArray(id) ? id : [];

@@ -29,7 +29,7 @@ export interface Sampling {
   stop?: string[];
   /** Aborts. */
   signal?: AbortSignal;
-  /** True to go on behind the token that ends a text. */
+  /** True to go on behind the token that ends a text; false by default. */
   ignoreEnd?: boolean;
   /** Changes scores, (N, vocabulary), before one is chosen; `ids` are those of each sequence so far. */
   logits?: (scores: Tensor, ids: readonly (readonly number[])[]) => Tensor;

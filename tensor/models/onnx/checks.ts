@@ -10,7 +10,7 @@ const OLDEST = 1, NEWEST = 28;
 /**
  * Checks that each node can be run.
  *
- * @throws FileFormatError that names all kinds that cannot, with their nodes.
+ * @throws {FileFormatError} That names all kinds that cannot, with their nodes.
  */
 export function checkOperators(model: ModelProto): void {
   const functions = new Set(model.functions.map((f) => `${f.domain ?? ""}::${f.name}`));
@@ -52,7 +52,7 @@ function missingError(missing: ReadonlyMap<string, readonly string[]>): FileForm
 /**
  * Checks that each value is made before it is used, in graphs within graphs and in functions, too.
  *
- * @throws FileFormatError that names the value.
+ * @throws {FileFormatError} That names the value.
  */
 export function checkNames({ graph, functions }: ModelProto): void {
   checkGraph(graph!, new Set([""]));

@@ -299,7 +299,7 @@ function checkInputs(
  * @param path The file.
  * @param options Where its weights are put.
  * @returns The model, to be run, trained or saved.
- * @throws FileFormatError for a file that is damaged, or has operators that are not run: all of them are
+ * @throws {FileFormatError} For a file that is damaged, or has operators that are not run: all of them are
  * named.
  *
  * @example
@@ -324,7 +324,7 @@ export function loadOnnx(path: string | URL, options: LoadOptions = {}): Promise
 /**
  * The contents of an ONNX file, checked as far as that can be done without running it.
  *
- * @throws FileFormatError as {@linkcode loadOnnx} does.
+ * @throws {FileFormatError} As {@linkcode loadOnnx} does.
  */
 export function parseOnnx(bytes: Uint8Array<ArrayBuffer>): ModelProto {
   const model = decodeModel(bytes);

@@ -23,7 +23,7 @@ const MIN_JOINED_ROWS = 256;
 export interface MultiheadAttentionOptions {
   /** Probability to drop a weight while training; default 0. */
   dropout?: number;
-  /** False to leave out all biases. */
+  /** False to leave out all biases; true by default. */
   bias?: boolean;
   /** True for (N, L, E) instead of (L, N, E); default false, as in PyTorch. */
   batchFirst?: boolean;
@@ -35,7 +35,9 @@ export interface AttentionOptions {
   mask?: Tensor;
   /** (N, S): true where there is no key, only padding. */
   keyPaddingMask?: Tensor;
-  /** True when a query may look at its own position and the ones before it only. */
+  /**
+   * True when a query may look at its own position and the ones before it only; false by default.
+   */
   isCausal?: boolean;
 }
 

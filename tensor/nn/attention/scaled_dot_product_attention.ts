@@ -16,7 +16,7 @@ import { laterKeys } from "./product_attention.ts";
 export interface ScaledDotProductAttentionOptions {
   /** Broadcasts to (..., L, S): bool, true where a query may look; or numbers to add to the scores. */
   mask?: Tensor;
-  /** True when query i may look at the keys 0 to i only. */
+  /** True when query i may look at the keys 0 to i only; false by default. */
   isCausal?: boolean;
   /** Probability to drop a weight; default 0. It drops whenever it is given. */
   dropout?: number;

@@ -22,9 +22,12 @@ export interface TransformerLayerOptions {
   layerNormEps?: number;
   /** True for (N, L, E) instead of (L, N, E); default false, as in PyTorch. */
   batchFirst?: boolean;
-  /** True to normalize what goes into attention and linear layers, not what comes out. */
+  /**
+   * True to normalize what goes into attention and linear layers, not what comes out; false by
+   * default.
+   */
   normFirst?: boolean;
-  /** False to leave out all biases. */
+  /** False to leave out all biases; true by default. */
   bias?: boolean;
 }
 

@@ -17,7 +17,7 @@ export class LeakyReLU extends Module {
   /**
    * Makes the layer.
    *
-   * @param slope The slope below 0.
+   * @param slope The slope below 0; default 0.01.
    */
   constructor(readonly slope = 0.01) {
     super();
@@ -35,7 +35,7 @@ export class ELU extends Module {
   /**
    * Makes the layer.
    *
-   * @param alpha Minus the limit at negative infinity.
+   * @param alpha Minus the limit at negative infinity; default 1.
    */
   constructor(readonly alpha = 1) {
     super();
@@ -48,12 +48,15 @@ export class ELU extends Module {
   }
 }
 
-/** The Gaussian error linear unit. */
+/**
+ * The Gaussian error linear unit, `x * P(X <= x)` of a normal X (D. Hendrycks, K. Gimpel, Gaussian
+ * Error Linear Units, 2016).
+ */
 export class GELU extends Module {
   /**
    * Makes the layer.
    *
-   * @param approximate "none" by the error function, "tanh" by the usual approximation.
+   * @param approximate "none" (default) by the error function, "tanh" by the usual approximation.
    */
   constructor(readonly approximate: "none" | "tanh" = "none") {
     super();
@@ -66,7 +69,7 @@ export class GELU extends Module {
   }
 }
 
-/** `x * sigmoid(x)`. */
+/** `x * sigmoid(x)` (D. Hendrycks, K. Gimpel, 2016). */
 export class SiLU extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
@@ -74,7 +77,7 @@ export class SiLU extends Module {
   }
 }
 
-/** `x * clamp(x + 3, 0, 6) / 6`. */
+/** `x * clamp(x + 3, 0, 6) / 6` (A. Howard et al., Searching for MobileNetV3, 2019). */
 export class Hardswish extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
@@ -90,7 +93,7 @@ export class Hardsigmoid extends Module {
   }
 }
 
-/** `x * tanh(softplus(x))`. */
+/** `x * tanh(softplus(x))` (D. Misra, Mish, 2019). */
 export class Mish extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
@@ -117,8 +120,8 @@ export class PReLU extends Module {
   /**
    * Makes the layer.
    *
-   * @param count 1, or the number of channels on axis 1.
-   * @param init The slope below 0 at first.
+   * @param count 1 (default), or the number of channels on axis 1.
+   * @param init The slope below 0 at first; default 0.25.
    */
   constructor(count = 1, init = 0.25) {
     super();
@@ -166,7 +169,7 @@ export class Softmax extends Module {
   /**
    * Makes the layer.
    *
-   * @param axis The axis that sums to 1.
+   * @param axis The axis that sums to 1; default the last.
    */
   constructor(readonly axis: number = -1) {
     super();
@@ -184,7 +187,7 @@ export class LogSoftmax extends Module {
   /**
    * Makes the layer.
    *
-   * @param axis The axis whose exponentials sum to 1.
+   * @param axis The axis whose exponentials sum to 1; default the last.
    */
   constructor(readonly axis: number = -1) {
     super();

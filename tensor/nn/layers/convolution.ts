@@ -1,6 +1,6 @@
 /** Convolutions as modules, along one, two or three axes. */
 import { requireTensor } from "../../core/apply.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import { tuple } from "../../ops/shaping/axes.ts";
 import type { ConvTransposeOptions } from "../../core/image_options.ts";
 import type { Tensor } from "../../core/mod.ts";
@@ -18,15 +18,15 @@ import {
 
 /** Options of the convolutions: one number, or one for each axis. */
 export interface ConvLayerOptions {
-  /** Steps between positions. */
-  stride?: Axes;
-  /** Zeros around the image. */
-  padding?: Axes;
-  /** Steps between the taps of the kernel. */
-  dilation?: Axes;
-  /** Groups of channels that do not see each other. */
+  /** Steps between positions; 1 by default. */
+  stride?: Sizes;
+  /** Zeros around the image; 0 by default. */
+  padding?: Sizes;
+  /** Steps between the taps of the kernel; 1 by default. */
+  dilation?: Sizes;
+  /** Groups of channels that do not see each other; 1 by default. */
   groups?: number;
-  /** False for none. */
+  /** False to leave out the bias; true by default. */
   bias?: boolean;
 }
 
@@ -35,12 +35,12 @@ export type Conv2dLayerOptions = ConvLayerOptions;
 
 /** Options of the transposed convolutions: one number, or one for each axis. */
 export interface ConvTransposeLayerOptions extends ConvLayerOptions {
-  /** Extra length of the output at its end: less than the stride or the dilation. */
-  outputPadding?: Axes;
+  /** Extra length of the output at its end: less than the stride or the dilation; 0 by default. */
+  outputPadding?: Sizes;
 }
 
 /** The operations of tensors that convolution layers run. */
-export type ConvolutionOperation =
+type ConvolutionOperation =
   | "conv1d"
   | "conv2d"
   | "conv3d"
@@ -73,8 +73,13 @@ function rulesOf(operation: ConvolutionOperation): Rules<ConvTransposeLayerOptio
   return all as Rules<ConvTransposeLayerOptions>;
 }
 
-/** Convolution over any number of axes; see {@linkcode Conv2d}. */
+/**
+ * The common part of convolutions along one, two or three axes.
+ *
+ * @internal
+ */
 export abstract class Convolution extends Module {
+  readonly #operation: ConvolutionOperation;
   /**
    * (outChannels, inChannels / groups, kernel...); of transposed ones (inChannels,
    * outChannels / groups, kernel...).
@@ -84,27 +89,20 @@ export abstract class Convolution extends Module {
   bias: Tensor | null;
   readonly #options: ConvTransposeLayerOptions;
 
-  /**
-   * Makes the layer.
-   *
-   * @param inChannels Channels of the input.
-   * @param outChannels Channels of the output.
-   * @param kernel The kernel's size: one number, or one for each axis.
-   * @param options Stride, padding, dilation, groups, bias.
-   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
-   */
+  /** Makes a layer that runs an operation of tensors. */
   constructor(
+    operation: ConvolutionOperation,
     inChannels: number,
     outChannels: number,
-    kernel: Axes,
-    options: ConvLayerOptions = {},
+    kernel: Sizes,
+    options: ConvTransposeLayerOptions,
   ) {
     super();
     const layer = new.target.name, action = `make a ${layer}`;
-    const { dims, isTransposed } = operations[this.operation()];
+    const { dims, isTransposed } = operations[operation];
     requireSizes(layer, { inChannels, outChannels });
     requireValue(action, "kernel", kernel, tupleFrom(1, dims));
-    checkOptions(action, options, rulesOf(this.operation()));
+    checkOptions(action, options, rulesOf(operation));
     const groups = options.groups ?? 1;
     if (inChannels % groups !== 0 || outChannels % groups !== 0) {
       throw new RangeError(
@@ -121,11 +119,9 @@ export abstract class Convolution extends Module {
     this.bias = options.bias === false
       ? null
       : parameter(uniform([outChannels], { low: -bound, high: bound }));
+    this.#operation = operation;
     this.#options = options;
   }
-
-  /** The operation on tensors that it runs. */
-  protected abstract operation(): ConvolutionOperation;
 
   /**
    * Convolves a batch (N, inChannels, spatial...).
@@ -136,12 +132,13 @@ export abstract class Convolution extends Module {
     requireTensor(`run ${this.constructor.name}`, x);
     const { bias: _, ...others } = this.#options;
     const options: ConvTransposeOptions = this.bias ? { ...others, bias: this.bias } : others;
-    return x[this.operation()](this.weight, options);
+    return x[this.#operation](this.weight, options);
   }
 }
 
 /**
- * 1-D convolution of sequences (N, inChannels, L).
+ * 1-D convolution: sequences (N, inChannels, L) become (N, outChannels, length), see
+ * {@linkcode Tensor.conv1d}.
  *
  * @example
  * ```ts
@@ -153,14 +150,28 @@ export abstract class Convolution extends Module {
  * ```
  */
 export class Conv1d extends Convolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "conv1d" {
-    return "conv1d";
+  /**
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number.
+   * @param options Stride, padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Sizes,
+    options: ConvLayerOptions = {},
+  ) {
+    super("conv1d", inChannels, outChannels, kernel, options);
   }
 }
 
 /**
- * 2-D convolution of images (N, inChannels, H, W).
+ * 2-D convolution: images (N, inChannels, H, W) become (N, outChannels, height, width), see
+ * {@linkcode Tensor.conv2d}.
  *
  * @example
  * ```ts
@@ -172,14 +183,28 @@ export class Conv1d extends Convolution {
  * ```
  */
 export class Conv2d extends Convolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "conv2d" {
-    return "conv2d";
+  /**
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number, or height and width.
+   * @param options Stride, padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Sizes,
+    options: ConvLayerOptions = {},
+  ) {
+    super("conv2d", inChannels, outChannels, kernel, options);
   }
 }
 
 /**
- * 3-D convolution of volumes (N, inChannels, D, H, W).
+ * 3-D convolution: volumes (N, inChannels, D, H, W) become (N, outChannels, depth, height, width), see
+ * {@linkcode Tensor.conv3d}.
  *
  * @example
  * ```ts
@@ -191,30 +216,22 @@ export class Conv2d extends Convolution {
  * ```
  */
 export class Conv3d extends Convolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "conv3d" {
-    return "conv3d";
-  }
-}
-
-/** Transposed convolution over any number of axes; see {@linkcode ConvTranspose2d}. */
-export abstract class TransposedConvolution extends Convolution {
   /**
-   * Makes the layer.
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
    *
    * @param inChannels Channels of the input.
    * @param outChannels Channels of the output.
-   * @param kernel The kernel's size: one number, or one for each axis.
-   * @param options Stride, padding, output padding, dilation, groups, bias.
+   * @param kernel The kernel's size: one number, or depth, height and width.
+   * @param options Stride, padding, dilation, groups, bias.
    * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
    */
   constructor(
     inChannels: number,
     outChannels: number,
-    kernel: Axes,
-    options: ConvTransposeLayerOptions = {},
+    kernel: Sizes,
+    options: ConvLayerOptions = {},
   ) {
-    super(inChannels, outChannels, kernel, options);
+    super("conv3d", inChannels, outChannels, kernel, options);
   }
 }
 
@@ -231,10 +248,23 @@ export abstract class TransposedConvolution extends Convolution {
  * assertEquals(layer.forward(Tensor.zeros([1, 4, 8])).shape, [1, 2, 16]);
  * ```
  */
-export class ConvTranspose1d extends TransposedConvolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "convTranspose1d" {
-    return "convTranspose1d";
+export class ConvTranspose1d extends Convolution {
+  /**
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number.
+   * @param options Stride, padding, output padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Sizes,
+    options: ConvTransposeLayerOptions = {},
+  ) {
+    super("convTranspose1d", inChannels, outChannels, kernel, options);
   }
 }
 
@@ -251,10 +281,23 @@ export class ConvTranspose1d extends TransposedConvolution {
  * assertEquals(up.forward(Tensor.zeros([1, 8, 16, 16])).shape, [1, 4, 32, 32]);
  * ```
  */
-export class ConvTranspose2d extends TransposedConvolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "convTranspose2d" {
-    return "convTranspose2d";
+export class ConvTranspose2d extends Convolution {
+  /**
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number, or height and width.
+   * @param options Stride, padding, output padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Sizes,
+    options: ConvTransposeLayerOptions = {},
+  ) {
+    super("convTranspose2d", inChannels, outChannels, kernel, options);
   }
 }
 
@@ -270,9 +313,22 @@ export class ConvTranspose2d extends TransposedConvolution {
  * assertEquals(up.forward(Tensor.zeros([1, 2, 2, 3, 4])).shape, [1, 1, 4, 6, 8]);
  * ```
  */
-export class ConvTranspose3d extends TransposedConvolution {
-  /** The operation on tensors that it runs. */
-  protected override operation(): "convTranspose3d" {
-    return "convTranspose3d";
+export class ConvTranspose3d extends Convolution {
+  /**
+   * Makes the layer. The weights begin uniform, by the number of a result's inputs, as PyTorch's.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number, or depth, height and width.
+   * @param options Stride, padding, output padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Sizes,
+    options: ConvTransposeLayerOptions = {},
+  ) {
+    super("convTranspose3d", inChannels, outChannels, kernel, options);
   }
 }

@@ -13,7 +13,7 @@ export class Dropout extends Module {
   /**
    * Makes the layer.
    *
-   * @param p How likely an element is dropped, 0 to 1.
+   * @param p The probability that an element is dropped, 0 to 1; default 0.5.
    * @throws {RangeError} When that is no probability.
    */
   constructor(readonly p = 0.5) {
@@ -35,10 +35,19 @@ export function dropout(x: Tensor, p: number, shape: Shape = x.shape): Tensor {
   return kept.where(x.mul(1 / (1 - p)), 0);
 }
 
-/** Dropout of whole channels for any number of axes; see {@linkcode Dropout2d}. */
+/**
+ * The common part of dropout of whole channels.
+ *
+ * @internal
+ */
 export abstract class ChannelDropout extends Dropout {
-  /** Number of an input's axes. */
-  protected abstract readonly rank: number;
+  readonly #rank: number;
+
+  /** Makes a layer for inputs of `rank` axes. */
+  constructor(p: number, rank: number) {
+    super(p);
+    this.#rank = rank;
+  }
 
   /**
    * Drops channels, while training; else a tensor of the same value.
@@ -47,10 +56,10 @@ export abstract class ChannelDropout extends Dropout {
    */
   override forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
-    if (x.ndim !== this.rank) {
+    if (x.ndim !== this.#rank) {
       throw shapeError(this.constructor.name)`
         Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
-        ${this.rank} axes, (N, C, ...)`;
+        ${this.#rank} axes, (N, C, ...)`;
     }
     if (!this.training || this.p === 0) return x.reshape(x.shape);
     const channels = x.shape.map((n, axis) => axis < 2 ? n : 1);
@@ -58,10 +67,17 @@ export abstract class ChannelDropout extends Dropout {
   }
 }
 
-/** {@linkcode Dropout2d} for sequences (N, C, L). */
+/** Drops whole channels of sequences (N, C, L), as {@linkcode Dropout2d} those of images. */
 export class Dropout1d extends ChannelDropout {
-  /** Number of an input's axes. */
-  protected override readonly rank = 3;
+  /**
+   * Makes the layer.
+   *
+   * @param p The probability that a channel is dropped, 0 to 1; default 0.5.
+   * @throws {RangeError} When that is no probability.
+   */
+  constructor(p = 0.5) {
+    super(p, 3);
+  }
 }
 
 /**
@@ -78,12 +94,26 @@ export class Dropout1d extends ChannelDropout {
  * ```
  */
 export class Dropout2d extends ChannelDropout {
-  /** Number of an input's axes. */
-  protected override readonly rank = 4;
+  /**
+   * Makes the layer.
+   *
+   * @param p The probability that a channel is dropped, 0 to 1; default 0.5.
+   * @throws {RangeError} When that is no probability.
+   */
+  constructor(p = 0.5) {
+    super(p, 4);
+  }
 }
 
-/** {@linkcode Dropout2d} for volumes (N, C, D, H, W). */
+/** Drops whole channels of volumes (N, C, D, H, W), as {@linkcode Dropout2d} those of images. */
 export class Dropout3d extends ChannelDropout {
-  /** Number of an input's axes. */
-  protected override readonly rank = 5;
+  /**
+   * Makes the layer.
+   *
+   * @param p The probability that a channel is dropped, 0 to 1; default 0.5.
+   * @throws {RangeError} When that is no probability.
+   */
+  constructor(p = 0.5) {
+    super(p, 5);
+  }
 }

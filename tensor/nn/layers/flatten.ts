@@ -8,8 +8,8 @@ export class Flatten extends Module {
   /**
    * Makes the layer.
    *
-   * @param start The first axis that is joined.
-   * @param end The last.
+   * @param start The first axis that is joined; default 1.
+   * @param end The last; default -1.
    */
   constructor(readonly start: number = 1, readonly end: number = -1) {
     super();

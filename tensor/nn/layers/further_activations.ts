@@ -22,7 +22,10 @@ function applied<N extends number[]>(
 const celuOf = (x: Tensor, alpha: number) =>
   x.gt(0).where(x, x.clamp(undefined, 0).div(alpha).expm1().mul(alpha));
 
-/** `x` where positive, else `alpha * (exp(x / alpha) - 1)`: smooth at 0 (J. Barron, 2017). */
+/**
+ * `x` where positive, else `alpha * (exp(x / alpha) - 1)`: smooth at 0 (J. Barron, 2017); `alpha`
+ * is 1 by default.
+ */
 export function celu(x: Tensor, alpha = 1): Tensor {
   return applied("celu", celuOf, x, alpha);
 }
@@ -32,7 +35,10 @@ const [SELU_SCALE, SELU_ALPHA] = [1.0507009873554805, 1.6732632423543772];
 const seluOf = (x: Tensor) =>
   x.gt(0).where(x, x.clamp(undefined, 0).expm1().mul(SELU_ALPHA)).mul(SELU_SCALE);
 
-/** The exponential unit that keeps mean and variance of normal numbers. */
+/**
+ * The exponential unit that keeps mean 0 and variance 1 from layer to layer (G. Klambauer et al.,
+ * Self-Normalizing Neural Networks, 2017).
+ */
 export function selu(x: Tensor): Tensor {
   return applied("selu", seluOf, x);
 }
@@ -43,9 +49,10 @@ const gluOf = (x: Tensor, axis: number) => {
 };
 
 /**
- * Half of the features times the sigmoid of the others (Y. Dauphin et al., 2016).
+ * Half of the features times the sigmoid of the others (Y. Dauphin et al., Language Modeling with
+ * Gated Convolutional Networks, 2016).
  *
- * @param axis The axis that is halved.
+ * @param axis The axis that is halved; the last by default.
  * @throws {ShapeError} When its length is odd.
  */
 export function glu(x: Tensor, axis = -1): Tensor {
@@ -58,7 +65,7 @@ export function glu(x: Tensor, axis = -1): Tensor {
 
 const between = (x: Tensor, min: number, max: number) => x.clamp(min, max);
 
-/** `x`, at least `min` and at most `max`. */
+/** `x`, at least `min` (default -1) and at most `max` (default 1). */
 export function hardtanh(x: Tensor, min = -1, max = 1): Tensor {
   return applied("hardtanh", between, x, min, max);
 }
@@ -70,14 +77,14 @@ export function relu6(x: Tensor): Tensor {
 
 const hardshrinkOf = (x: Tensor, lambda: number) => x.abs().le(lambda).where(0, x);
 
-/** `x`, but 0 within `lambda` of 0. */
+/** `x`, but 0 within `lambda` of 0; `lambda` is 0.5 by default. */
 export function hardshrink(x: Tensor, lambda = 0.5): Tensor {
   return applied("hardshrink", hardshrinkOf, x, lambda);
 }
 
 const softshrinkOf = (x: Tensor, lambda: number) => x.sub(x.clamp(-lambda, lambda));
 
-/** `x` moved to 0 by `lambda`, 0 where it is nearer. */
+/** `x` moved towards 0 by `lambda`, and 0 where it is nearer; `lambda` is 0.5 by default. */
 export function softshrink(x: Tensor, lambda = 0.5): Tensor {
   requireValue("softshrink", "lambda", lambda, takes.nonNegative);
   return applied("softshrink", softshrinkOf, x, lambda);
@@ -99,7 +106,7 @@ export function tanhshrink(x: Tensor): Tensor {
 
 const thresholdOf = (x: Tensor, limit: number, value: number) => x.gt(limit).where(x, value);
 
-/** `x` where it is above a limit, else a value. */
+/** `x` where it is above `limit`, else `value`. */
 export function threshold(x: Tensor, limit: number, value: number): Tensor {
   return applied("threshold", thresholdOf, x, limit, value);
 }
@@ -131,7 +138,7 @@ export class Activation<N extends number[]> extends Module {
 
 /** {@linkcode celu} as a module. */
 export class CELU extends Activation<[alpha: number]> {
-  /** Makes the module. */
+  /** Makes the module; `alpha` is 1 by default. */
   constructor(alpha = 1) {
     super(celu, alpha);
   }
@@ -147,7 +154,7 @@ export class SELU extends Activation<[]> {
 
 /** {@linkcode glu} as a module. */
 export class GLU extends Activation<[axis: number]> {
-  /** Makes the module. */
+  /** Makes the module; the last axis is halved by default. */
   constructor(axis = -1) {
     super(glu, axis);
   }
@@ -155,7 +162,7 @@ export class GLU extends Activation<[axis: number]> {
 
 /** {@linkcode hardtanh} as a module. */
 export class Hardtanh extends Activation<[min: number, max: number]> {
-  /** Makes the module. */
+  /** Makes the module; the bounds are -1 and 1 by default. */
   constructor(min = -1, max = 1) {
     super(hardtanh, min, max);
   }
@@ -171,7 +178,7 @@ export class ReLU6 extends Activation<[]> {
 
 /** {@linkcode hardshrink} as a module. */
 export class Hardshrink extends Activation<[lambda: number]> {
-  /** Makes the module. */
+  /** Makes the module; `lambda` is 0.5 by default. */
   constructor(lambda = 0.5) {
     super(hardshrink, lambda);
   }
@@ -179,7 +186,7 @@ export class Hardshrink extends Activation<[lambda: number]> {
 
 /** {@linkcode softshrink} as a module. */
 export class Softshrink extends Activation<[lambda: number]> {
-  /** Makes the module. */
+  /** Makes the module; `lambda` is 0.5 by default. */
   constructor(lambda = 0.5) {
     super(softshrink, lambda);
   }

@@ -1,42 +1,38 @@
 /** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes, tupleFrom } from "../../core/rules/options.ts";
 
 /** Elements before and behind each axis, the first axis first. */
-export type Widths = [before: number, behind: number][];
+type Widths = [before: number, behind: number][];
 
-/** Padding for any number of axes and any filling. */
+/**
+ * The common part of padding along one, two or three axes.
+ *
+ * @internal
+ */
 export abstract class Padding extends Module {
+  readonly #dims: number;
   /** [before, after] for each of the last axes. */
   readonly #widths: Widths;
+  readonly #fill: (x: Tensor, widths: Widths) => Tensor;
 
-  /**
-   * Makes the layer.
-   *
-   * @param padding One number for all sides, or in PyTorch's order, from the last axis: [left, right,
-   * top, bottom, front, back]. Negative ones cut off.
-   * @throws {TypeError} When it is neither.
-   */
-  constructor(padding: Axes) {
+  /** Makes a layer that pads the last `dims` axes. */
+  constructor(padding: Sizes, dims: number, fill: (x: Tensor, widths: Widths) => Tensor) {
     super();
-    const sides = 2 * this.dims();
+    const sides = 2 * dims;
     requireValue(`make a ${new.target.name}`, "padding", padding, tupleFrom(-Infinity, sides));
     const list = typeof padding === "number" ? new Array<number>(sides).fill(padding) : padding;
-    this.#widths = Array.from({ length: this.dims() }, (_, axis): [number, number] => {
-      const at = 2 * (this.dims() - 1 - axis);
+    this.#widths = Array.from({ length: dims }, (_, axis): [number, number] => {
+      const at = 2 * (dims - 1 - axis);
       return [list[at]!, list[at + 1]!];
     });
+    this.#dims = dims;
+    this.#fill = fill;
   }
-
-  /** Number of padded axes, the last ones. */
-  protected abstract dims(): number;
-
-  /** The padded tensor. */
-  protected abstract padded(x: Tensor, widths: Widths): Tensor;
 
   /**
    * Pads the last axes.
@@ -45,15 +41,16 @@ export abstract class Padding extends Module {
    */
   forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
-    if (x.ndim === this.dims() + 1 || x.ndim === this.dims() + 2) {
-      const wider = this.padded(x, this.#widths.map(([a, b]) => [Math.max(0, a), Math.max(0, b)]));
+    const dims = this.#dims;
+    if (x.ndim === dims + 1 || x.ndim === dims + 2) {
+      const wider = this.#fill(x, this.#widths.map(([a, b]) => [Math.max(0, a), Math.max(0, b)]));
       if (this.#widths.every(([a, b]) => a >= 0 && b >= 0)) return wider;
       const cut = this.#widths.map(([a, b]): [number, number] => [Math.min(0, a), Math.min(0, b)]);
       return constant(wider, cut, 0);
     }
     throw shapeError(this.constructor.name)`
       Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
-      ${this.dims() + 2} axes, or ${this.dims() + 1} without a batch`;
+      ${dims + 2} axes, or ${dims + 1} without a batch`;
   }
 }
 
@@ -63,78 +60,73 @@ function constant(x: Tensor, widths: Widths, value: number): Tensor {
   return x.pad([...none, ...widths], value);
 }
 
-/** Zeros around the last axes. */
-export abstract class ZeroPadding extends Padding {
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, 0);
-  }
-}
+const zeros = (x: Tensor, widths: Widths) => constant(x, widths, 0);
+const reflected = (x: Tensor, widths: Widths) => x.padReflect(widths);
+const replicated = (x: Tensor, widths: Widths) => x.padReplicate(widths);
 
-/** A number around the last axes. */
+/**
+ * The common part of padding with a number.
+ *
+ * @internal
+ */
 export abstract class ConstantPadding extends Padding {
-  /**
-   * Makes the layer.
-   *
-   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
-   * @param value What it is filled with.
-   */
-  constructor(padding: Axes, readonly value: number) {
-    super(padding);
+  /** Makes a layer that pads the last `dims` axes with `value`. */
+  constructor(padding: Sizes, readonly value: number, dims: number) {
+    super(padding, dims, (x, widths) => constant(x, widths, value));
     requireValue(`make a ${new.target.name}`, "value", value, takes.number);
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, this.value);
-  }
-}
-
-/** The last axes, mirrored at their edges, which are not repeated. */
-export abstract class ReflectionPadding extends Padding {
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReflect(widths);
-  }
-}
-
-/** The last axes, with their edges repeated. */
-export abstract class ReplicationPadding extends Padding {
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReplicate(widths);
   }
 }
 
 /** Zeros around sequences (N, C, L). */
-export class ZeroPad1d extends ZeroPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 1;
+export class ZeroPad1d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 1, zeros);
   }
 }
 
 /** A number around sequences (N, C, L). */
 export class ConstantPad1d extends ConstantPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 1;
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right]; negative ones cut off.
+   * @param value The number that it is filled with.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes, value: number) {
+    super(padding, value, 1);
   }
 }
 
 /** Sequences (N, C, L), mirrored at their edges, which are not repeated. */
-export class ReflectionPad1d extends ReflectionPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 1;
+export class ReflectionPad1d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 1, reflected);
   }
 }
 
 /** Sequences (N, C, L), with their edges repeated. */
-export class ReplicationPad1d extends ReplicationPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 1;
+export class ReplicationPad1d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 1, replicated);
   }
 }
 
@@ -152,10 +144,15 @@ export class ReplicationPad1d extends ReplicationPadding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 0);
  * ```
  */
-export class ZeroPad2d extends ZeroPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 2;
+export class ZeroPad2d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 2, zeros);
   }
 }
 
@@ -174,9 +171,15 @@ export class ZeroPad2d extends ZeroPadding {
  * ```
  */
 export class ConstantPad2d extends ConstantPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 2;
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom]; negative ones cut off.
+   * @param value The number that it is filled with.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes, value: number) {
+    super(padding, value, 2);
   }
 }
 
@@ -194,10 +197,15 @@ export class ConstantPad2d extends ConstantPadding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 5);
  * ```
  */
-export class ReflectionPad2d extends ReflectionPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 2;
+export class ReflectionPad2d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 2, reflected);
   }
 }
 
@@ -215,41 +223,67 @@ export class ReflectionPad2d extends ReflectionPadding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 1);
  * ```
  */
-export class ReplicationPad2d extends ReplicationPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 2;
+export class ReplicationPad2d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 2, replicated);
   }
 }
 
 /** Zeros around volumes (N, C, D, H, W). */
-export class ZeroPad3d extends ZeroPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 3;
+export class ZeroPad3d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom, front, back]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 3, zeros);
   }
 }
 
 /** A number around volumes (N, C, D, H, W). */
 export class ConstantPad3d extends ConstantPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 3;
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom, front, back]; negative ones cut off.
+   * @param value The number that it is filled with.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes, value: number) {
+    super(padding, value, 3);
   }
 }
 
 /** Volumes (N, C, D, H, W), mirrored at their edges, which are not repeated. */
-export class ReflectionPad3d extends ReflectionPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 3;
+export class ReflectionPad3d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom, front, back]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 3, reflected);
   }
 }
 
 /** Volumes (N, C, D, H, W), with their edges repeated. */
-export class ReplicationPad3d extends ReplicationPadding {
-  /** Number of padded axes, the last ones. */
-  protected override dims(): number {
-    return 3;
+export class ReplicationPad3d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or [left, right, top, bottom, front, back]; negative ones cut off.
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Sizes) {
+    super(padding, 3, replicated);
   }
 }

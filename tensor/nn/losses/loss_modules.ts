@@ -168,7 +168,7 @@ export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> 
   }
 }
 
-/** The squared difference as a module; see {@linkcode mse}. */
+/** The mean squared difference as a module; see {@linkcode mse}. */
 export class MSELoss extends Loss<LossOptions> {
   /**
    * Makes the loss.
@@ -180,7 +180,7 @@ export class MSELoss extends Loss<LossOptions> {
   }
 }
 
-/** The absolute difference as a module; see {@linkcode l1}. */
+/** The mean absolute difference as a module; see {@linkcode l1}. */
 export class L1Loss extends Loss<LossOptions> {
   /**
    * Makes the loss.

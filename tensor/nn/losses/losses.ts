@@ -83,8 +83,13 @@ export function crossEntropy(
 }
 
 /**
- * The squared difference.
+ * The mean squared difference, `mean((input - target) ** 2)`, or as `reduction` says. The shapes
+ * are equal.
  *
+ * @param input The predictions, of any shape.
+ * @param target The values that they should be, of the same shape.
+ * @param options The reduction.
+ * @returns A scalar; with `reduction: "none"` a loss for each element.
  * @throws {ShapeError} When the shapes differ.
  */
 export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
@@ -94,8 +99,13 @@ export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): T
 }
 
 /**
- * The absolute difference.
+ * The mean absolute difference, `mean(|input - target|)`, or as `reduction` says. The shapes are
+ * equal.
  *
+ * @param input The predictions, of any shape.
+ * @param target The values that they should be, of the same shape.
+ * @param options The reduction.
+ * @returns A scalar; with `reduction: "none"` a loss for each element.
  * @throws {ShapeError} When the shapes differ.
  */
 export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
@@ -105,8 +115,13 @@ export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Te
 }
 
 /**
- * Half the squared difference where it is small, a line beyond (P. Huber, 1964); in the input's type.
+ * The mean of half the squared difference where that is below `delta`, and of a line beyond, `delta
+ * * (|d| - delta / 2)` (P. Huber, Robust Estimation of a Location Parameter, 1964); in the input's
+ * type.
  *
+ * @param input The predictions, of any shape.
+ * @param target The values that they should be, of the same shape.
+ * @param options The reduction, and `delta`, 1 by default.
  * @throws {ShapeError} When the shapes differ.
  */
 export function huber(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {

@@ -30,7 +30,7 @@ export interface TripletOptions extends LossOptions {
   p?: number;
   /** Added to each difference; default 1e-6. */
   eps?: number;
-  /** True when the nearer of anchor and positive counts for the negative. */
+  /** True when the nearer of anchor and positive counts for the negative; false by default. */
   swap?: boolean;
 }
 

@@ -14,7 +14,7 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 export interface NLLOptions extends LossOptions {
   /** Weight of each class, (C); the mean is weighted by them. It does not learn. */
   weight?: Tensor;
-  /** Samples with this label count for nothing. */
+  /** Samples with this label count for nothing; by default each label must be a class. */
   ignoreIndex?: number;
 }
 
@@ -28,7 +28,7 @@ export interface BCEProbabilityOptions extends LossOptions {
 export interface KLDivOptions {
   /** The mean over elements (default), the sum, the sum divided by the batch, or each one. */
   reduction?: "mean" | "sum" | "batchMean" | "none";
-  /** True when the target is given as logarithms, too. */
+  /** True when the target is given as logarithms, too; false by default. */
   logTarget?: boolean;
 }
 

@@ -12,7 +12,7 @@ export interface KaimingOptions extends TensorOptions {
   mode?: "fanIn" | "fanOut";
   /** The activation that follows; default "leakyRelu". */
   nonlinearity?: Nonlinearity;
-  /** The slope of leakyRelu below 0. */
+  /** The slope of leakyRelu below 0; default 0. */
   slope?: number;
 }
 
@@ -36,10 +36,10 @@ const kaimingRules: Rules<KaimingOptions> = {
 };
 
 /**
- * By what an activation scales the standard deviation of what goes through it.
+ * The factor by which an activation scales the standard deviation of what goes through it.
  *
  * @param nonlinearity The activation.
- * @param slope The slope of leakyRelu below 0.
+ * @param slope The slope of leakyRelu below 0; default 0.01.
  */
 export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
   requireValue("compute the gain", "nonlinearity", nonlinearity, kaimingRules.nonlinearity);

@@ -282,7 +282,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   /**
    * Freezes the parameters, or lets them learn again.
    *
-   * @param value False to freeze.
+   * @param value True (the default) to learn, false to freeze.
    * @returns This module.
    */
   requireGrad(value = true): this {

@@ -125,11 +125,14 @@ export interface NormalizedBatch {
 export interface BatchNormOptions {
   /** Added to the variance; default 1e-5. */
   eps?: number;
-  /** The share of a batch in the running statistics; null for the mean over all batches. */
+  /**
+   * The share of a batch in the running statistics, 0.1 by default; null for the mean over all
+   * batches.
+   */
   momentum?: number | null;
-  /** False to leave out weight and bias. */
+  /** False to leave out weight and bias; true by default. */
   affine?: boolean;
-  /** False to use the statistics of the batch always. */
+  /** False to use the statistics of the batch always; true by default. */
   trackRunningStats?: boolean;
 }
 
@@ -146,7 +149,11 @@ const batchNames: StateNames = {
   numBatchesTracked: "num_batches_tracked",
 };
 
-/** Batch normalization for any number of axes: (N, C, ...), over all but C. */
+/**
+ * The common part of batch normalization of (N, C, ...), over all axes but C.
+ *
+ * @internal
+ */
 export abstract class BatchNorm extends Module {
   /** Factor of the normalized channels, or null. */
   weight: Tensor | null;
@@ -161,14 +168,10 @@ export abstract class BatchNorm extends Module {
   readonly #eps: number;
   readonly #momentum: number | null;
 
-  /**
-   * Makes the layer.
-   *
-   * @param channels The length of axis 1.
-   * @param options Epsilon, momentum, what to leave out.
-   */
-  constructor(channels: number, options: BatchNormOptions = {}) {
+  /** Makes a layer for inputs of one of these numbers of axes. */
+  constructor(channels: number, options: BatchNormOptions, ranks: readonly number[]) {
     super();
+    this.#ranks = ranks;
     requireSizes(new.target.name, { channels });
     checkOptions(`make a ${new.target.name}`, options, batchRules);
     const { eps = 1e-5, momentum = 0.1, affine = true, trackRunningStats = true } = options;
@@ -190,16 +193,14 @@ export abstract class BatchNorm extends Module {
   }
 
   readonly #channels: number;
-
-  /** Allowed numbers of an input's axes. */
-  protected abstract readonly ranks: readonly number[];
+  readonly #ranks: readonly number[];
 
   #check(x: Tensor): void {
     requireTensor(`run ${this.constructor.name}`, x);
-    if (this.ranks.includes(x.ndim) && x.shape[1] === this.#channels) return;
+    if (this.#ranks.includes(x.ndim) && x.shape[1] === this.#channels) return;
     throw shapeError(this.constructor.name)`
       Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
-      ${this.ranks.join(" or ")} axes, and ${this.#channels} channels on axis 1`;
+      ${this.#ranks.join(" or ")} axes, and ${this.#channels} channels on axis 1`;
   }
 
   /**
@@ -305,18 +306,42 @@ function change(tensor: Tensor, value: Tensor): void {
  * ```
  */
 export class BatchNorm2d extends BatchNorm {
-  /** Allowed numbers of an input's axes. */
-  protected override readonly ranks: readonly number[] = [4];
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, momentum, what to leave out.
+   */
+  constructor(channels: number, options: BatchNormOptions = {}) {
+    super(channels, options, [4]);
+  }
 }
 
-/** {@linkcode BatchNorm2d} for volumes (N, C, D, H, W). */
+/** Normalizes each channel of volumes (N, C, D, H, W), as {@linkcode BatchNorm2d} those of images. */
 export class BatchNorm3d extends BatchNorm {
-  /** Allowed numbers of an input's axes. */
-  protected override readonly ranks: readonly number[] = [5];
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, momentum, what to leave out.
+   */
+  constructor(channels: number, options: BatchNormOptions = {}) {
+    super(channels, options, [5]);
+  }
 }
 
-/** {@linkcode BatchNorm2d} for features (N, C) and sequences (N, C, L). */
+/**
+ * Normalizes each feature of (N, C), or each channel of sequences (N, C, L), as {@linkcode BatchNorm2d}
+ * those of images.
+ */
 export class BatchNorm1d extends BatchNorm {
-  /** Allowed numbers of an input's axes. */
-  protected override readonly ranks: readonly number[] = [2, 3];
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, momentum, what to leave out.
+   */
+  constructor(channels: number, options: BatchNormOptions = {}) {
+    super(channels, options, [2, 3]);
+  }
 }

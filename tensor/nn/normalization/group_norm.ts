@@ -13,7 +13,7 @@ import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/
 export interface GroupNormOptions {
   /** Added to the variance; default 1e-5. */
   eps?: number;
-  /** True when there are weight and bias: as a rule in GroupNorm, not in InstanceNorm. */
+  /** True when there are weight and bias: the default of GroupNorm, not of InstanceNorm. */
   affine?: boolean;
 }
 
@@ -98,20 +98,19 @@ function instanceOptions(layer: string, options: GroupNormOptions): GroupNormOpt
   return { affine: false, ...options };
 }
 
-/** Instance normalization for any number of axes; see {@linkcode InstanceNorm2d}. */
+/**
+ * The common part of instance normalization.
+ *
+ * @internal
+ */
 export abstract class InstanceNorm extends GroupNorm {
-  /**
-   * Makes the layer.
-   *
-   * @param channels The length of axis 1.
-   * @param options Epsilon, `affine: true` for weight and bias.
-   */
-  constructor(channels: number, options: GroupNormOptions = {}) {
-    super(Math.max(1, channels), channels, instanceOptions(new.target.name, options));
-  }
+  readonly #rank: number;
 
-  /** Number of an input's axes. */
-  protected abstract readonly rank: number;
+  /** Makes a layer for inputs of `rank` axes. */
+  constructor(channels: number, options: GroupNormOptions, rank: number) {
+    super(Math.max(1, channels), channels, instanceOptions(new.target.name, options));
+    this.#rank = rank;
+  }
 
   /**
    * Normalizes each channel of each sample.
@@ -121,17 +120,24 @@ export abstract class InstanceNorm extends GroupNorm {
   override forward(x: Tensor): Tensor {
     requireTensor(`run ${this.constructor.name}`, x);
     const elements = x.shape.slice(2).reduce((product, n) => product * n, 1);
-    if (x.ndim === this.rank && (elements !== 1 || !this.training)) return super.forward(x);
+    if (x.ndim === this.#rank && (elements !== 1 || !this.training)) return super.forward(x);
     throw shapeError(this.constructor.name)`
       Cannot run ${this.constructor.name} on a tensor of shape ${x.shape}: it must have
-      ${this.rank} axes, and more than one element in a channel`;
+      ${this.#rank} axes, and more than one element in a channel`;
   }
 }
 
-/** {@linkcode InstanceNorm2d} for sequences (N, C, L). */
+/** Normalizes each channel of each sequence (N, C, L), as {@linkcode InstanceNorm2d}. */
 export class InstanceNorm1d extends InstanceNorm {
-  /** Number of an input's axes. */
-  protected override readonly rank = 3;
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, `affine: true` for weight and bias.
+   */
+  constructor(channels: number, options: GroupNormOptions = {}) {
+    super(channels, options, 3);
+  }
 }
 
 /**
@@ -148,12 +154,26 @@ export class InstanceNorm1d extends InstanceNorm {
  * ```
  */
 export class InstanceNorm2d extends InstanceNorm {
-  /** Number of an input's axes. */
-  protected override readonly rank = 4;
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, `affine: true` for weight and bias.
+   */
+  constructor(channels: number, options: GroupNormOptions = {}) {
+    super(channels, options, 4);
+  }
 }
 
-/** {@linkcode InstanceNorm2d} for volumes (N, C, D, H, W). */
+/** Normalizes each channel of each volume (N, C, D, H, W), as {@linkcode InstanceNorm2d}. */
 export class InstanceNorm3d extends InstanceNorm {
-  /** Number of an input's axes. */
-  protected override readonly rank = 5;
+  /**
+   * Makes the layer.
+   *
+   * @param channels The length of axis 1.
+   * @param options Epsilon, `affine: true` for weight and bias.
+   */
+  constructor(channels: number, options: GroupNormOptions = {}) {
+    super(channels, options, 5);
+  }
 }

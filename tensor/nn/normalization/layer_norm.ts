@@ -14,9 +14,9 @@ import { standardize } from "./batch_norm.ts";
 export interface LayerNormOptions {
   /** Added to the variance; default 1e-5. */
   eps?: number;
-  /** False to leave out weight and bias. */
+  /** False to leave out weight and bias; true by default. */
   affine?: boolean;
-  /** False to leave out the bias only. */
+  /** False to leave out the bias only; true by default. */
   bias?: boolean;
 }
 

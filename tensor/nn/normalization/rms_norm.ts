@@ -14,7 +14,7 @@ import { parameter } from "../module/parameter.ts";
 export interface RMSNormOptions {
   /** Added to the mean square; default the distance from 1 to the next float32, 2 ** -23. */
   eps?: number;
-  /** False to leave out the weight. */
+  /** False to leave out the weight; true by default. */
   affine?: boolean;
 }
 

@@ -1,6 +1,6 @@
 /** Windows of images as columns, and back. */
 import { requireTensor } from "../../core/apply.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import { compute } from "../../core/operations.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions, pairFrom, requireValue, type Rules } from "../../core/rules/options.ts";
@@ -11,11 +11,11 @@ import { Module } from "../module/module.ts";
 /** Options of {@linkcode unfold} and {@linkcode fold}: one number, or height and width. */
 export interface FoldOptions {
   /** Steps between the elements of a window; default 1. */
-  dilation?: Axes;
+  dilation?: Sizes;
   /** Zeros around the image; default 0. */
-  padding?: Axes;
+  padding?: Sizes;
   /** Steps between windows; default 1. */
-  stride?: Axes;
+  stride?: Sizes;
 }
 
 const rules: Rules<FoldOptions> = {
@@ -26,7 +26,7 @@ const rules: Rules<FoldOptions> = {
 
 type Pair = readonly [height: number, width: number];
 
-function pair(value: Axes): Pair {
+function pair(value: Sizes): Pair {
   return typeof value === "number" ? [value, value] : [value[0]!, value[1]!];
 }
 
@@ -38,7 +38,7 @@ interface Windows {
   readonly stride: Pair;
 }
 
-function windowsOf(op: string, kernel: Axes, options: FoldOptions = {}): Windows {
+function windowsOf(op: string, kernel: Sizes, options: FoldOptions = {}): Windows {
   checkOptions(op, options, rules);
   requireValue(op, "kernel", kernel, pairFrom(1));
   const { dilation = 1, padding = 0, stride = 1 } = options;
@@ -73,7 +73,7 @@ function positions(size: readonly number[], { kernel, dilation, padding, stride 
  * assertEquals(nn.unfold(Tensor.ones([1, 3, 4, 4]), 2).shape, [1, 12, 9]);
  * ```
  */
-export function unfold(x: Tensor, kernel: Axes, options?: FoldOptions): Tensor {
+export function unfold(x: Tensor, kernel: Sizes, options?: FoldOptions): Tensor {
   requireTensor("unfold", x);
   const windows = windowsOf("unfold", kernel, options);
   if (x.ndim !== 4 || positions(x.shape.slice(2), windows).some((n) => n < 1)) {
@@ -99,7 +99,7 @@ function columnsOf(x: Tensor, { kernel, dilation, padding: [h, w], stride }: Win
  * @param kernel The size of a window.
  * @throws {ShapeError} When there are not as many windows, or elements of a window.
  */
-export function fold(x: Tensor, size: Axes, kernel: Axes, options?: FoldOptions): Tensor {
+export function fold(x: Tensor, size: Sizes, kernel: Sizes, options?: FoldOptions): Tensor {
   requireTensor("fold", x);
   requireValue("fold", "size", size, pairFrom(1));
   const windows = windowsOf("fold", kernel, options), image = pair(size);
@@ -128,7 +128,7 @@ export class Unfold extends Module {
    *
    * @param kernel The size of a window.
    */
-  constructor(readonly kernel: Axes, readonly options: FoldOptions = {}) {
+  constructor(readonly kernel: Sizes, readonly options: FoldOptions = {}) {
     super();
     windowsOf("make an Unfold", kernel, options);
   }
@@ -147,7 +147,7 @@ export class Fold extends Module {
    * @param size Height and width of the images.
    * @param kernel The size of a window.
    */
-  constructor(readonly size: Axes, readonly kernel: Axes, readonly options: FoldOptions = {}) {
+  constructor(readonly size: Sizes, readonly kernel: Sizes, readonly options: FoldOptions = {}) {
     super();
     requireValue("make a Fold", "size", size, pairFrom(1));
     windowsOf("make a Fold", kernel, options);

@@ -3,7 +3,7 @@
  *
  * This folder imports operations of tensors (`ops/`, `core/`) and `module/`.
  */
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import { pair } from "../../ops/shaping/axes.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 import { poolRules } from "../../ops/images/pooling.ts";
@@ -11,7 +11,7 @@ import type { Tensor } from "../../core/mod.ts";
 import { Module } from "../module/module.ts";
 import { checkOptions } from "../../core/rules/options.ts";
 
-/** The largest element of each window. */
+/** The largest element of each window of images (N, C, H, W). */
 export class MaxPool2d extends Module {
   readonly #options: PoolOptions;
 
@@ -21,7 +21,7 @@ export class MaxPool2d extends Module {
    * @param kernel The window's size: one number, or height and width.
    * @param options Stride (default: the kernel's size) and padding.
    */
-  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+  constructor(readonly kernel: Sizes, options: PoolOptions = {}) {
     super();
     pair("make a MaxPool2d", "kernel", kernel);
     checkOptions("make a MaxPool2d", options, poolRules);
@@ -38,7 +38,10 @@ export class MaxPool2d extends Module {
   }
 }
 
-/** The mean of each window; padding counts as zeros. */
+/**
+ * The mean of each window of images (N, C, H, W); padding counts as zeros, unless `countIncludePad`
+ * is false.
+ */
 export class AvgPool2d extends Module {
   readonly #options: PoolOptions;
 
@@ -48,7 +51,7 @@ export class AvgPool2d extends Module {
    * @param kernel The window's size: one number, or height and width.
    * @param options Stride (default: the kernel's size) and padding.
    */
-  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+  constructor(readonly kernel: Sizes, options: PoolOptions = {}) {
     super();
     pair("make an AvgPool2d", "kernel", kernel);
     checkOptions("make an AvgPool2d", options, poolRules);
@@ -65,14 +68,14 @@ export class AvgPool2d extends Module {
   }
 }
 
-/** Images averaged to a given size, whatever theirs is. */
+/** Images (N, C, H, W) averaged to a given size, whatever theirs is: (N, C, height, width). */
 export class AdaptiveAvgPool2d extends Module {
   /**
    * Makes the layer.
    *
    * @param size The output's size: one number, or height and width.
    */
-  constructor(readonly size: Axes) {
+  constructor(readonly size: Sizes) {
     super();
     pair("make an AdaptiveAvgPool2d", "size", size);
   }

@@ -3,7 +3,7 @@
  * axis by axis, two at a time.
  */
 import { requireTensor } from "../../core/apply.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { checkOptions } from "../../core/rules/options.ts";
@@ -13,7 +13,7 @@ import { tuple } from "../../ops/shaping/axes.ts";
 import { Module } from "../module/module.ts";
 
 /** The pooling of images. */
-export type PoolImages = (x: Tensor, kernel: Axes, options: PoolOptions) => Tensor;
+export type PoolImages = (x: Tensor, kernel: Sizes, options: PoolOptions) => Tensor;
 
 /**
  * The common part of layers that pool along one axis or three.
@@ -33,7 +33,12 @@ export abstract class Pooling extends Module {
    * @param kernel The window's size.
    * @param options Steps and padding.
    */
-  protected constructor(action: string, readonly axes: number, kernel: Axes, options: PoolOptions) {
+  protected constructor(
+    action: string,
+    readonly axes: number,
+    kernel: Sizes,
+    options: PoolOptions,
+  ) {
     super();
     checkOptions(action, options, poolRules);
     const { stride = kernel, padding = 0, dilation = 1, ...rest } = options;
@@ -86,7 +91,7 @@ export class MaxPool1d extends Pooling {
    * @param kernel The window's size: one number.
    * @param options Stride (default: the kernel's size), padding, dilation.
    */
-  constructor(kernel: Axes, options: PoolOptions = {}) {
+  constructor(kernel: Sizes, options: PoolOptions = {}) {
     super("make a MaxPool1d", 1, kernel, options);
   }
 
@@ -108,7 +113,7 @@ export class MaxPool3d extends Pooling {
    * @param kernel The window's size: one number, or depth, height and width.
    * @param options Stride (default: the kernel's size), padding, dilation.
    */
-  constructor(kernel: Axes, options: PoolOptions = {}) {
+  constructor(kernel: Sizes, options: PoolOptions = {}) {
     super("make a MaxPool3d", 3, kernel, options);
   }
 
@@ -130,7 +135,7 @@ export class AvgPool1d extends Pooling {
    * @param kernel The window's size: one number.
    * @param options Stride (default: the kernel's size), padding.
    */
-  constructor(kernel: Axes, options: PoolOptions = {}) {
+  constructor(kernel: Sizes, options: PoolOptions = {}) {
     super("make an AvgPool1d", 1, kernel, options);
   }
 
@@ -152,7 +157,7 @@ export class AvgPool3d extends Pooling {
    * @param kernel The window's size: one number, or depth, height and width.
    * @param options Stride (default: the kernel's size), padding.
    */
-  constructor(kernel: Axes, options: PoolOptions = {}) {
+  constructor(kernel: Sizes, options: PoolOptions = {}) {
     super("make an AvgPool3d", 3, kernel, options);
   }
 

@@ -24,13 +24,16 @@ import { requireSizes } from "../module/sizes.ts";
 export interface RecurrentOptions {
   /** Layers, each on the output of the one before; default 1. */
   numLayers?: number;
-  /** False to leave out all biases. */
+  /** False to leave out all biases; true by default. */
   bias?: boolean;
   /** True for inputs (N, T, features) instead of (T, N, features); default false, as in PyTorch. */
   batchFirst?: boolean;
   /** Probability to drop an element between two layers while training; default 0. */
   dropout?: number;
-  /** True to go through the sequence in both directions and give both outputs side by side. */
+  /**
+   * True to go through the sequence in both directions and give both outputs side by side; false by
+   * default.
+   */
   bidirectional?: boolean;
 }
 

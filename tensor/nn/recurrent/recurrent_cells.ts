@@ -14,7 +14,7 @@ import { requireSizes } from "../module/sizes.ts";
 
 /** Options of an {@linkcode RNNCell}. */
 export interface RNNCellOptions {
-  /** False to leave out both biases. */
+  /** False to leave out both biases; true by default. */
   bias?: boolean;
   /** The activation; default "tanh". */
   nonlinearity?: "tanh" | "relu";

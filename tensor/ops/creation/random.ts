@@ -5,14 +5,20 @@ import {
   dtypes,
   isFloat,
   Node,
-  phraseOf,
   sameShape,
   type Shape,
 } from "../../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import {
+  checkOptions,
+  phraseOf,
+  requireValue,
+  type Rules,
+  shown,
+  takes,
+} from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom } from "../../core/random_state.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
@@ -65,7 +71,7 @@ export function integers(
   checkOptions("randint", options, tensorRules);
   if (!Number.isInteger(low) || !Number.isInteger(high) || high <= low || high - low > 2 ** 24) {
     throw new RangeError(
-      `Cannot randint from ${shown(low)} to ${shown(high)}: pass whole numbers, at most ${
+      `Cannot compute randint from ${shown(low)} to ${shown(high)}: pass whole numbers, at most ${
         2 ** 24
       } apart`,
     );

@@ -112,7 +112,7 @@ function counted(
   const [from, to] = stop === undefined ? [0, start!] : [start!, stop];
   if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
     throw new RangeError(
-      `Cannot arange from ${from} to ${to} by ${step}: the step must lead there`,
+      `Cannot compute arange from ${from} to ${to} by ${step}: the step must lead there`,
     );
   }
   const count = Math.max(0, Math.ceil((to - from) / step));

@@ -15,7 +15,7 @@ import {
 } from "../../../backend/internal.ts";
 import { Storage } from "../../../memory/mod.ts";
 import { shapeError } from "../../core/rules/errors.ts";
-import { deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { deviceChoice, phraseOf, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/mod.ts";
@@ -65,8 +65,9 @@ export function checkedShape(op: string, shape: Shape): Shape {
   if (Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
     return [...shape];
   }
+  const phrase = phraseOf(op) === op ? `${op} a tensor` : `make ${op}`;
   throw shapeError(op)`
-    Cannot ${op} a tensor of shape ${shown(shape)}: pass an array of whole numbers of at least 0`;
+    Cannot ${phrase} of shape ${shown(shape)}: pass an array of whole numbers of at least 0`;
 }
 
 /** The tensor, with the gradient that the options ask for. */

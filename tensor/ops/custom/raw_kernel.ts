@@ -68,7 +68,7 @@ export interface RawKernelOptions<Output = RawOutput> {
    * `ushort`, bool is `uchar`.
    */
   source: string;
-  /** Options for the compiler, such as "-DT=float". */
+  /** Options for the compiler, such as "-DT=float"; none by default. */
   buildOptions?: string;
   /** Result for inputs like these: one, or an array of several. */
   output: (...inputs: Tensor[]) => Output;

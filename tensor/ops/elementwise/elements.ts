@@ -1,4 +1,5 @@
 /** Numbers of JavaScript as elements of a type: what fits, and how it is rounded. */
+import { phraseOf, shown } from "../../core/rules/options.ts";
 import { type DType, fromBfloat16Bits, toBfloat16Bits } from "../../../backend/internal.ts";
 
 /** Ranges of integer types. */
@@ -38,7 +39,7 @@ export function nearestIn(dtype: DType, value: number): number {
  */
 export function elementOf(op: string, value: number, dtype: DType): number {
   if (typeof value !== "number") {
-    throw new TypeError(`Cannot ${op} with ${typeof value} "${value}": pass a number`);
+    throw new TypeError(`Cannot ${phraseOf(op)} with ${shown(value)}: pass a number`);
   }
   if (dtype === "bool") return Number(value !== 0);
   const range = ranges[dtype];
@@ -47,7 +48,9 @@ export function elementOf(op: string, value: number, dtype: DType): number {
   if (holds(dtype, value)) return whole;
   if (dtype === "uint8" && whole < 0 && whole >= -255) return whole & 255;
   throw new RangeError(
-    `Cannot ${op} with ${value} in ${dtype}: pass a number from ${range[0]} to ${range[1]}, or ` +
+    `Cannot ${phraseOf(op)} with ${value} in ${dtype}: pass a number from ${range[0]} to ${
+      range[1]
+    }, or ` +
       `cast to a type that holds it`,
   );
 }

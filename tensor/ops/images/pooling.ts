@@ -4,7 +4,7 @@ import { result } from "../../core/apply.ts";
 import { nearestIn } from "../elementwise/elements.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/mod.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Sizes } from "../../core/arguments.ts";
 import { pair } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";
@@ -26,7 +26,7 @@ function padded(x: Tensor, [top, left]: readonly [number, number], value = 0): T
 function poolWindows(
   op: string,
   x: Tensor,
-  kernel: Axes,
+  kernel: Sizes,
   options: PoolOptions,
   value: number,
 ): Tensor {
@@ -61,7 +61,7 @@ function poolWindows(
 }
 
 /** The largest element of each window; the first of equal ones gets the gradient, as in PyTorch. */
-export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
+export function maxPool2d(x: Tensor, kernel: Sizes, options: PoolOptions = {}): Tensor {
   const low = nearestIn(x.dtype, -Infinity);
   const all = poolWindows("maxPool2d", x, kernel, options, low);
   const isPadded = pair("maxPool2d", "padding", options.padding, 0).some((n) => n > 0);
@@ -87,7 +87,7 @@ function maxOfTaps(name: string, all: Tensor, within: (() => Tensor) | null = nu
 }
 
 /** The mean of each window; padding counts as zeros. */
-export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
+export function avgPool2d(x: Tensor, kernel: Sizes, options: PoolOptions = {}): Tensor {
   const means = poolWindows("avgPool2d", x, kernel, options, 0).mean([4, 5]);
   if (options.countIncludePad ?? true) return means;
   // The mean of ones says how much of each window is image.
@@ -97,7 +97,7 @@ export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
 }
 
 /** The sizes of an adaptive pooling, checked; whether its regions tile the image. */
-function regionsOf(op: string, x: Tensor, size: Axes): { parts: [number, number]; tile: boolean } {
+function regionsOf(op: string, x: Tensor, size: Sizes): { parts: [number, number]; tile: boolean } {
   const parts = pair(op, "size", size, 1);
   if (x.ndim !== 4 || parts.some((n) => n < 1)) {
     throw shapeError(op)`
@@ -113,7 +113,7 @@ function tileSizes(x: Tensor, parts: readonly [number, number]): [number, number
 }
 
 /** The largest element of regions that divide the image into `size` parts; see {@linkcode maxPool2d}. */
-export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
+export function adaptiveMaxPool2d(x: Tensor, size: Sizes): Tensor {
   const { parts, tile } = regionsOf("adaptiveMaxPool2d", x, size);
   if (tile) return maxPool2d(x, tileSizes(x, parts));
   // (N, C, H, W) -> (N, C, oh, kh, ow, kw); regions that are shorter see their last element again.
@@ -123,7 +123,7 @@ export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
 }
 
 /** The mean over regions that divide the image into `size` parts. */
-export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
+export function adaptiveAvgPool2d(x: Tensor, size: Sizes): Tensor {
   const { parts, tile } = regionsOf("adaptiveAvgPool2d", x, size);
   if (tile) return avgPool2d(x, tileSizes(x, parts));
   return parts.reduce((image, count, k) => regionMean(image, 2 + k, count), x);

@@ -139,7 +139,9 @@ function edgesOf(x: Tensor, bins: number | Tensor, { range }: HistogramOptions):
   }
   requireValue("histogram", "bins", bins, takes.count);
   if (!range && x.size === 0) {
-    throw new RangeError(`Cannot histogram no elements into ${shown(bins)} bins: pass { range }`);
+    throw new RangeError(
+      `Cannot compute histogram of no elements in ${shown(bins)} bins: pass { range }`,
+    );
   }
   const [low, high] = range
     ? [x.fullLike(range[0], []), x.fullLike(range[1], [])]

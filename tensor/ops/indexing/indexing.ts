@@ -231,7 +231,7 @@ export function oneHot(x: Tensor, classes: number): Tensor {
   requireInteger("oneHot", "classes", x.dtype);
   if (!Number.isInteger(classes) || classes < 1) {
     throw new RangeError(
-      `Cannot oneHot with ${shown(classes)} classes: pass a whole number of at least 1`,
+      `Cannot compute oneHot with ${shown(classes)} classes: pass a whole number of at least 1`,
     );
   }
   // The gather checks the range: a class beyond it is an error, not a row of zeros.
@@ -300,9 +300,9 @@ export function topk(
   const at = normalizeAxis("topk", axis, x.shape);
   if (!Number.isInteger(k) || k < 0 || k > x.shape[at]!) {
     throw new RangeError(
-      `Cannot topk ${shown(k)} of ${x.shape[at]} elements: pass a whole number from 0 to ${
+      `Cannot compute topk with k ${shown(k)} of ${
         x.shape[at]
-      }`,
+      } elements: pass a whole number from 0 to ${x.shape[at]}`,
     );
   }
   const indices = firstPlaces(x, at, largest, k).contiguous();

@@ -3,7 +3,14 @@ import { sizeOf } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import {
+  checkOptions,
+  phraseOf,
+  requireValue,
+  type Rules,
+  shown,
+  takes,
+} from "../../core/rules/options.ts";
 import { positionType, requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
@@ -248,5 +255,7 @@ function sizeOfRepeats(each: Tensor, ends: Tensor): number {
   const op = "repeatInterleave", remedy = "pass { outputSize }";
   const least = readSize(op, each.min(), remedy);
   if (least >= 0) return readSize(op, lastOf(ends.realize()), remedy);
-  throw new RangeError(`Cannot ${op} by ${shown(least)}: pass whole numbers of at least 0`);
+  throw new RangeError(
+    `Cannot ${phraseOf(op)} by ${shown(least)}: pass whole numbers of at least 0`,
+  );
 }

@@ -1,4 +1,5 @@
 /** Results whose size is a value: the number is read on the way, at once or without blocking. */
+import { phraseOf } from "../../core/rules/options.ts";
 import { isRecording, NEED } from "../../../backend/internal.ts";
 import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -87,7 +88,9 @@ export function readSize(op: string, size: Tensor, remedy: string): number {
 function requireReadable(op: string, remedy: string): void {
   if (!isRecording()) return;
   throw new Error(
-    `Cannot ${op} inside a compiled function: the size of its result depends on values, which are ` +
+    `Cannot ${
+      phraseOf(op)
+    } inside a compiled function: the size of its result depends on values, which are ` +
       `read only outside; ${remedy}`,
   );
 }

@@ -2,7 +2,7 @@
 import type { Shape } from "../../../backend/internal.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
-import type { Axes } from "../../core/arguments.ts";
+import type { Axes, Sizes } from "../../core/arguments.ts";
 
 /** The axis counted from the front. @throws {ShapeError} When there is no such axis. */
 export function normalizeAxis(op: string, axis: number, shape: Shape, rank = shape.length): number {
@@ -43,7 +43,7 @@ export function keptShape(shape: Shape, axes: readonly number[]): number[] {
 export function pair(
   op: string,
   what: string,
-  value: Axes | undefined,
+  value: Sizes | undefined,
   fallback?: number,
 ): [number, number] {
   const [height, width] = tuple(op, what, value === undefined ? fallback : value, 2);
@@ -53,7 +53,7 @@ export function pair(
 const counted = ["none", "one", "two", "three"];
 
 /** A number for each of `count` axes, from one for all or one for each. */
-export function tuple(op: string, what: string, value: Axes | undefined, count: number): number[] {
+export function tuple(op: string, what: string, value: Sizes | undefined, count: number): number[] {
   const list = typeof value === "number" ? new Array<number>(count).fill(value) : value;
   if (!Array.isArray(list) || list.length !== count || list.some((n) => !Number.isInteger(n))) {
     const others = count === 1 ? "" : `, or ${counted[count] ?? count}`;

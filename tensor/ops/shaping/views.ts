@@ -42,7 +42,7 @@ function inferShape(x: Tensor, shape: Shape): number[] {
 /** Checks for an array, from a caller without types. */
 export function listOf<T>(op: string, value: readonly T[]): readonly T[] {
   if (Array.isArray(value)) return value;
-  throw new TypeError(`Cannot ${op} by ${typeof value} "${value}": pass an array of whole numbers`);
+  throw new TypeError(`Cannot ${op} by ${shown(value)}: pass an array of whole numbers`);
 }
 
 /** The axes in another order. */

@@ -80,7 +80,7 @@ function incompleteOf(a: TensorLike, b: TensorLike, x: TensorLike): Tensor {
   const [left, right, at] = floatOperands("betainc", a, b, x);
   if (left.requiresGrad || right.requiresGrad) {
     throw new Error(
-      "Cannot betainc with a gradient of its first two arguments: none is known; detach() them",
+      "Cannot compute betainc with a gradient of its first two arguments: none is known; detach() them",
     );
   }
   const value = withoutGrad(() =>

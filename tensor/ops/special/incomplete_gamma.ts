@@ -82,7 +82,7 @@ function incompleteOf(name: "gammainc" | "gammaincc", a: TensorLike, x: TensorLi
   const [left, right] = floatOperands(name, a, x);
   if (!left.requiresGrad) return incomplete(name, left, right);
   throw new Error(
-    `Cannot ${name} with a gradient of its first argument: none is known, as in PyTorch; detach() it`,
+    `Cannot compute ${name} with a gradient of its first argument: none is known, as in PyTorch; detach() it`,
   );
 }
 

@@ -19,7 +19,10 @@ export interface AdamOptions extends OptimizerOptions {
   beta2?: number;
   /** Added to the root of the mean square; default 1e-8. */
   eps?: number;
-  /** Share of the parameter added to its gradient (AdamW: subtracted from itself, times lr). */
+  /**
+   * Share of the parameter that is added to its gradient, 0 by default; of AdamW the share, times
+   * lr, that is taken from the parameter itself, 0.01 by default.
+   */
   weightDecay?: number;
   /** Divides by the largest mean square so far (S. Reddi et al., 2018); default false. */
   amsgrad?: boolean;

@@ -23,7 +23,10 @@ export interface LBFGSOptions extends OptimizerOptions {
   toleranceChange?: number;
   /** Number of former gradients remembered; default 100. */
   historySize?: number;
-  /** Search for an iteration's length: the rate alone, or the strong Wolfe conditions. */
+  /**
+   * Search for an iteration's length: null (default) for the rate alone, or the strong Wolfe
+   * conditions.
+   */
   lineSearchFn?: "strongWolfe" | null;
 }
 

@@ -71,7 +71,9 @@ export class SGD extends Optimizer<SGDOptions> {
     { nesterov, momentum, dampening }: Required<Omit<SGDOptions, "lr">>,
   ): void {
     if (!nesterov || momentum > 0 && dampening === 0) return;
-    throw new RangeError("Cannot use nesterov without momentum, or with dampening");
+    throw new RangeError(
+      "Cannot use nesterov without momentum, or with dampening: pass a momentum above 0 and no dampening",
+    );
   }
 
   /** The momentum, where there is one. */

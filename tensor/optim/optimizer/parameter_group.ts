@@ -5,7 +5,7 @@ import { requireValue, takes } from "../../core/rules/options.ts";
 
 /** Options of every optimizer. */
 export interface OptimizerOptions {
-  /** The learning rate. */
+  /** The learning rate; each optimizer has a default of its own. */
   lr?: number;
 }
 
@@ -84,7 +84,9 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   #held(momentum: number): DeviceScalar {
     const name = this.#momentumName, scalar = new DeviceScalar(momentum);
     if (name === undefined) {
-      throw new TypeError("Cannot change the momentum of an optimizer that has none");
+      throw new TypeError(
+        "Cannot change the momentum of an optimizer that has none: make it with momentum, or schedule the rate alone",
+      );
     }
     Object.defineProperty(this.options, name, {
       get: () => scalar.value,

@@ -18,7 +18,10 @@ export interface OneCycleOptions {
   divFactor?: number;
   /** The last rate is the first one divided by this; default 1e4. */
   finalDivFactor?: number;
-  /** True when the rate falls to the first one as fast as it grew, and then to the last. */
+  /**
+   * True when the rate falls to the first one as fast as it grew, and then to the last; false by
+   * default.
+   */
   threePhase?: boolean;
   /** True when the momentum falls while the rate grows, and the reverse; default true. */
   cycleMomentum?: boolean;

@@ -121,7 +121,7 @@ Deno.test("layers on images name what does not fit", () => {
     const x = Tensor.ones([1, 3, 4, 4]);
     assertEquals(
       assertThrows(() => x.convTranspose2d(Tensor.ones([2, 3, 2, 2])), ShapeError).message,
-      "Cannot convTranspose2d a tensor of shape [1, 3, 4, 4] with a weight of shape [2, 3, 2, 2]: " +
+      "Cannot compute convTranspose2d of a tensor of shape [1, 3, 4, 4] with a weight of shape [2, 3, 2, 2]: " +
         "3 channels do not fit a weight of 2 in 1 group(s)",
     );
     const reach = () => x.convTranspose2d(Tensor.ones([3, 1, 2, 2]), { outputPadding: 1 });
@@ -165,7 +165,7 @@ testOnBackends(
   (backend) => {
     return withDevice(backend, async () => {
       const x = Tensor.arange(8).reshape([1, 2, 4]);
-      const rows = (layer: nn.Padding): Promise<unknown> => layer.forward(x).squeeze(0).toArray();
+      const rows = (layer: nn.Module): Promise<unknown> => layer.forward(x).squeeze(0).toArray();
       assertEquals(await rows(new nn.ZeroPad1d([-1, 1])), [[1, 2, 3, 0], [5, 6, 7, 0]]);
       assertEquals(await rows(new nn.ConstantPad1d(-1, 9)), [[1, 2], [5, 6]]);
       assertEquals(await rows(new nn.ReflectionPad1d([2, -3])), [[2, 1, 0], [6, 5, 4]]);

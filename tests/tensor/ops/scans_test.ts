@@ -54,7 +54,7 @@ testOnBackends("running extremes of many rows along a first axis", (backend) => 
       for (let c = 0; c < 30; c++) least[c] = Math.min(least[c]!, rows[30 * r + c]!);
     }
     assertEquals(values.slice(19).toHostSync(), least);
-    assertThrows(() => x.cummax(2), ShapeError, "Cannot cummax along axis 2");
+    assertThrows(() => x.cummax(2), ShapeError, "Cannot compute cummax along axis 2");
   });
 });
 

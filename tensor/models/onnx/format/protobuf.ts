@@ -81,7 +81,7 @@ class Reader {
 /**
  * Reads a message.
  *
- * @throws FileFormatError where the bytes are none.
+ * @throws {FileFormatError} Where the bytes are none.
  */
 export function decodeMessage(bytes: Uint8Array<ArrayBuffer>, message: Message): Fields {
   return decodePart(new Reader(bytes, 0, bytes.length), message, 0);

@@ -215,7 +215,7 @@ const model: Message = {
 /**
  * Reads a file's bytes.
  *
- * @throws FileFormatError where they are no message.
+ * @throws {FileFormatError} Where they are no message.
  */
 export function decodeModel(bytes: Uint8Array<ArrayBuffer>): ModelProto {
   return decodeMessage(bytes, model) as unknown as ModelProto;

@@ -18,7 +18,7 @@ export type ExternalData = (location: string) => Uint8Array<ArrayBuffer>;
 /**
  * The values of a tensor in a file.
  *
- * @throws FileFormatError where it is damaged.
+ * @throws {FileFormatError} Where it is damaged.
  * @throws {TypeError} When its type is not read.
  */
 export function decodeTensor(proto: TensorProto, external?: ExternalData): OnnxArray {

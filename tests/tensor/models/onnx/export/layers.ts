@@ -214,32 +214,22 @@ export const layers: Readonly<Record<string, LayerCase>> = {
   ZeroPad3d: volume(() => new nn.ZeroPad3d(1)),
 };
 
-/** Modules that are no layers by themselves: bases of others, containers, losses. */
+/** Modules that are no layers by themselves: containers, losses. */
 export const others: readonly string[] = [
   "BCELoss",
   "BCEWithLogitsLoss",
   "CTCLoss",
   "CosineEmbeddingLoss",
-  "BatchNorm",
-  "ChannelDropout",
-  "ConstantPadding",
-  "Convolution",
   "CrossEntropyLoss",
   "HuberLoss",
-  "InstanceNorm",
   "KLDivLoss",
   "L1Loss",
   "MSELoss",
   "ModuleDict",
   "ModuleList",
   "NLLLoss",
-  "Padding",
-  "ReflectionPadding",
-  "ReplicationPadding",
   "SmoothL1Loss",
-  "TransposedConvolution",
   "TripletMarginLoss",
-  "ZeroPadding",
 ];
 
 /** A layer that was saved, with inputs of another batch and what it makes of them. */
