@@ -161,10 +161,7 @@ Deno.test("what an entry point gives makes tensors, whichever is imported alone"
       const m = await load(${JSON.stringify(path)});
       ${use};
     `;
-    const { success, err } = await runProgram(script, {
-      cwd: root,
-      env: { NETCL_DEVICE: "cpu" },
-    });
+    const { success, err } = await runProgram(script, { cwd: root, env: { NETCL_DEVICE: "cpu" } });
     assert(success, `${path}: ${err}`);
   }
 });

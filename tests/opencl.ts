@@ -2,7 +2,7 @@
  * For tests that need an OpenCL device: where there is none they are left out, counted, and said to
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
-import type { BackendName } from "../mod.ts";
+import { type BackendName, withDevice } from "../mod.ts";
 import { backendOf, manager, waitForCompiledKernels } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
@@ -33,9 +33,9 @@ const backends: readonly BackendName[] = ["cpu", "cl"];
  */
 const tested: string | undefined = Deno.env.get("NETCL_TESTED");
 
-/** True where a test is the same as in an earlier run: it is told its backend, and asks for no default. */
-function isRepeated(backend: BackendName, fn: (...args: never[]) => unknown): boolean {
-  return backend === tested && fn.length > 0;
+/** True where a test is the same as in an earlier run: its backend is the active one, whatever is there. */
+function isRepeated(backend: BackendName): boolean {
+  return backend === tested;
 }
 
 /** True for a backend that this machine does not have. */
@@ -45,16 +45,16 @@ export function ignoreOn(backend: BackendName): boolean {
 
 /** `Deno.test` for what needs an OpenCL device. */
 export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Promise<void>): void {
-  Deno.test({ name, ignore: !hasOpenCL, fn });
+  Deno.test(name, { ignore: !hasOpenCL }, fn);
 }
 
 /** `Deno.test` where there are kernels in vectors, on CPU devices: others have their driver's functions. */
 export function testVectors(name: string, fn: () => void): void {
-  Deno.test({ name, ignore: !hasOpenCL || manager.default("cl").deviceType !== "cpu", fn });
+  Deno.test(name, { ignore: !hasOpenCL || manager.default("cl").deviceType !== "cpu" }, fn);
 }
 
 /**
- * `Deno.test` once for each backend.
+ * `Deno.test` once for each backend, whose device is the active one.
  *
  * @param name The backend's name is put behind it.
  */
@@ -63,15 +63,19 @@ export function testOnBackends(
   fn: (backend: BackendName, t: Deno.TestContext) => void | Promise<void>,
 ): void {
   for (const backend of backends) {
-    Deno.test({
-      name: `${name} (${backend})`,
-      ignore: ignoreOn(backend) || isRepeated(backend, fn),
-      fn: (t) => fn(backend, t),
-    });
+    Deno.test(
+      `${name} (${backend})`,
+      { ignore: ignoreOn(backend) || isRepeated(backend) },
+      (t) => withDevice(backend, () => fn(backend, t)),
+    );
   }
 }
 
 /** Runs a test on the built-in backend only: for what does not depend on a backend's kernels. */
 export function testOnCPU(name: string, fn: (backend: "cpu") => void | Promise<void>): void {
-  Deno.test({ name: `${name} (cpu)`, ignore: isRepeated("cpu", fn), fn: () => fn("cpu") });
+  Deno.test(
+    `${name} (cpu)`,
+    { ignore: isRepeated("cpu") },
+    () => withDevice("cpu", () => fn("cpu")),
+  );
 }

@@ -56,10 +56,7 @@ export function kernelOf(each: AttentionCase, pass: "forward" | "backward"): Att
   const { dtype, heads, queries, keys, features, values, isCausal = false } = each;
   const isForward = pass === "forward", base = isForward ? 3 : 6;
   const mask = each.mask
-    ? {
-      kind: "bool" as const,
-      at: { ...matrix(base, "bool", queries, keys), lead: [0] },
-    }
+    ? { kind: "bool" as const, at: { ...matrix(base, "bool", queries, keys), lead: [0] } }
     : null;
   const half = (rows: number, columns: number) => ({ dtype, size: heads * rows * columns });
   const inputs: DType[] = isForward

@@ -71,18 +71,16 @@ testOpenCL("shutdown frees the rest when a queue fails, and tells", async () => 
   assertEquals([out, err], ["CL_DEVICE_NOT_AVAILABLE\n0 0\n", ""]);
 });
 
-Deno.test({
-  name: "shutdown: after shutdown Ctrl+C has its default action",
+Deno.test("shutdown: after shutdown Ctrl+C has its default action", {
   ignore: !hasOpenCL || Deno.build.os === "windows",
-  async fn() {
-    const { code, err } = await inProcess(`${use}
+}, async () => {
+  const { code, err } = await inProcess(`${use}
       use(manager.default("cl"));
       await shutdown();
       Deno.kill(Deno.pid, "SIGINT");
       await new Promise((resolve) => setTimeout(resolve, 5000));
       console.error("survived");`);
-    assertEquals([code, err], [130, ""]);
-  },
+  assertEquals([code, err], [130, ""]);
 });
 
 Deno.test("shutdown without any device does nothing", async () => {
@@ -90,13 +88,12 @@ Deno.test("shutdown without any device does nothing", async () => {
   assertEquals([out, err, code], ["0\n", "", 0]);
 });
 
-Deno.test({
-  name: "shutdown: PoCL's own counts agree that nothing lives after shutdown",
+Deno.test("shutdown: PoCL's own counts agree that nothing lives after shutdown", {
   ignore: !hasOpenCL || manager.default("cl").platformName !== "Portable Computing Language",
-  async fn() {
-    const path = await Deno.makeTempFile();
-    const { out } = await inProcess(
-      `${use}
+}, async () => {
+  const path = await Deno.makeTempFile();
+  const { out } = await inProcess(
+    `${use}
       use(manager.default("cl"));
       await shutdown();
       const pause = () => new Promise((resolve) => setTimeout(resolve, 2)), end = Date.now() + 20_000;
@@ -113,21 +110,19 @@ Deno.test({
             kind !== "Buffers" && count !== "0");
       } while (living.length > 0 && Date.now() < end);
       console.log(counts().length >= 9, JSON.stringify(living));`,
-      { POCL_SIGUSR2_HANDLER: "1" },
-      ["sh", "-c", `exec "$@" 2>${path}`, "sh"],
-    );
-    const err = await Deno.readTextFile(path);
-    await Deno.remove(path);
-    assertEquals(out, "true []\n", err);
-  },
+    { POCL_SIGUSR2_HANDLER: "1" },
+    ["sh", "-c", `exec "$@" 2>${path}`, "sh"],
+  );
+  const err = await Deno.readTextFile(path);
+  await Deno.remove(path);
+  assertEquals(out, "true []\n", err);
 });
 
 for (const name of ["cl", "cpu"]) {
-  Deno.test({
-    name: `shutdown on "${name}" lets pending reads end, twice at once as well`,
+  Deno.test(`shutdown on "${name}" lets pending reads end, twice at once as well`, {
     ignore: name === "cl" && !hasOpenCL,
-    async fn() {
-      const { out, err, code } = await inProcess(`
+  }, async () => {
+    const { out, err, code } = await inProcess(`
         import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
         for (let round = 0; round < 2; round++) {
           const a = Tensor.rand([200, 200], { device: "${name}" });
@@ -137,16 +132,15 @@ for (const name of ["cl", "cpu"]) {
           await shutdown();
           console.log(...(await Promise.all(reads)).map(({ length }) => length), live());
         }`);
-      assertEquals([out, err, code], ["40000 40000 0\n40000 40000 0\n", "", 0]);
-    },
+    assertEquals([out, err, code], ["40000 40000 0\n40000 40000 0\n", "", 0]);
   });
 }
 
 for (const name of ["cl", "cpu"]) {
-  Deno.test({
-    name: `reads on "${name}" that begin beside a shutdown that nobody awaits have their values`,
-    ignore: name === "cl" && !hasOpenCL,
-    async fn() {
+  Deno.test(
+    `reads on "${name}" that begin beside a shutdown that nobody awaits have their values`,
+    { ignore: name === "cl" && !hasOpenCL },
+    async () => {
       const { out, err, code } = await inProcess(`
         import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
         const ones = (n) => Tensor.ones([n], { device: "${name}" });
@@ -155,7 +149,7 @@ for (const name of ["cl", "cpu"]) {
         console.log(await ones(2).sum().item());`);
       assertEquals([out, err, code], ["1,1,1 undefined 1,1 4\n2\n", "", 0]);
     },
-  });
+  );
 }
 
 Deno.test("shutdown: what shutdown ended says so in every operation, and what is made later works", async () => {

@@ -135,9 +135,7 @@ export async function compileFor(
       const { success, output } = await compile(target.command, textOf(batch));
       if (!success) faults.push(...await refusals(target, batch, compile));
       const programOf = new Map(batch.map(({ name, program }) => [name, program]));
-      spilling.push(
-        ...target.spilling(output).map((name) => `${programOf.get(name)}: ${name}`),
-      );
+      spilling.push(...target.spilling(output).map((name) => `${programOf.get(name)}: ${name}`));
     }
   };
   await Promise.all(Array.from({ length: atOnce }, worker));

@@ -188,17 +188,12 @@ testOnCPU("the second derivatives are those of finite differences", (backend: Ba
       const gradients = grad([first], leavesOf(c, inputs), { createGraph: true });
       return gradients.map((g) => g.mul(g).sum()).reduce((a, b) => a.add(b));
     };
-    return checkDerivative(
-      c,
-      backend,
-      value,
-      (inputs) => {
-        const root = value(inputs);
-        const gradients = root.requiresGrad
-          ? grad([root], leavesOf(c, inputs))
-          : leavesOf(c, inputs).map((leaf) => leaf.zerosLike());
-        return along(c, gradients, backend);
-      },
-    );
+    return checkDerivative(c, backend, value, (inputs) => {
+      const root = value(inputs);
+      const gradients = root.requiresGrad
+        ? grad([root], leavesOf(c, inputs))
+        : leavesOf(c, inputs).map((leaf) => leaf.zerosLike());
+      return along(c, gradients, backend);
+    });
   });
 });

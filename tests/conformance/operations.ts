@@ -274,9 +274,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   interpolate: { call: method("interpolate"), slack: 8 },
   argmax: { call: method("argmax"), positions: true },
   argmin: { call: method("argmin"), positions: true },
-  indexSelect: {
-    call: ([x, indices], [axis]) => x!.indexSelect(axis as number, indices!),
-  },
+  indexSelect: { call: ([x, indices], [axis]) => x!.indexSelect(axis as number, indices!) },
   gather: { call: ([x, indices], [axis]) => x!.gather(axis as number, indices!) },
   scatterAdd: {
     call: ([x, indices, source], [axis]) => x!.scatterAdd(axis as number, indices!, source!),

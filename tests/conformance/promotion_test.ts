@@ -92,38 +92,34 @@ testOnBackends("two tensors joined have PyTorch's type", (backend) => {
   check(backend, (a, b) => Tensor.concat([a, b as Tensor]), () => 1, joins);
 });
 
-testOnBackends("comparisons meet in PyTorch's type and give truth values", (backend) => {
-  withDevice(backend, () => {
-    const [big, next] = [2 ** 24, 2 ** 24 + 1];
-    const int = Tensor.fromHost(Int32Array.of(next)), float = Tensor.fromHost(Float32Array.of(big));
-    // In float32 both are 2 ** 24.
-    assertEquals(int.eq(float).toHostSync(), Uint8Array.of(1));
-    assertEquals(int.eq(int.cast("int64")).toHostSync(), Uint8Array.of(1));
-    assertEquals(int.eq(big).toHostSync(), Uint8Array.of(0));
-    const byte = Tensor.fromHost(Uint8Array.of(200));
-    assertEquals(byte.add(byte).toHostSync(), Uint8Array.of(144));
-    assertEquals(byte.add(byte.cast("int32").slice(0)).dtype, "uint8");
-    assertEquals(byte.lt(Tensor.fromHost(Int32Array.of(-1))).toHostSync(), Uint8Array.of(0));
-  });
+testOnBackends("comparisons meet in PyTorch's type and give truth values", () => {
+  const [big, next] = [2 ** 24, 2 ** 24 + 1];
+  const int = Tensor.fromHost(Int32Array.of(next)), float = Tensor.fromHost(Float32Array.of(big));
+  // In float32 both are 2 ** 24.
+  assertEquals(int.eq(float).toHostSync(), Uint8Array.of(1));
+  assertEquals(int.eq(int.cast("int64")).toHostSync(), Uint8Array.of(1));
+  assertEquals(int.eq(big).toHostSync(), Uint8Array.of(0));
+  const byte = Tensor.fromHost(Uint8Array.of(200));
+  assertEquals(byte.add(byte).toHostSync(), Uint8Array.of(144));
+  assertEquals(byte.add(byte.cast("int32").slice(0)).dtype, "uint8");
+  assertEquals(byte.lt(Tensor.fromHost(Int32Array.of(-1))).toHostSync(), Uint8Array.of(0));
 });
 
-testOnBackends("division is true division, and powers of integers stay integers", (backend) => {
-  withDevice(backend, () => {
-    for (const dtype of ["bool", "uint8", "int32", "int64"] satisfies DType[]) {
-      const x = Tensor.ones([2], { dtype });
-      assertEquals(x.div(x).dtype, "float32");
-      assertEquals(x.div(2).toHostSync(), Float32Array.of(0.5, 0.5));
-      assertEquals(x.sum().dtype, "int64");
-      assertEquals(x.sqrt().dtype, "float32");
-      if (dtype !== "bool") assertEquals(x.pow(2).dtype, dtype);
-      assertEquals(x.mul(0.5).dtype, "float32");
-    }
-    for (const dtype of ["float16", "bfloat16"] satisfies DType[]) {
-      const x = Tensor.ones([2], { dtype });
-      assertEquals(x.div(3).dtype, dtype);
-      assertEquals(x.add(Tensor.ones([2], { dtype: "int64" })).dtype, dtype);
-      assertEquals(x.add(Tensor.ones([], { dtype: "float32" })).dtype, dtype);
-      assertEquals(x.add(Tensor.ones([1], { dtype: "float32" })).dtype, "float32");
-    }
-  });
+testOnBackends("division is true division, and powers of integers stay integers", () => {
+  for (const dtype of ["bool", "uint8", "int32", "int64"] satisfies DType[]) {
+    const x = Tensor.ones([2], { dtype });
+    assertEquals(x.div(x).dtype, "float32");
+    assertEquals(x.div(2).toHostSync(), Float32Array.of(0.5, 0.5));
+    assertEquals(x.sum().dtype, "int64");
+    assertEquals(x.sqrt().dtype, "float32");
+    if (dtype !== "bool") assertEquals(x.pow(2).dtype, dtype);
+    assertEquals(x.mul(0.5).dtype, "float32");
+  }
+  for (const dtype of ["float16", "bfloat16"] satisfies DType[]) {
+    const x = Tensor.ones([2], { dtype });
+    assertEquals(x.div(3).dtype, dtype);
+    assertEquals(x.add(Tensor.ones([2], { dtype: "int64" })).dtype, dtype);
+    assertEquals(x.add(Tensor.ones([], { dtype: "float32" })).dtype, dtype);
+    assertEquals(x.add(Tensor.ones([1], { dtype: "float32" })).dtype, "float32");
+  }
 });

@@ -4,7 +4,7 @@
  * `singular.jsonl` is written by `tests/fixtures/ops/singular.py`.
  */
 import { assert, assertEquals } from "@std/assert";
-import { nn, realizeAll, Tensor, withDevice } from "../../mod.ts";
+import { nn, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 import { type Case, decode, readLines, titleOf, type Value } from "./fixture.ts";
 import { operations } from "./operations.ts";
@@ -63,54 +63,45 @@ function problemOf(actual: Tensor, expected: readonly (number | string)[]): stri
   return null;
 }
 
-testOnBackends("values and gradients at singular points are PyTorch's", (backend) => {
-  withDevice(backend, () => {
-    const trials = readLines<Case>("singular").filter((c) => !(titleOf(c) in apart)).map((c) => {
-      const inputs = c.inputs.map((v, k) => tensorOf(v, Boolean(c.grads?.[k])));
-      const outputs = call(c, inputs);
-      const smooth = outputs.filter((t) => t.requiresGrad);
-      if (smooth.length > 0) smooth.map((t) => t.sum()).reduce((a, b) => a.add(b)).backward();
-      return { c, inputs, outputs };
+testOnBackends("values and gradients at singular points are PyTorch's", () => {
+  const trials = readLines<Case>("singular").filter((c) => !(titleOf(c) in apart)).map((c) => {
+    const inputs = c.inputs.map((v, k) => tensorOf(v, Boolean(c.grads?.[k])));
+    const outputs = call(c, inputs);
+    const smooth = outputs.filter((t) => t.requiresGrad);
+    if (smooth.length > 0) smooth.map((t) => t.sum()).reduce((a, b) => a.add(b)).backward();
+    return { c, inputs, outputs };
+  });
+  realizeAll(trials.flatMap(({ outputs }) => outputs));
+  const problems = trials.flatMap(({ c, inputs, outputs }) => {
+    const found = c.outputs.map((o, k) => problemOf(outputs[k]!, o.data));
+    const gradients = ignoresNaN(c) ? [] : (c.grads ?? []).map((g, k) => {
+      const text = g && problemOf(inputs[k]!.grad ?? inputs[k]!.zerosLike(), g);
+      return text && `gradient ${k} ${text}`;
     });
-    realizeAll(trials.flatMap(({ outputs }) => outputs));
-    const problems = trials.flatMap(({ c, inputs, outputs }) => {
-      const found = c.outputs.map((o, k) => problemOf(outputs[k]!, o.data));
-      const gradients = ignoresNaN(c) ? [] : (c.grads ?? []).map((g, k) => {
-        const text = g && problemOf(inputs[k]!.grad ?? inputs[k]!.zerosLike(), g);
-        return text && `gradient ${k} ${text}`;
-      });
-      return [...found, ...gradients].filter(Boolean).map((text) => `${titleOf(c)} ${text}`);
-    });
-    assert(
-      problems.length === 0,
-      `${problems.length} of ${trials.length}:\n${problems.join("\n")}`,
-    );
+    return [...found, ...gradients].filter(Boolean).map((text) => `${titleOf(c)} ${text}`);
+  });
+  assert(problems.length === 0, `${problems.length} of ${trials.length}:\n${problems.join("\n")}`);
+});
+
+testOnBackends("the gradient of elu lives as long as its exponential", () => {
+  const x = Tensor.fromHost([-20, -80, -6], { requiresGrad: true });
+  x.elu().sum().backward();
+  [-20, -80, -6].forEach((at, k) => {
+    const got = Number(x.grad!.toHostSync()[k]);
+    assert(Math.abs(got / Math.exp(at) - 1) < 1e-5, `${got} at ${at}`);
   });
 });
 
-testOnBackends("the gradient of elu lives as long as its exponential", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.fromHost([-20, -80, -6], { requiresGrad: true });
-    x.elu().sum().backward();
-    [-20, -80, -6].forEach((at, k) => {
-      const got = Number(x.grad!.toHostSync()[k]);
-      assert(Math.abs(got / Math.exp(at) - 1) < 1e-5, `${got} at ${at}`);
-    });
+testOnBackends("ignored samples have no influence, whatever their logits are", () => {
+  const logits = Tensor.fromHost([1, 2, NaN, Infinity, -Infinity, NaN], {
+    shape: [3, 2],
+    requiresGrad: true,
   });
-});
-
-testOnBackends("ignored samples have no influence, whatever their logits are", (backend) => {
-  withDevice(backend, () => {
-    const logits = Tensor.fromHost([1, 2, NaN, Infinity, -Infinity, NaN], {
-      shape: [3, 2],
-      requiresGrad: true,
-    });
-    const labels = Tensor.fromHost(Int32Array.of(0, -1, -1));
-    const loss = logits.crossEntropy(labels, { ignoreIndex: -1 });
-    loss.backward();
-    assert(Math.abs(loss.itemSync() - Math.log(1 + Math.E)) < 1e-6);
-    assertEquals(Array.from(logits.grad!.toHostSync(), Number).slice(2), [0, 0, 0, 0]);
-  });
+  const labels = Tensor.fromHost(Int32Array.of(0, -1, -1));
+  const loss = logits.crossEntropy(labels, { ignoreIndex: -1 });
+  loss.backward();
+  assert(Math.abs(loss.itemSync() - Math.log(1 + Math.E)) < 1e-6);
+  assertEquals(Array.from(logits.grad!.toHostSync(), Number).slice(2), [0, 0, 0, 0]);
 });
 
 const numbers = [
@@ -149,52 +140,48 @@ const casts = {
   bool: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
 } as const;
 
-testOnBackends("casts of NaN, infinities and large numbers are the same everywhere", (backend) => {
-  withDevice(backend, () => {
-    for (const from of ["float32", "float64"] as const) {
-      // One element is computed by itself, many in vectors.
-      for (const copies of [1, 40]) {
-        const x = Tensor.fromHost(Float64Array.from(Array(copies).fill(numbers).flat()), {
-          dtype: from,
-        });
-        for (const [to, expected] of Object.entries(casts)) {
-          const got = Array.from(x.cast(to as "int32").toHostSync(), Number);
-          assertEquals(got, Array(copies).fill(expected).flat(), `${from} to ${to}`);
-        }
-        const wide = x.cast("int64").toHostSync("int64");
-        assertEquals(
-          wide.slice(0, 6),
-          BigInt64Array.of(0n, 2n ** 63n - 1n, -(2n ** 63n), 1n, -1n, 300n),
-        );
-        assertEquals(
-          wide.slice(9, 12),
-          BigInt64Array.of(10_000_000_000n, 2n ** 63n - 1n, -(2n ** 63n)),
-        );
+testOnBackends("casts of NaN, infinities and large numbers are the same everywhere", () => {
+  for (const from of ["float32", "float64"] as const) {
+    // One element is computed by itself, many in vectors.
+    for (const copies of [1, 40]) {
+      const x = Tensor.fromHost(Float64Array.from(Array(copies).fill(numbers).flat()), {
+        dtype: from,
+      });
+      for (const [to, expected] of Object.entries(casts)) {
+        const got = Array.from(x.cast(to as "int32").toHostSync(), Number);
+        assertEquals(got, Array(copies).fill(expected).flat(), `${from} to ${to}`);
       }
+      const wide = x.cast("int64").toHostSync("int64");
+      assertEquals(
+        wide.slice(0, 6),
+        BigInt64Array.of(0n, 2n ** 63n - 1n, -(2n ** 63n), 1n, -1n, 300n),
+      );
+      assertEquals(
+        wide.slice(9, 12),
+        BigInt64Array.of(10_000_000_000n, 2n ** 63n - 1n, -(2n ** 63n)),
+      );
     }
-  });
+  }
 });
 
-testOnBackends("losses of mixed types have PyTorch's types", (backend) => {
-  withDevice(backend, () => {
-    const types = ["float32", "float16", "bfloat16", "float64"] as const;
-    const promoted = (a: string, b: string): string =>
-      a === b ? a : a === "float64" || b === "float64" ? "float64" : "float32";
-    for (const a of types) {
-      for (const b of types) {
-        const x = Tensor.full([2], 0.5, { dtype: a, requiresGrad: true }),
-          y = Tensor.full([2], 1, { dtype: b });
-        for (const reduction of ["mean", "none"] as const) {
-          assertEquals(nn.mse(x, y, { reduction }).dtype, promoted(a, b));
-          assertEquals(nn.l1(x, y, { reduction }).dtype, promoted(a, b));
-          assertEquals(nn.huber(x, y, { reduction }).dtype, a);
-          assertEquals(nn.bceWithLogits(x, y, { reduction }).dtype, b);
-        }
-        const loss = nn.huber(x, y).cast("float32").add(nn.bceWithLogits(x, y).cast("float32"));
-        loss.backward();
-        assertEquals(x.grad!.dtype, a);
-        assert(Math.abs(loss.itemSync() - 0.125 - 0.474077) < 2e-3);
+testOnBackends("losses of mixed types have PyTorch's types", () => {
+  const types = ["float32", "float16", "bfloat16", "float64"] as const;
+  const promoted = (a: string, b: string): string =>
+    a === b ? a : a === "float64" || b === "float64" ? "float64" : "float32";
+  for (const a of types) {
+    for (const b of types) {
+      const x = Tensor.full([2], 0.5, { dtype: a, requiresGrad: true }),
+        y = Tensor.full([2], 1, { dtype: b });
+      for (const reduction of ["mean", "none"] as const) {
+        assertEquals(nn.mse(x, y, { reduction }).dtype, promoted(a, b));
+        assertEquals(nn.l1(x, y, { reduction }).dtype, promoted(a, b));
+        assertEquals(nn.huber(x, y, { reduction }).dtype, a);
+        assertEquals(nn.bceWithLogits(x, y, { reduction }).dtype, b);
       }
+      const loss = nn.huber(x, y).cast("float32").add(nn.bceWithLogits(x, y).cast("float32"));
+      loss.backward();
+      assertEquals(x.grad!.dtype, a);
+      assert(Math.abs(loss.itemSync() - 0.125 - 0.474077) < 2e-3);
     }
-  });
+  }
 });

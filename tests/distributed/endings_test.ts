@@ -14,7 +14,7 @@ function assertEndedEarly({ code, seconds, text }: Ended): void {
 }
 
 function testRanks(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, ignore: !hasMpirun, fn });
+  Deno.test(name, { ignore: !hasMpirun }, fn);
 }
 
 const rows = [
@@ -40,11 +40,11 @@ testRanks("a rank that is killed in the middle ends the others", async () => {
 
 /** Ranks of an OpenCL device end while it waits for gradients of the others. */
 function testLeft(name: string, how: string, check: (ended: Ended) => void): void {
-  Deno.test({
+  Deno.test(
     name,
-    ignore: !hasMpirun || !hasOpenCL,
-    fn: async () => check(await mpirun(2, "left_program.ts", [how])),
-  });
+    { ignore: !hasMpirun || !hasOpenCL },
+    async () => check(await mpirun(2, "left_program.ts", [how])),
+  );
 }
 
 testLeft("a late rank's gradients are waited for by every kind of read", "read", (ended) => {
@@ -144,26 +144,20 @@ Deno.test("where the environment may not be read nobody trains alone by mistake"
   assertStringIncludes(text, "--allow-env");
 });
 
-Deno.test({
-  name: "a library that did not come with mpirun is told",
-  ignore: !hasMpirun,
-  fn: async () => {
-    const env = { OMPI_COMM_WORLD_SIZE: "3", OMPI_ALLOW_RUN_AS_ROOT: "1" };
-    assertStringIncludes(await begin(env), "sees 1; set NETCL_MPI_LIBRARY");
-  },
+Deno.test("a library that did not come with mpirun is told", { ignore: !hasMpirun }, async () => {
+  const env = { OMPI_COMM_WORLD_SIZE: "3", OMPI_ALLOW_RUN_AS_ROOT: "1" };
+  assertStringIncludes(await begin(env), "sees 1; set NETCL_MPI_LIBRARY");
 });
 
-Deno.test({
-  name: "examples/distributed.ts learns to read digits on two ranks",
+Deno.test("examples/distributed.ts learns to read digits on two ranks", {
   ignore: !hasMpirun || !hasOpenCL,
-  fn: async () => {
-    const out = await Deno.makeTempDir();
-    const args = ["--epochs", "2", "--out", out];
-    const { code, text } = await mpirun(2, "../../examples/distributed.ts", args);
-    assertEquals(code, 0, text);
-    const [, accuracy] = /epoch 2\/2 {2}loss \S+ {2}accuracy (\S+)/.exec(text)!;
-    assert(Number(accuracy) > 0.9, text);
-    assert((await Deno.stat(`${out}/model.safetensors`)).size > 0);
-    await Deno.remove(out, { recursive: true });
-  },
+}, async () => {
+  const out = await Deno.makeTempDir();
+  const args = ["--epochs", "2", "--out", out];
+  const { code, text } = await mpirun(2, "../../examples/distributed.ts", args);
+  assertEquals(code, 0, text);
+  const [, accuracy] = /epoch 2\/2 {2}loss \S+ {2}accuracy (\S+)/.exec(text)!;
+  assert(Number(accuracy) > 0.9, text);
+  assert((await Deno.stat(`${out}/model.safetensors`)).size > 0);
+  await Deno.remove(out, { recursive: true });
 });

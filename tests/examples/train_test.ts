@@ -43,30 +43,28 @@ function accuracyIn({ out, err }: Run): number {
   return Number(accuracy);
 }
 
-Deno.test({
-  name: "a run without flags reads unseen digits, and both backends learn the same",
+Deno.test("a run without flags reads unseen digits, and both backends learn the same", {
   ignore: ignoreOn("cl"),
-  fn: () =>
-    inFolder(async (folder) => {
-      const curves: number[][] = [];
-      for (const device of ["cpu", "cl"]) {
-        const run = await runTrain(folder, ["--device", device, "--out", device]);
-        assertEquals(run.code, 0, run.err);
-        assert(accuracyIn(run) >= 0.96, run.out);
-        assertStringIncludes(run.out, `asked for as "${device}"`);
-        const lines = run.out.match(/^epoch .* unseen 0\.\d+ {2}accuracy /gm);
-        assertEquals(lines?.length, 20, "off a terminal one line an epoch");
-        assert(!run.out.includes("\r") && !run.out.includes("\x1b"));
-        curves.push(await losses(`${folder}/${device}`));
-      }
-      const [cpu, cl] = curves as [number[], number[]];
-      assertEquals(cpu.length, 20 * 45);
-      assertEquals(cl.length, cpu.length);
-      for (let step = 0; step < 50; step++) {
-        assert(Math.abs(cpu[step]! - cl[step]!) <= 1e-3, `step ${step}: ${cpu[step]}, ${cl[step]}`);
-      }
-    }),
-});
+}, () =>
+  inFolder(async (folder) => {
+    const curves: number[][] = [];
+    for (const device of ["cpu", "cl"]) {
+      const run = await runTrain(folder, ["--device", device, "--out", device]);
+      assertEquals(run.code, 0, run.err);
+      assert(accuracyIn(run) >= 0.96, run.out);
+      assertStringIncludes(run.out, `asked for as "${device}"`);
+      const lines = run.out.match(/^epoch .* unseen 0\.\d+ {2}accuracy /gm);
+      assertEquals(lines?.length, 20, "off a terminal one line an epoch");
+      assert(!run.out.includes("\r") && !run.out.includes("\x1b"));
+      curves.push(await losses(`${folder}/${device}`));
+    }
+    const [cpu, cl] = curves as [number[], number[]];
+    assertEquals(cpu.length, 20 * 45);
+    assertEquals(cl.length, cpu.length);
+    for (let step = 0; step < 50; step++) {
+      assert(Math.abs(cpu[step]! - cl[step]!) <= 1e-3, `step ${step}: ${cpu[step]}, ${cl[step]}`);
+    }
+  }));
 
 testOnBackends(
   "a short run writes the model, the loss curve and its numbers",

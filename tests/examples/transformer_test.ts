@@ -4,7 +4,7 @@ import { Corpus } from "../../examples/transformer/corpus.ts";
 import { Transformer } from "../../examples/transformer/model.ts";
 import { Vocabulary } from "../../examples/transformer/vocabulary.ts";
 import { manualSeed, noGrad, Tensor, withDevice } from "../../mod.ts";
-import { ignoreOn, testOnBackends } from "../opencl.ts";
+import { ignoreOn, testOnBackends, testOnCPU } from "../opencl.ts";
 import { runExample } from "./run_example.ts";
 
 const few = ["--steps", "60", "--batch-size", "4", "--length", "30"];
@@ -15,29 +15,27 @@ function losses(out: string): [seen: number, unseen: number][] {
     .map(([, seen, unseen]) => [Number(seen), Number(unseen)]);
 }
 
-Deno.test({
-  name: "the transformer learns and writes, the same on both backends",
+Deno.test("the transformer learns and writes, the same on both backends", {
   ignore: ignoreOn("cl"),
-  async fn() {
-    const lossesOf: number[][] = [];
-    for (const device of ["cpu", "cl"]) {
-      let pieces = 0; // of the text, which comes token by token
-      const args = [...few, "--device", device];
-      const { code, out, err } = await runExample("transformer.ts", args, (out) => {
-        if (out.includes("round 2/2")) pieces++;
-      });
-      assertEquals(code, 0, err);
-      assert(pieces > 2, `the text came in ${pieces} pieces`);
-      const [first, last] = losses(out), chance = Math.log(1024);
-      assert(first![0] < chance && first![0] > 4, `a little better than chance: ${first}`);
-      assert(last![0] < first![0] - 0.2 && last![1] < first![1], out);
-      assert(Math.abs(last![0] - last![1]) < 0.5, `it has not learned by heart: ${last}`);
-      assert(/unseen.*\n[^]*\n\n[^]{30,}\n$/.test(out), "then 30 tokens, and the end of the line");
-      lossesOf.push(first!);
-    }
-    const [cpu, cl] = lossesOf;
-    cpu!.forEach((loss, k) => assert(Math.abs(loss - cl![k]!) < 2e-2, `${cpu} ${cl}`));
-  },
+}, async () => {
+  const lossesOf: number[][] = [];
+  for (const device of ["cpu", "cl"]) {
+    let pieces = 0; // of the text, which comes token by token
+    const args = [...few, "--device", device];
+    const { code, out, err } = await runExample("transformer.ts", args, (out) => {
+      if (out.includes("round 2/2")) pieces++;
+    });
+    assertEquals(code, 0, err);
+    assert(pieces > 2, `the text came in ${pieces} pieces`);
+    const [first, last] = losses(out), chance = Math.log(1024);
+    assert(first![0] < chance && first![0] > 4, `a little better than chance: ${first}`);
+    assert(last![0] < first![0] - 0.2 && last![1] < first![1], out);
+    assert(Math.abs(last![0] - last![1]) < 0.5, `it has not learned by heart: ${last}`);
+    assert(/unseen.*\n[^]*\n\n[^]{30,}\n$/.test(out), "then 30 tokens, and the end of the line");
+    lossesOf.push(first!);
+  }
+  const [cpu, cl] = lossesOf;
+  cpu!.forEach((loss, k) => assert(Math.abs(loss - cl![k]!) < 2e-2, `${cpu} ${cl}`));
 });
 
 testOnBackends("the same seed writes the same text, another seed another", async (backend) => {
@@ -84,25 +82,21 @@ Deno.test("the transformer sees no token before it has come", async () => {
   });
 });
 
-testOnBackends("a corpus draws passages of the text, up to its end", async (backend) => {
-  await withDevice(backend, async () => {
-    manualSeed(1);
-    const vocabulary = new Vocabulary("abcdefgh", 8);
-    const passages = await new Corpus("abcdefgh", vocabulary).draw(200, 3).toArray() as number[][];
-    const found = new Set(
-      passages.map((passage) => passage.map((id) => vocabulary.tokens[Number(id)]).join("")),
-    );
-    assertEquals([...found].sort(), ["abc", "bcd", "cde", "def", "efg", "fgh"]);
-  });
+testOnBackends("a corpus draws passages of the text, up to its end", async () => {
+  manualSeed(1);
+  const vocabulary = new Vocabulary("abcdefgh", 8);
+  const passages = await new Corpus("abcdefgh", vocabulary).draw(200, 3).toArray() as number[][];
+  const found = new Set(
+    passages.map((passage) => passage.map((id) => vocabulary.tokens[Number(id)]).join("")),
+  );
+  assertEquals([...found].sort(), ["abc", "bcd", "cde", "def", "efg", "fgh"]);
 });
 
-Deno.test("a corpus divides into a beginning and the rest", async () => {
-  await withDevice("cpu", async () => {
-    const corpus = new Corpus("abcabcabxx", new Vocabulary("abcabcabxx", 4));
-    const [beginning, rest] = corpus.split(0.8);
-    assertEquals([beginning.length, rest.length], [8, 2]);
-    assertEquals(await rest.ids.toArray(), [3, 3]);
-  });
+testOnCPU("a corpus divides into a beginning and the rest", async () => {
+  const corpus = new Corpus("abcabcabxx", new Vocabulary("abcabcabxx", 4));
+  const [beginning, rest] = corpus.split(0.8);
+  assertEquals([beginning.length, rest.length], [8, 2]);
+  assertEquals(await rest.ids.toArray(), [3, 3]);
 });
 
 Deno.test("a vocabulary joins what is seen side by side most, within words", () => {

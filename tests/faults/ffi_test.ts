@@ -302,22 +302,18 @@ async function failsAt(call: Fault["call"], nth: number, scenario: Scenario): Pr
 
 function matrix(title: string, table: Record<string, Scenario>, ignore: boolean): void {
   for (const [call, scenario] of Object.entries(table) as [Fault["call"], Scenario][]) {
-    Deno.test({
-      name: `${title}: ${call} fails`,
-      ignore,
-      async fn() {
-        let nth = 1;
-        const attempt = async () => assertEquals(await leftBehind(scenario), {}, "without a fault");
+    Deno.test(`${title}: ${call} fails`, { ignore }, async () => {
+      let nth = 1;
+      const attempt = async () => assertEquals(await leftBehind(scenario), {}, "without a fault");
+      await attempt();
+      for (let happened = true; happened; nth++) {
+        const left = await leftBehind(async () => {
+          happened = await failsAt(call, nth, scenario);
+        });
+        assertEquals(left, {}, `what call ${nth} of ${call} left behind`);
         await attempt();
-        for (let happened = true; happened; nth++) {
-          const left = await leftBehind(async () => {
-            happened = await failsAt(call, nth, scenario);
-          });
-          assertEquals(left, {}, `what call ${nth} of ${call} left behind`);
-          await attempt();
-        }
-        assert(nth > 2, `${call} is called`);
-      },
+      }
+      assert(nth > 2, `${call} is called`);
     });
   }
 }
@@ -364,32 +360,30 @@ Deno.test("the fault matrix has every function that ffi/ calls", () => {
   assertEquals(Object.keys(covered).filter((call) => !called.includes(call)), []);
 });
 
-Deno.test({
-  name: "extensions: clGetExtensionFunctionAddressForPlatform finds nothing",
+Deno.test("extensions: clGetExtensionFunctionAddressForPlatform finds nothing", {
   ignore: !hasCommandBuffers,
-  async fn() {
-    const call = "clGetExtensionFunctionAddressForPlatform";
-    const left = await leftBehind(() => {
-      withFaults([{ call, nth: 1, status: 0 }], () => {
-        try {
-          new CommandBuffer(queue).release();
-        } catch (error) {
-          assertInstanceOf(error, OpenCLUnavailableError);
-          assert(error.message.includes("clCreateCommandBufferKHR"), error.message);
-          return;
-        }
-        throw new Error("a command buffer was made without its functions");
-      });
-      new CommandBuffer(queue).release();
+}, async () => {
+  const call = "clGetExtensionFunctionAddressForPlatform";
+  const left = await leftBehind(() => {
+    withFaults([{ call, nth: 1, status: 0 }], () => {
+      try {
+        new CommandBuffer(queue).release();
+      } catch (error) {
+        assertInstanceOf(error, OpenCLUnavailableError);
+        assert(error.message.includes("clCreateCommandBufferKHR"), error.message);
+        return;
+      }
+      throw new Error("a command buffer was made without its functions");
     });
-    assertEquals(left, {});
-  },
+    new CommandBuffer(queue).release();
+  });
+  assertEquals(left, {});
 });
 
-Deno.test({
-  name: "a source that cannot be held is read before the call returns",
-  ignore: !hasOpenCL,
-  async fn() {
+Deno.test(
+  "a source that cannot be held is read before the call returns",
+  { ignore: !hasOpenCL },
+  async () => {
     using buffer = new Buffer(context, 4);
     withFaults([{ call: "clRetainEvent", nth: 1, status: -6 }], () => {
       const write = () => queue.write(buffer, new Int32Array([3]));
@@ -405,4 +399,4 @@ Deno.test({
     await queue.read(buffer, out).wait();
     assertEquals(out[0], 3);
   },
-});
+);

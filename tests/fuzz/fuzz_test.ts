@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { compile, profiler, realizeAll, type Tensor, withDevice } from "../../mod.ts";
 import { waitForCompiledKernels } from "../../backend/internal.ts";
-import { isPoCL, testOpenCL } from "../opencl.ts";
+import { isPoCL, testOnCPU, testOpenCL } from "../opencl.ts";
 import type { Graph } from "../tensor/graphs/graph.ts";
 import { describe as describeGraph, fuzz, places } from "./fuzz.ts";
 import { describe, difference, follow, leavesOf, type Program, readFixtures } from "./programs.ts";
@@ -29,9 +29,10 @@ function faults(
   });
 }
 
-Deno.test("random programs give what PyTorch gives (cpu)", () => {
-  withDevice("cpu", () => assertEquals(faults(every(3), follow), []));
-});
+testOnCPU(
+  "random programs give what PyTorch gives (cpu)",
+  () => assertEquals(faults(every(3), follow), []),
+);
 
 Deno.test("compiled random programs give it in every call (cpu)", () => {
   const run = (program: Program, leaves: readonly Tensor[]): Tensor[] => {
@@ -57,20 +58,16 @@ testOpenCL("random programs give it in one schedule (cl)", () => {
   });
 });
 
-Deno.test({
-  name: "random programs give it before anything is compiled (cl)",
-  ignore: !isPoCL,
-  fn() {
-    waitForCompiledKernels(false);
-    const trace = profiler.trace();
-    try {
-      withDevice("cl", () => assertEquals(faults(every(20, 5), follow), []));
-    } finally {
-      trace[Symbol.dispose]();
-      waitForCompiledKernels(true);
-    }
-    assertMatch(profiler.table(), /\(built-in\)/);
-  },
+Deno.test("random programs give it before anything is compiled (cl)", { ignore: !isPoCL }, () => {
+  waitForCompiledKernels(false);
+  const trace = profiler.trace();
+  try {
+    withDevice("cl", () => assertEquals(faults(every(20, 5), follow), []));
+  } finally {
+    trace[Symbol.dispose]();
+    waitForCompiledKernels(true);
+  }
+  assertMatch(profiler.table(), /\(built-in\)/);
 });
 
 Deno.test("random programs give it with NETCL_EAGER=1 (cpu)", async () => {

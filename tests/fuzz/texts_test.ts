@@ -16,17 +16,13 @@ Deno.test({
   },
 });
 
-Deno.test({
-  name: "the text of truth values that lie side by side builds",
-  ignore: !isPoCL,
-  fn() {
-    const steps = ["ne", "realize", "sum"].map((op) =>
-      ({ op, of: [0, 0], numbers: [2, 0, 0] }) as const
-    );
-    const graph = { shapes: [[64, 64]], most: 1e4, dtype: "int32", steps, derivatives: 1 } as const;
-    const { refused } = buildTexts([{ graph, device: "GPU with matrix units", isCompiled: false }]);
-    assertEquals(refused && inWords(refused), null);
-  },
+Deno.test("the text of truth values that lie side by side builds", { ignore: !isPoCL }, () => {
+  const steps = ["ne", "realize", "sum"].map((op) =>
+    ({ op, of: [0, 0], numbers: [2, 0, 0] }) as const
+  );
+  const graph = { shapes: [[64, 64]], most: 1e4, dtype: "int32", steps, derivatives: 1 } as const;
+  const { refused } = buildTexts([{ graph, device: "GPU with matrix units", isCompiled: false }]);
+  assertEquals(refused && inWords(refused), null);
 });
 
 Deno.test("withoutInstructions keeps what an instruction reads, checks its size, and sets what it gives", () => {

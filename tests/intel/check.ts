@@ -83,12 +83,7 @@ function jobFor(path: string, env: Record<string, string>): Job {
   const args = isProgram(path)
     ? ["run", "-A", "--no-check", "--config", "deno.json", path]
     : ["test", "-A", "--no-check", path];
-  return {
-    name: path,
-    command: [Deno.execPath(), ...args],
-    env: { ...plain, ...env },
-    cwd: root,
-  };
+  return { name: path, command: [Deno.execPath(), ...args], env: { ...plain, ...env }, cwd: root };
 }
 
 async function main(): Promise<boolean> {

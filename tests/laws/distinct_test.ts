@@ -62,30 +62,28 @@ for (const [name, fn] of Object.entries(ofMatrix)) {
   });
 }
 
-testOnBackends("scalars, vectors and what is empty have tensors of their own, too", (backend) => {
-  withDevice(backend, () => {
-    const scalar = Tensor.fromHost(2), vector = Tensor.fromHost([1, 2]);
-    const truth = Tensor.fromHost(true), empty = Tensor.zeros([0, 2]);
-    const cases: [Tensor, Tensor][] = [
-      [scalar, scalar.sum()],
-      [scalar, scalar.max()],
-      [scalar, scalar.sort().values],
-      [truth, truth.any()],
-      [truth, truth.all()],
-      [vector, vector.transpose()],
-      [empty, empty.softmax()],
-      [empty, empty.logSoftmax()],
-      [empty, empty.roll(1)],
-      [empty, empty.chunk(2)[0]!],
-      [vector, Tensor.meshgrid([vector])[0]!],
-      [vector, vector.chunk(1)[0]!],
-      [vector, vector.clone()],
-      [vector, vector.unsqueeze(0).unbind()[0]!],
-    ];
-    for (const [x, y] of cases) {
-      y.dispose();
-      assertEquals(x.disposed, false);
-      assertEquals(x.toHostSync().length, x.size);
-    }
-  });
+testOnBackends("scalars, vectors and what is empty have tensors of their own, too", () => {
+  const scalar = Tensor.fromHost(2), vector = Tensor.fromHost([1, 2]);
+  const truth = Tensor.fromHost(true), empty = Tensor.zeros([0, 2]);
+  const cases: [Tensor, Tensor][] = [
+    [scalar, scalar.sum()],
+    [scalar, scalar.max()],
+    [scalar, scalar.sort().values],
+    [truth, truth.any()],
+    [truth, truth.all()],
+    [vector, vector.transpose()],
+    [empty, empty.softmax()],
+    [empty, empty.logSoftmax()],
+    [empty, empty.roll(1)],
+    [empty, empty.chunk(2)[0]!],
+    [vector, Tensor.meshgrid([vector])[0]!],
+    [vector, vector.chunk(1)[0]!],
+    [vector, vector.clone()],
+    [vector, vector.unsqueeze(0).unbind()[0]!],
+  ];
+  for (const [x, y] of cases) {
+    y.dispose();
+    assertEquals(x.disposed, false);
+    assertEquals(x.toHostSync().length, x.size);
+  }
 });

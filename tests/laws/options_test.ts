@@ -401,9 +401,7 @@ withDevice("cpu", () => {
   const inner: Readonly<Record<string, Call>> = {
     "a group of parameters": (o) => new optim.SGD([{ parameters: [leaf], ...o }]),
     "the workers of a DataLoader": (o) =>
-      new DataLoader(samples, {
-        workers: { module: new URL("file:///data.ts"), count: 1, ...o },
-      }),
+      new DataLoader(samples, { workers: { module: new URL("file:///data.ts"), count: 1, ...o } }),
     "the layout of a box": (o) =>
       queue.writeRect.call(nothing, nothing, new Uint8Array(8), { region: [1, 1, 1], host: o }),
     "the format of an image": (o) =>

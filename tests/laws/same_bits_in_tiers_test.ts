@@ -64,31 +64,25 @@ function holds(name: string, f: Unary, sizes: readonly number[], layout: Unary =
 }
 
 for (const name of activations) {
-  Deno.test({
-    name: `${name} has the same bits in both tiers`,
-    ignore: !isPoCL,
-    fn: () => holds(name, method(name), [4099]),
-  });
+  Deno.test(
+    `${name} has the same bits in both tiers`,
+    { ignore: !isPoCL },
+    () => holds(name, method(name), [4099]),
+  );
 }
 
-Deno.test({
-  name: "pow and atan2 have the same bits in both tiers",
-  ignore: !isPoCL,
-  fn: () => {
-    holds("pow", (x) => x.pow(x.flip([0])), [4099]);
-    holds("atan2", (x) => x.atan2(x.flip([0])), [4099]);
-  },
+Deno.test("pow and atan2 have the same bits in both tiers", { ignore: !isPoCL }, () => {
+  holds("pow", (x) => x.pow(x.flip([0])), [4099]);
+  holds("atan2", (x) => x.atan2(x.flip([0])), [4099]);
 });
 
-Deno.test({
-  name: "a value has the same bits in both tiers wherever it stands, in every type of floats",
+Deno.test("a value has the same bits in both tiers wherever it stands, in every type of floats", {
   ignore: !isPoCL,
-  fn: () => {
-    const f: Unary = (x) => x.mul(1.7).add(0.3).tanh().mul(x).sub(x.exp().log1p());
-    holds("a chain", f, [1, 2, 3, 17, 1000]);
-    holds("a transposed chain", f, [33 * 20], (x) => x.reshape([33, 20]).transpose());
-    holds("a chain over columns", f, [12], (x) => x.reshape([4, 3]));
-    holds("a scalar", f, [1], (x) => x.reshape([]));
-    holds("every third", f, [99], (x) => x.reshape([33, 3]).slice([0, 1], [33, 2]));
-  },
+}, () => {
+  const f: Unary = (x) => x.mul(1.7).add(0.3).tanh().mul(x).sub(x.exp().log1p());
+  holds("a chain", f, [1, 2, 3, 17, 1000]);
+  holds("a transposed chain", f, [33 * 20], (x) => x.reshape([33, 20]).transpose());
+  holds("a chain over columns", f, [12], (x) => x.reshape([4, 3]));
+  holds("a scalar", f, [1], (x) => x.reshape([]));
+  holds("every third", f, [99], (x) => x.reshape([33, 3]).slice([0, 1], [33, 2]));
 });

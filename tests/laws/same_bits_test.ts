@@ -1,15 +1,6 @@
 /** The same step from the same state gives the same bits: the first time, later, compiled. */
 import { assertEquals } from "@std/assert";
-import {
-  amp,
-  type BackendName,
-  compile,
-  manualSeed,
-  nn,
-  optim,
-  Tensor,
-  withDevice,
-} from "../../mod.ts";
+import { amp, type BackendName, compile, manualSeed, nn, optim, Tensor } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
 type State = Record<string, Tensor>;
@@ -111,14 +102,12 @@ const cases = Object.entries(models).flatMap(([name, kind]) =>
 for (const { name, kind, make } of cases) {
   for (const type of ["float32", "float16", "bfloat16"] as const) {
     testOnBackends(`a step has the same bits every time: ${name}, ${type}`, (backend) => {
-      withDevice(backend, () => {
-        for (const way of waysOn(backend)) {
-          const plain = bitsOf(kind, make, { type, ...way }, false);
-          const compiled = bitsOf(kind, make, { type, ...way }, true);
-          const others = [...plain, ...compiled].flatMap((bits, k) => bits === plain[0] ? [] : k);
-          assertEquals(others, [], `steps of other bits, ${JSON.stringify(way)}`);
-        }
-      });
+      for (const way of waysOn(backend)) {
+        const plain = bitsOf(kind, make, { type, ...way }, false);
+        const compiled = bitsOf(kind, make, { type, ...way }, true);
+        const others = [...plain, ...compiled].flatMap((bits, k) => bits === plain[0] ? [] : k);
+        assertEquals(others, [], `steps of other bits, ${JSON.stringify(way)}`);
+      }
     });
   }
 }

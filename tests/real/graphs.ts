@@ -73,37 +73,36 @@ interface Output {
 for (const [name, inputs] of Object.entries(graphs)) {
   const path = await pathOf(name);
   for (const backend of backends) {
-    Deno.test({
-      name: `${name} gives what onnxruntime does, recorded and replayed (${backend})`,
+    Deno.test(`${name} gives what onnxruntime does, recorded and replayed (${backend})`, {
       ignore: path === null,
-      fn: () =>
-        withDevice(backend, async () => {
-          const model = await loadOnnx(path!),
-            wanted: Record<string, Output> = expected[name as keyof typeof expected];
-          for (let round = 0; round < 3; round++) {
-            const outputs = noGrad(() => model.run(inputs()));
-            for (const [key, { shape, every97th, magnitude }] of Object.entries(wanted)) {
-              assertEquals(outputs[key]!.shape, shape);
-              const numbers = await outputs[key]!.toNumbers();
-              every97th.forEach((value, k) => assertAlmostEquals(numbers[97 * k]!, value, 1e-4));
-              const sum = numbers.reduce((total, value) => total + Math.abs(value), 0);
-              assertAlmostEquals(sum, magnitude, 1e-4 * magnitude + 1e-6);
-            }
+    }, () =>
+      withDevice(backend, async () => {
+        const model = await loadOnnx(path!),
+          wanted: Record<string, Output> = expected[name as keyof typeof expected];
+        for (let round = 0; round < 3; round++) {
+          const outputs = noGrad(() => model.run(inputs()));
+          for (const [key, { shape, every97th, magnitude }] of Object.entries(wanted)) {
+            assertEquals(outputs[key]!.shape, shape);
+            const numbers = await outputs[key]!.toNumbers();
+            every97th.forEach((value, k) => assertAlmostEquals(numbers[97 * k]!, value, 1e-4));
+            const sum = numbers.reduce((total, value) => total + Math.abs(value), 0);
+            assertAlmostEquals(sum, magnitude, 1e-4 * magnitude + 1e-6);
           }
-        }),
-    });
+        }
+      }));
   }
 }
 
 /** The parameters of the graph by the names of the net's safetensors. */
 const vadNames: Readonly<Record<string, string>> = {
   "stft_conv.weight": "stft.forward_basis_buffer",
-  ...Object.fromEntries([1, 2, 3, 4].flatMap((k) =>
-    ["weight", "bias"].map((what) => [
-      `conv${k}.${what}`,
-      `encoder.${k - 1}.reparam_conv.${what}`,
-    ])
-  )),
+  ...Object.fromEntries(
+    [1, 2, 3, 4].flatMap((k) =>
+      ["weight", "bias"].map((
+        what,
+      ) => [`conv${k}.${what}`, `encoder.${k - 1}.reparam_conv.${what}`])
+    ),
+  ),
   ...Object.fromEntries(
     ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map((name) => [
       `lstm_cell.${name}`,
@@ -130,11 +129,10 @@ function askedOf(net: SileroVad): Detect<VadState> {
   return (x, state) => net.forward(x, state ?? [Tensor.zeros([1, 128]), Tensor.zeros([1, 128])]);
 }
 
-Deno.test({
-  name:
-    "the speech detector as a module and as two graphs says the same of a sound, and marks its speech",
-  ignore: vad === null,
-  fn: () =>
+Deno.test(
+  "the speech detector as a module and as two graphs says the same of a sound, and marks its speech",
+  { ignore: vad === null },
+  () =>
     withDevice(backends.at(-1)!, async () => {
       const sound = synthesisedSpeech(), net = new SileroVad().eval();
       const graph = await loadOnnx(vad!), other = await loadOnnx(vad!.replace("_op18_ifless", ""));
@@ -153,7 +151,7 @@ Deno.test({
       net.loadStateDict(await loadSafetensors(file));
       assertSpeech(await likelihoods(sound, askedOf(net)));
     }),
-});
+);
 
 /** The voice is there from the first second to the third: 0.1 s at either end are left open. */
 function assertSpeech(found: readonly number[]): void {
@@ -166,43 +164,38 @@ function assertSpeech(found: readonly number[]): void {
 
 const weights = await pathOf("efficientnet-lite0"), photo = await pathOf("photos");
 
-Deno.test({
-  name: "EfficientNet-Lite0, from PyTorch's stream, names two photos",
+Deno.test("EfficientNet-Lite0, from PyTorch's stream, names two photos", {
   ignore: weights === null || photo === null,
-  fn: () =>
-    withDevice(backends.at(-1)!, async () => {
-      const [palace] = await classify(photo!, weights!, 1);
-      const [daisy] = await classify(photo!.replace("china", "flower"), weights!, 1);
-      const names = await namesOf("");
-      assertEquals([palace, daisy].map((guess) => names[guess!.index]), ["palace", "daisy"]);
-    }),
-});
+}, () =>
+  withDevice(backends.at(-1)!, async () => {
+    const [palace] = await classify(photo!, weights!, 1);
+    const [daisy] = await classify(photo!.replace("china", "flower"), weights!, 1);
+    const names = await namesOf("");
+    assertEquals([palace, daisy].map((guess) => names[guess!.index]), ["palace", "daisy"]);
+  }));
 
 const faces = await pathOf("mtcnn"), portrait = await pathOf("portrait");
 
 for (const backend of backends) {
-  Deno.test({
-    name: `the face detector's nets compute what PyTorch's do (${backend})`,
+  Deno.test(`the face detector's nets compute what PyTorch's do (${backend})`, {
     ignore: faces === null,
-    fn: () =>
-      withDevice(backend, async () => {
-        const weights = await loadNets(faces!.replace(/\/[^/]*$/, ""));
-        for (const [name, { size, values }] of Object.entries(expectedFaces.nets)) {
-          const net = name as keyof typeof nets;
-          const given = noGrad(() => runNet(weights[net], nets[net], wave(2, 3, size, size)));
-          const numbers = await given.toNumbers();
-          assertEquals(numbers.length, values.length);
-          values.forEach((value, k) => assertAlmostEquals(numbers[k]!, value, 1e-4));
-        }
-      }),
-  });
+  }, () =>
+    withDevice(backend, async () => {
+      const weights = await loadNets(faces!.replace(/\/[^/]*$/, ""));
+      for (const [name, { size, values }] of Object.entries(expectedFaces.nets)) {
+        const net = name as keyof typeof nets;
+        const given = noGrad(() => runNet(weights[net], nets[net], wave(2, 3, size, size)));
+        const numbers = await given.toNumbers();
+        assertEquals(numbers.length, values.length);
+        values.forEach((value, k) => assertAlmostEquals(numbers[k]!, value, 1e-4));
+      }
+    }));
 }
 
-Deno.test({
-  name:
-    "the face detector, from PyTorch's stream, finds the one face of a portrait, and none elsewhere",
-  ignore: faces === null || portrait === null || photo === null,
-  fn: () =>
+Deno.test(
+  "the face detector, from PyTorch's stream, finds the one face of a portrait, and none elsewhere",
+  { ignore: faces === null || portrait === null || photo === null },
+  () =>
     withDevice("cpu", async () => {
       const weights = await loadNets(faces!.replace(/\/[^/]*$/, ""));
       const find = async (path: string) => {
@@ -218,4 +211,4 @@ Deno.test({
       wanted!.forEach((value, k) => assertAlmostEquals(own[k]!, value, 6));
       assertEquals(await find(photo!), []);
     }),
-});
+);

@@ -35,22 +35,20 @@ interface Written {
 }
 
 for (const dtype of ["float32", "packed"]) {
-  Deno.test({
-    name: `SmolLM2 writes the tokens of transformers with the decoded weights (${dtype})`,
+  Deno.test(`SmolLM2 writes the tokens of transformers with the decoded weights (${dtype})`, {
     ignore: language === null,
-    fn: () =>
-      withDevice(backend, async () => {
-        using lm = await LanguageModel.load(language!, { dtype });
-        const prompts = fixture<Written[]>("smollm2.json");
-        for (const { text, ids, greedy } of dtype === "packed" ? prompts.slice(0, 1) : prompts) {
-          assertEquals(lm.tokenizer.encode(text), ids, "the tokens are those of llama.cpp");
-          assertEquals(lm.tokenizer.decode(ids), text);
-          const maxTokens = dtype === "packed" ? 20 : greedy.length;
-          const found = await Array.fromAsync(lm.generateIds(ids, { maxTokens, ignoreEnd: true }));
-          assertEquals(found, greedy.slice(0, maxTokens));
-        }
-      }),
-  });
+  }, () =>
+    withDevice(backend, async () => {
+      using lm = await LanguageModel.load(language!, { dtype });
+      const prompts = fixture<Written[]>("smollm2.json");
+      for (const { text, ids, greedy } of dtype === "packed" ? prompts.slice(0, 1) : prompts) {
+        assertEquals(lm.tokenizer.encode(text), ids, "the tokens are those of llama.cpp");
+        assertEquals(lm.tokenizer.decode(ids), text);
+        const maxTokens = dtype === "packed" ? 20 : greedy.length;
+        const found = await Array.fromAsync(lm.generateIds(ids, { maxTokens, ignoreEnd: true }));
+        assertEquals(found, greedy.slice(0, maxTokens));
+      }
+    }));
 }
 
 Deno.test({
@@ -73,10 +71,10 @@ Deno.test({
     }),
 });
 
-Deno.test({
-  name: "MiniLM's vectors are those of transformers",
-  ignore: embedding === null,
-  fn: () =>
+Deno.test(
+  "MiniLM's vectors are those of transformers",
+  { ignore: embedding === null },
+  () =>
     withDevice(backend, async () => {
       using embedder = await Embedder.load(embedding!);
       const texts = fixture<{ text: string; ids: number[]; vector: number[] }[]>("minilm.json");
@@ -87,4 +85,4 @@ Deno.test({
         vector.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 1e-4, `${row}, ${k}`))
       );
     }),
-});
+);

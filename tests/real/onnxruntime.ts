@@ -50,23 +50,21 @@ function prefixed(prefix: string, tensors: Record<string, Tensor>): Record<strin
   return Object.fromEntries(Object.entries(tensors).map(([name, t]) => [`${prefix}_${name}`, t]));
 }
 
-Deno.test({
-  name: "onnxruntime computes of every layer of nn what it does here, for another batch",
+Deno.test("onnxruntime computes of every layer of nn what it does here, for another batch", {
   ignore: packages === null,
-  fn: () =>
-    withDevice("cpu", async () => {
-      const folder = await Deno.makeTempDir();
-      try {
-        for (const name of Object.keys(layers)) {
-          const { path, inputs, wanted } = await saveLayer(name, folder);
-          const arrays = { ...prefixed("in", inputs), ...prefixed("out", wanted) };
-          await saveNpz(path.replace(/onnx$/, "npz"), arrays);
-        }
-        const { met, failed } = JSON.parse(await python([script, folder], packages!));
-        assertEquals(failed, {});
-        assertEquals(met.length, Object.keys(layers).length);
-      } finally {
-        await Deno.remove(folder, { recursive: true });
+}, () =>
+  withDevice("cpu", async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      for (const name of Object.keys(layers)) {
+        const { path, inputs, wanted } = await saveLayer(name, folder);
+        const arrays = { ...prefixed("in", inputs), ...prefixed("out", wanted) };
+        await saveNpz(path.replace(/onnx$/, "npz"), arrays);
       }
-    }),
-});
+      const { met, failed } = JSON.parse(await python([script, folder], packages!));
+      assertEquals(failed, {});
+      assertEquals(met.length, Object.keys(layers).length);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  }));

@@ -52,12 +52,7 @@ export const leftOut: readonly LeftOutTest[] = [
     name: "an array that a ",
     reason: "JavaScriptCore collects the object of a buffer whose memory an array still has",
   },
-  {
-    runtime: "node",
-    file: "ffi/memory/bounds_test",
-    name: "a recorded fill",
-    reason: namesOnly,
-  },
+  { runtime: "node", file: "ffi/memory/bounds_test", name: "a recorded fill", reason: namesOnly },
   {
     runtime: "node",
     file: "signals/matrix_test",

@@ -62,10 +62,7 @@ export async function transpile(
   );
   await succeed(typescript, ["-p", config], root);
   await Deno.remove(config);
-  await Deno.writeTextFile(
-    `${folder}/ffi/runtime/host.js`,
-    'export { host } from "#host";\n',
-  );
+  await Deno.writeTextFile(`${folder}/ffi/runtime/host.js`, 'export { host } from "#host";\n');
   const dependencies: Dependencies = {};
   for await (const path of filesIn(folder)) {
     if (/\.(js|d\.ts)$/.test(path)) await complete(path, dependencies);

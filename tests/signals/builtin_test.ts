@@ -118,21 +118,19 @@ function optionsOf(
   };
 }
 
-Deno.test({
-  name: "programs on the built-in backend end as they should",
+Deno.test("programs on the built-in backend end as they should", {
   ignore: Deno.build.os === "windows",
-  async fn(t) {
-    const endings = await runAll(cases.map((each) => () => run(program, optionsOf(each))));
-    for (
-      const [i, { title, ending, said = "", complains = /^$/, atLeast = 0 }] of cases.entries()
-    ) {
-      await t.step(title, () => {
-        const { out, err, ms } = endings[i]!;
-        const text = out.replace("ready\n", "").trim();
-        assertEquals([describe(endings[i]!), text], [ending, said]);
-        assertMatch(err, complains);
-        assert(ms >= atLeast && ms < 15_000, `took ${ms} ms`);
-      });
-    }
-  },
+}, async (t) => {
+  const endings = await runAll(cases.map((each) => () => run(program, optionsOf(each))));
+  for (
+    const [i, { title, ending, said = "", complains = /^$/, atLeast = 0 }] of cases.entries()
+  ) {
+    await t.step(title, () => {
+      const { out, err, ms } = endings[i]!;
+      const text = out.replace("ready\n", "").trim();
+      assertEquals([describe(endings[i]!), text], [ending, said]);
+      assertMatch(err, complains);
+      assert(ms >= atLeast && ms < 15_000, `took ${ms} ms`);
+    });
+  }
 });

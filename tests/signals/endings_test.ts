@@ -43,12 +43,7 @@ const libOpenCL = `/usr/lib/${Deno.build.arch}-linux-gnu/libOpenCL.so.1`;
 const isDebian = hasOpenCL && Deno.build.os === "linux" && exists(libOpenCL);
 
 const cases: readonly Case[] = [
-  {
-    program: "end",
-    title: "a normal end finishes the queues",
-    ending: "exit 0",
-    said: "finished",
-  },
+  { program: "end", title: "a normal end finishes the queues", ending: "exit 0", said: "finished" },
   { program: "exit", title: "Deno.exit finishes the queues", ending: "exit 3", said: "finished" },
   {
     program: "throw",
@@ -289,43 +284,32 @@ function runCase({ program: name, options = {}, graceMs = GRACE }: Case): Promis
   return run(program, { ...options, args: [name], env });
 }
 
-Deno.test({
-  name: "programs end as they should",
-  ignore,
-  async fn(t) {
-    const runnable = cases.filter(({ options }) => !options?.flags || isDebian);
-    const endings = await runAll(runnable.map((each) => () => runCase(each)));
-    for (const [i, each] of runnable.entries()) {
-      await t.step(each.title, () => assertEquals(faults(endings[i]!, each), []));
-    }
-  },
+Deno.test("programs end as they should", { ignore }, async (t) => {
+  const runnable = cases.filter(({ options }) => !options?.flags || isDebian);
+  const endings = await runAll(runnable.map((each) => () => runCase(each)));
+  for (const [i, each] of runnable.entries()) {
+    await t.step(each.title, () => assertEquals(faults(endings[i]!, each), []));
+  }
 });
 
-Deno.test({
-  name: "the grace window is 3 seconds unless something else is asked for",
-  ignore,
-  async fn() {
+Deno.test(
+  "the grace window is 3 seconds unless something else is asked for",
+  { ignore },
+  async () => {
     const ending = await run(program, { args: ["long"], ...sigint(100) });
     assertEquals(describe(ending), "exit 130");
     assertEquals(ending.ms > 2900 && ending.ms < 8000, true, `took ${ending.ms} ms`);
   },
-});
+);
 
-Deno.test({
-  name: "a wrong value of a variable is told when the queue is made",
-  ignore,
-  async fn() {
-    const wrong = {
-      NETCL_SIGNALS: "yes",
-      NETCL_SIGINT_GRACE_MS: "3 s",
-    };
-    const endings = await runAll(
-      Object.entries(wrong).map(([variable, value]) => () =>
-        run(program, { args: ["end"], env: { [variable]: value } })
-      ),
-    );
-    assertEquals(endings.map((ending) => ending.code), [1, 1]);
-    assertEquals(/NETCL_SIGNALS is "yes": write 0 or 1/.test(endings[0]!.err), true);
-    assertEquals(/NETCL_SIGINT_GRACE_MS is "3 s": write a whole/.test(endings[1]!.err), true);
-  },
+Deno.test("a wrong value of a variable is told when the queue is made", { ignore }, async () => {
+  const wrong = { NETCL_SIGNALS: "yes", NETCL_SIGINT_GRACE_MS: "3 s" };
+  const endings = await runAll(
+    Object.entries(wrong).map(([variable, value]) => () =>
+      run(program, { args: ["end"], env: { [variable]: value } })
+    ),
+  );
+  assertEquals(endings.map((ending) => ending.code), [1, 1]);
+  assertEquals(/NETCL_SIGNALS is "yes": write 0 or 1/.test(endings[0]!.err), true);
+  assertEquals(/NETCL_SIGINT_GRACE_MS is "3 s": write a whole/.test(endings[1]!.err), true);
 });

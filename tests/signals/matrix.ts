@@ -70,11 +70,7 @@ export const states: readonly State[] = [
     title: "awaiting with `interruptible`, saving for longer than the grace window",
     graceMs: GRACE,
   },
-  {
-    name: "listening",
-    title: "idle, saving in a listener of `interruptSignal`",
-    graceMs: GRACE,
-  },
+  { name: "listening", title: "idle, saving in a listener of `interruptSignal`", graceMs: GRACE },
   { name: "unload", title: "during unload", graceMs: GRACE },
 ];
 
@@ -147,10 +143,7 @@ export const contract: Record<string, Record<"once" | "term", Expected>> = {
     once: { ending: "exit 130", within: AFTER_SAVING, said: "saved" },
     term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
   },
-  unload: {
-    once: interrupted,
-    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
-  },
+  unload: { once: interrupted, term: { ending: "SIGTERM", within: AT_ONCE, said: "" } },
 };
 
 /** The due end of a cell. */

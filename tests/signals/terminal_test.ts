@@ -58,42 +58,32 @@ async function typeAt(command: string, graceMs: number, ...times: number[]): Pro
 
 const deno = `'${Deno.execPath()}' run --quiet --no-check -A '${program}'`;
 
-Deno.test({
-  name: "^C at a terminal lets the program save",
-  ignore,
-  async fn() {
-    const { code, screen } = await typeAt(`${deno} short 800`, 10_000, 100);
-    assertEquals(code, 130);
-    assertMatch(screen, /ready[\s\S]*saved/);
-  },
+Deno.test("^C at a terminal lets the program save", { ignore }, async () => {
+  const { code, screen } = await typeAt(`${deno} short 800`, 10_000, 100);
+  assertEquals(code, 130);
+  assertMatch(screen, /ready[\s\S]*saved/);
 });
 
-Deno.test({
-  name: "a second ^C at a terminal ends the program at once, also while it is blocked",
+Deno.test("a second ^C at a terminal ends the program at once, also while it is blocked", {
   ignore,
-  async fn() {
-    const { code, ms } = await typeAt(`${deno} blocked 60000`, 10_000, 100, 300);
-    assertEquals(code, 130);
-    assertEquals(ms < 4000, true, `took ${ms} ms`);
-  },
+}, async () => {
+  const { code, ms } = await typeAt(`${deno} blocked 60000`, 10_000, 100, 300);
+  assertEquals(code, 130);
+  assertEquals(ms < 4000, true, `took ${ms} ms`);
 });
 
-Deno.test({
-  name: "a program under nohup survives the end of its terminal",
-  ignore,
-  async fn() {
-    const child = new Deno.Command("nohup", {
-      args: [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program, "long", "500"],
-      env: plain,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "null",
-    }).spawn();
-    let out = "";
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-      if (out === "") child.kill("SIGHUP");
-      out += text;
-    }
-    assertEquals([(await child.status).code, out], [0, "ready\ndone\n"]);
-  },
+Deno.test("a program under nohup survives the end of its terminal", { ignore }, async () => {
+  const child = new Deno.Command("nohup", {
+    args: [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program, "long", "500"],
+    env: plain,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  let out = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    if (out === "") child.kill("SIGHUP");
+    out += text;
+  }
+  assertEquals([(await child.status).code, out], [0, "ready\ndone\n"]);
 });

@@ -17,22 +17,14 @@ async function askedOf(args: readonly string[]): Promise<string> {
 
 const ignore = Deno.build.os === "windows";
 
-Deno.test({
-  name: "a kernel of PoCL is linked without libraries",
-  ignore,
-  async fn() {
-    const args = "-m elf_x86_64 -shared -o /c/tempfile_1.so /crti.o /c/tempfile_2.so.o -lm -lc"
-      .split(" ");
-    const asked = "-shared -z noseparate-code -o /c/tempfile_1.so /c/tempfile_2.so.o";
-    assertEquals(await askedOf(args), asked);
-  },
+Deno.test("a kernel of PoCL is linked without libraries", { ignore }, async () => {
+  const args = "-m elf_x86_64 -shared -o /c/tempfile_1.so /crti.o /c/tempfile_2.so.o -lm -lc"
+    .split(" ");
+  const asked = "-shared -z noseparate-code -o /c/tempfile_1.so /c/tempfile_2.so.o";
+  assertEquals(await askedOf(args), asked);
 });
 
-Deno.test({
-  name: "whatever else is linked as it asks for",
-  ignore,
-  async fn() {
-    const args = "-o program main.o -lm -L/a/b".split(" ");
-    assertEquals(await askedOf(args), args.join(" "));
-  },
+Deno.test("whatever else is linked as it asks for", { ignore }, async () => {
+  const args = "-o program main.o -lm -L/a/b".split(" ");
+  assertEquals(await askedOf(args), args.join(" "));
 });

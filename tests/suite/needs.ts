@@ -44,12 +44,7 @@ const poclPackages = ["pocl-opencl-icd", "ocl-icd-libopencl1"] as const;
 
 /** Everything that a test may need, and the tests of oclgrind that `deno task test` does not run. */
 export const needs: readonly Need[] = [
-  {
-    name: "an OpenCL platform",
-    packages: poclPackages,
-    isSmall: true,
-    isThere: hasOpenCL,
-  },
+  { name: "an OpenCL platform", packages: poclPackages, isSmall: true, isThere: hasOpenCL },
   {
     name: "the OpenCL headers",
     packages: ["opencl-c-headers"],

@@ -1,6 +1,6 @@
 /** Weights in blocks of few bits: their numbers, and what is computed from them, on both backends. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type BlockFormatName, DTypeError, nn, ShapeError, Tensor, withDevice } from "../../mod.ts";
+import { type BlockFormatName, DTypeError, nn, ShapeError, Tensor } from "../../mod.ts";
 import { backendOf, formatTable } from "../../backend/internal.ts";
 import { nodeOf } from "../../tensor/core/internals.ts";
 import { testOnBackends } from "../opencl.ts";
@@ -64,106 +64,89 @@ function assertNear(
   assertEquals(actual.length, expected.length);
 }
 
-testOnBackends(
-  "decodeBlocks gives the numbers of ggml's own package, all bits",
-  (backend) =>
-    withDevice(backend, async () => {
-      for (const name of names) {
-        const { bytes, values } = sample(name);
-        const decoded = Tensor.fromBlocks(bytes, name).decodeBlocks(name, [values.length]);
-        const found = await decoded.toHost();
-        values.forEach((v, k) =>
-          assert(Object.is(found[k], v), `${name}[${k}]: ${found[k]} for ${v}`)
-        );
-      }
-    }),
-);
+testOnBackends("decodeBlocks gives the numbers of ggml's own package, all bits", async () => {
+  for (const name of names) {
+    const { bytes, values } = sample(name);
+    const decoded = Tensor.fromBlocks(bytes, name).decodeBlocks(name, [values.length]);
+    const found = await decoded.toHost();
+    values.forEach((v, k) => assert(Object.is(found[k], v), `${name}[${k}]: ${found[k]} for ${v}`));
+  }
+});
 
-testOnBackends(
-  "matmul reads blocks in place for up to 8 rows, and a copy for more",
-  (backend) =>
-    withDevice(backend, async () => {
-      for (const name of names) {
-        const [n, k] = [11, 512], { blocks, dense } = matrixOf(name, n, k);
-        // Each format once with one row and once with several; counts of rows with one format.
-        for (const rows of name === "Q4_0" ? [1, 3, 8, 9] : [1, 9]) {
-          const host = wave(rows * k, 0.37), x = Tensor.fromHost(host, { shape: [rows, k] });
-          const y = x.matmul(blocks.decodeBlocks(name, [n, k]).transpose());
-          const isRead = !/decode\w*:/.test(y.explain());
-          assertEquals(isRead, rows <= 8, `${name}, ${rows} rows`);
-          assertNear(await y.toHost(), product(host, dense, rows, n, k), `${name}, ${rows} rows`);
-        }
-      }
-    }),
-);
+testOnBackends("matmul reads blocks in place for up to 8 rows, and a copy for more", async () => {
+  for (const name of names) {
+    const [n, k] = [11, 512], { blocks, dense } = matrixOf(name, n, k);
+    // Each format once with one row and once with several; counts of rows with one format.
+    for (const rows of name === "Q4_0" ? [1, 3, 8, 9] : [1, 9]) {
+      const host = wave(rows * k, 0.37), x = Tensor.fromHost(host, { shape: [rows, k] });
+      const y = x.matmul(blocks.decodeBlocks(name, [n, k]).transpose());
+      const isRead = !/decode\w*:/.test(y.explain());
+      assertEquals(isRead, rows <= 8, `${name}, ${rows} rows`);
+      assertNear(await y.toHost(), product(host, dense, rows, n, k), `${name}, ${rows} rows`);
+    }
+  }
+});
 
 testOnBackends(
   "what follows a product of blocks is in its kernel: bias, activation, scales of rows",
-  (backend) =>
-    withDevice(backend, async () => {
-      const [n, k] = [70, 64], { blocks, dense } = matrixOf("int8", n, k);
-      const scales = wave(n, 0.9).map((v) => 0.01 * (2 + v)),
-        bias = wave(n, 0.4),
-        host = wave(2 * k, 0.11);
-      const y = Tensor.fromHost(host, { shape: [2, k] })
-        .matmul(blocks.decodeBlocks("int8", [n, k]).transpose())
-        .mul(Tensor.fromHost(scales)).add(Tensor.fromHost(bias)).relu();
-      const expected = product(host, dense, 2, n, k)
-        .map((v, at) => Math.max(0, v * scales[at % n]! + bias[at % n]!));
-      assertNear(await y.toHost(), expected, "int8 with scales");
-    }),
+  async () => {
+    const [n, k] = [70, 64], { blocks, dense } = matrixOf("int8", n, k);
+    const scales = wave(n, 0.9).map((v) => 0.01 * (2 + v)),
+      bias = wave(n, 0.4),
+      host = wave(2 * k, 0.11);
+    const y = Tensor.fromHost(host, { shape: [2, k] })
+      .matmul(blocks.decodeBlocks("int8", [n, k]).transpose())
+      .mul(Tensor.fromHost(scales)).add(Tensor.fromHost(bias)).relu();
+    const expected = product(host, dense, 2, n, k)
+      .map((v, at) => Math.max(0, v * scales[at % n]! + bias[at % n]!));
+    assertNear(await y.toHost(), expected, "int8 with scales");
+  },
 );
 
 testOnBackends(
   "a vector, a batch of one, halves and doubles are multiplied with blocks, too",
-  (backend) =>
-    withDevice(backend, async () => {
-      const [n, k] = [6, 256], { blocks, dense } = matrixOf("Q4_K", n, k), host = wave(k, 0.21);
-      const weight = blocks.decodeBlocks("Q4_K", [n, k]), expected = product(host, dense, 1, n, k);
-      assertNear(await weight.matmul(Tensor.fromHost(host)).toHost(), expected, "matrix by vector");
-      const x = Tensor.fromHost(host, { shape: [1, 1, k] });
-      assertNear(await x.matmul(weight.transpose()).toHost(), expected, "batch of one");
-      const accuracy = { float16: 2e-3, bfloat16: 2e-2, float64: 1e-12 } as const;
-      for (const dtype of ["float16", "bfloat16", "float64"] as const) {
-        if (!backendOf(x.device).capabilities.dtypes.has(dtype)) continue;
-        const y = x.cast(dtype).matmul(blocks.decodeBlocks("Q4_K", [n, k], dtype).transpose());
-        assertEquals(y.dtype, dtype);
-        const found = await (dtype === "float64" ? y : y.cast("float32")).toHost();
-        assertNear(found, expected, dtype, accuracy[dtype]);
-      }
-    }),
+  async () => {
+    const [n, k] = [6, 256], { blocks, dense } = matrixOf("Q4_K", n, k), host = wave(k, 0.21);
+    const weight = blocks.decodeBlocks("Q4_K", [n, k]), expected = product(host, dense, 1, n, k);
+    assertNear(await weight.matmul(Tensor.fromHost(host)).toHost(), expected, "matrix by vector");
+    const x = Tensor.fromHost(host, { shape: [1, 1, k] });
+    assertNear(await x.matmul(weight.transpose()).toHost(), expected, "batch of one");
+    const accuracy = { float16: 2e-3, bfloat16: 2e-2, float64: 1e-12 } as const;
+    for (const dtype of ["float16", "bfloat16", "float64"] as const) {
+      if (!backendOf(x.device).capabilities.dtypes.has(dtype)) continue;
+      const y = x.cast(dtype).matmul(blocks.decodeBlocks("Q4_K", [n, k], dtype).transpose());
+      assertEquals(y.dtype, dtype);
+      const found = await (dtype === "float64" ? y : y.cast("float32")).toHost();
+      assertNear(found, expected, dtype, accuracy[dtype]);
+    }
+  },
 );
 
-testOnBackends(
-  "embedding decodes the rows that it picks",
-  (backend) =>
-    withDevice(backend, async () => {
-      const { blocks, dense } = matrixOf("Q6_K", 9, 256);
-      const ids = Tensor.fromHost(new Int32Array([8, 0, 8]));
-      const rows = blocks.decodeBlocks("Q6_K", [9, 256]).embedding(ids);
-      const expected = [8, 0, 8].flatMap((row) => [...dense.subarray(row * 256, (row + 1) * 256)]);
-      assertNear(await rows.toHost(), expected, "rows");
-      assert(!/writes float32 \[9, 256\]/.test(rows.explain()));
-    }),
-);
+testOnBackends("embedding decodes the rows that it picks", async () => {
+  const { blocks, dense } = matrixOf("Q6_K", 9, 256);
+  const ids = Tensor.fromHost(new Int32Array([8, 0, 8]));
+  const rows = blocks.decodeBlocks("Q6_K", [9, 256]).embedding(ids);
+  const expected = [8, 0, 8].flatMap((row) => [...dense.subarray(row * 256, (row + 1) * 256)]);
+  assertNear(await rows.toHost(), expected, "rows");
+  assert(!/writes float32 \[9, 256\]/.test(rows.explain()));
+});
 
 testOnBackends(
   "the gradient of what is multiplied with blocks passes through them; they stay packed",
-  (backend) =>
-    withDevice(backend, async () => {
-      const [n, k] = [5, 64], { blocks, dense } = matrixOf("Q5_1", n, k), host = wave(3 * k, 0.3);
-      const x = Tensor.fromHost(host, { shape: [3, k], requiresGrad: true });
-      const weight = blocks.decodeBlocks("Q5_1", [n, k]);
-      const g = wave(3 * n, 0.8);
-      x.matmul(weight.transpose()).mul(Tensor.fromHost(g, { shape: [3, n] })).sum().backward();
-      const expected = Array.from({ length: 3 * k }, (_, at) => {
-        let sum = 0;
-        for (let j = 0; j < n; j++) sum += g[Math.floor(at / k) * n + j]! * dense[j * k + at % k]!;
-        return sum;
-      });
-      assertNear(await x.grad!.toHost(), expected, "gradient");
-      assertEquals(nodeOf(weight).isLeaf, false, "nobody asked for the numbers themselves");
-    }),
+  async () => {
+    const [n, k] = [5, 64], { blocks, dense } = matrixOf("Q5_1", n, k), host = wave(3 * k, 0.3);
+    const x = Tensor.fromHost(host, { shape: [3, k], requiresGrad: true });
+    const weight = blocks.decodeBlocks("Q5_1", [n, k]);
+    const g = wave(3 * n, 0.8);
+    x.matmul(weight.transpose()).mul(Tensor.fromHost(g, { shape: [3, n] })).sum().backward();
+    const expected = Array.from({ length: 3 * k }, (_, at) => {
+      let sum = 0;
+      for (let j = 0; j < n; j++) sum += g[Math.floor(at / k) * n + j]! * dense[j * k + at % k]!;
+      return sum;
+    });
+    assertNear(await x.grad!.toHost(), expected, "gradient");
+    assertEquals(nodeOf(weight).isLeaf, false, "nobody asked for the numbers themselves");
+  },
 );
 
 Deno.test("layers hold blocks as buffers and are saved with them", async () => {

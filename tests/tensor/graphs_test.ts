@@ -93,18 +93,14 @@ Deno.test("random graphs of larger tensors mean the same (cpu)", () => {
   }, true);
 });
 
-Deno.test({
-  name: "random graphs mean the same (cl)",
-  ignore: ignoreOn("cl"),
-  fn: () => {
-    const cl = backendOf(manager.default("cl"));
-    check(6, 8, (graph) => {
-      const wanted = meaning(graph);
-      withDevice("cl", () => {
-        assertMeans(graph, "fused", () => together(cl, build(graph)), wanted);
-      });
+Deno.test("random graphs mean the same (cl)", { ignore: ignoreOn("cl") }, () => {
+  const cl = backendOf(manager.default("cl"));
+  check(6, 8, (graph) => {
+    const wanted = meaning(graph);
+    withDevice("cl", () => {
+      assertMeans(graph, "fused", () => together(cl, build(graph)), wanted);
     });
-  },
+  });
 });
 
 testOnBackends("compiled graphs mean in every call what they mean uncompiled", (backend) => {

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { noGrad, Tensor, withDevice } from "../../../mod.ts";
+import { noGrad, Tensor } from "../../../mod.ts";
 import { HostBaseline } from "../../../backend/cpu/baseline_kernels.ts";
 import type { Block, HostCopy } from "../../../backend/execution/backend.ts";
 import type { BlockAccess } from "../../../backend/execution/baseline.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import "../../opencl.ts";
+import { testOnCPU } from "../../opencl.ts";
 
 /** Blocks of a device: in memory that was lent, or elsewhere, where they are copied from and to. */
 class Blocks implements BlockAccess {
@@ -40,20 +40,19 @@ class Blocks implements BlockAccess {
   }
 }
 
-Deno.test("HostBaseline computes where lent memory lies, and copies what lies elsewhere", () =>
-  withDevice("cpu", () => {
-    const { kernels: [kernel] } = noGrad(() =>
-      schedule([nodeOf(Tensor.fromHost([1, 2]).realize().mul(3))])
-    );
-    const baseline = new HostBaseline(), run = baseline.kernel(kernel!.kernel)!.run;
-    const array = baseline.lend(65536)!, blocks = new Blocks();
-    const floats = new Float32Array(array.buffer, array.byteOffset);
-    const [x, y] = [blocks.of(array, 256, 8), blocks.of(array, 1024, 8)];
-    floats.set([7, 8], 64);
-    run([x], [y], blocks);
-    assertEquals([[...floats.subarray(256, 258)], blocks.done], [[21, 24], ["waitFor 2"]]);
-    const elsewhere = [{ nbytes: 8 }, { nbytes: 8 }] as Block[];
-    run([elsewhere[0]!], [elsewhere[1]!], blocks);
-    assertEquals(blocks.done.slice(1), ["waitFor 2", "read 1", "write 15 18"]);
-    baseline.takeBack(array);
-  }));
+testOnCPU("HostBaseline computes where lent memory lies, and copies what lies elsewhere", () => {
+  const { kernels: [kernel] } = noGrad(() =>
+    schedule([nodeOf(Tensor.fromHost([1, 2]).realize().mul(3))])
+  );
+  const baseline = new HostBaseline(), run = baseline.kernel(kernel!.kernel)!.run;
+  const array = baseline.lend(65536)!, blocks = new Blocks();
+  const floats = new Float32Array(array.buffer, array.byteOffset);
+  const [x, y] = [blocks.of(array, 256, 8), blocks.of(array, 1024, 8)];
+  floats.set([7, 8], 64);
+  run([x], [y], blocks);
+  assertEquals([[...floats.subarray(256, 258)], blocks.done], [[21, 24], ["waitFor 2"]]);
+  const elsewhere = [{ nbytes: 8 }, { nbytes: 8 }] as Block[];
+  run([elsewhere[0]!], [elsewhere[1]!], blocks);
+  assertEquals(blocks.done.slice(1), ["waitFor 2", "read 1", "write 15 18"]);
+  baseline.takeBack(array);
+});

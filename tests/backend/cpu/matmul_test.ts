@@ -6,6 +6,7 @@ import { schedule } from "../../../backend/schedule/schedule.ts";
 import { type DType, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, blasBackend } from "./strategies.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
+import { testOnCPU } from "../../opencl.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -51,55 +52,47 @@ Deno.test("matrices of any size and layout agree with the reference, with what f
   });
 });
 
-Deno.test("operands are read where they lie; windows and half types are copied first", () => {
-  withDevice("cpu", () => {
-    const a = filled([24, 32]), b = filled([32, 40]);
-    const copies = (t: Tensor): [boolean, boolean] => {
-      const plan = planGemm(contractionOf(t), 1000)!;
-      return [plan.a.pack !== null, plan.b.pack !== null];
-    };
-    assertEquals(copies(a.matmul(b)), [false, false]);
-    assertEquals(copies(b.transpose().matmul(a.transpose())), [false, false]);
-    assertEquals(copies(a.slice(null, [0, 16]).matmul(b.slice([0, 16]))), [false, false]);
-    assertEquals(copies(a.cast("bfloat16").matmul(b.cast("bfloat16"))), [true, true]);
-    const image = filled([2, 8, 12, 12]), weight = filled([16, 8, 3, 3]);
-    assertEquals(copies(image.conv2d(weight)).filter(Boolean).length, 1);
-  });
+testOnCPU("operands are read where they lie; windows and half types are copied first", () => {
+  const a = filled([24, 32]), b = filled([32, 40]);
+  const copies = (t: Tensor): [boolean, boolean] => {
+    const plan = planGemm(contractionOf(t), 1000)!;
+    return [plan.a.pack !== null, plan.b.pack !== null];
+  };
+  assertEquals(copies(a.matmul(b)), [false, false]);
+  assertEquals(copies(b.transpose().matmul(a.transpose())), [false, false]);
+  assertEquals(copies(a.slice(null, [0, 16]).matmul(b.slice([0, 16]))), [false, false]);
+  assertEquals(copies(a.cast("bfloat16").matmul(b.cast("bfloat16"))), [true, true]);
+  const image = filled([2, 8, 12, 12]), weight = filled([16, 8, 3, 3]);
+  assertEquals(copies(image.conv2d(weight)).filter(Boolean).length, 1);
 });
 
-Deno.test("the product is made in the output, what follows runs over it in place", () => {
-  withDevice("cpu", () => {
-    const a = filled([24, 32]), b = filled([32, 40]);
-    const plain = planGemm(contractionOf(a.matmul(b)), 1000)!;
-    assertEquals([plain.output, plain.epilogue], [0, null]);
-    const relu = planGemm(contractionOf(a.matmul(b).relu()), 1000)!;
-    assertEquals([relu.output, relu.epilogue === null], [0, false]);
-    const half = planGemm(contractionOf(a.matmul(b).cast("float16")), 1000)!;
-    assertEquals(half.output, null);
-  });
+testOnCPU("the product is made in the output, what follows runs over it in place", () => {
+  const a = filled([24, 32]), b = filled([32, 40]);
+  const plain = planGemm(contractionOf(a.matmul(b)), 1000)!;
+  assertEquals([plain.output, plain.epilogue], [0, null]);
+  const relu = planGemm(contractionOf(a.matmul(b).relu()), 1000)!;
+  assertEquals([relu.output, relu.epilogue === null], [0, false]);
+  const half = planGemm(contractionOf(a.matmul(b).cast("float16")), 1000)!;
+  assertEquals(half.output, null);
 });
 
-Deno.test("small products and whole numbers are left to JavaScript", () => {
-  withDevice("cpu", () => {
-    const a = filled([8, 8]);
-    assertEquals(planGemm(contractionOf(a.matmul(a)), 1000), null);
-    const i = filled([32, 32], "int32");
-    assertEquals(planGemm(contractionOf(i.matmul(i)), 1000), null);
-  });
+testOnCPU("small products and whole numbers are left to JavaScript", () => {
+  const a = filled([8, 8]);
+  assertEquals(planGemm(contractionOf(a.matmul(a)), 1000), null);
+  const i = filled([32, 32], "int32");
+  assertEquals(planGemm(contractionOf(i.matmul(i)), 1000), null);
 });
 
-Deno.test({
-  name: "the system's BLAS serves large matrices, and the source says so",
+Deno.test("the system's BLAS serves large matrices, and the source says so", {
   ignore: blasBackend === null,
-  fn: () => {
-    withDevice("cpu", () => {
-      const a = filled([70, 65]), b = filled([65, 90]);
-      const [launch] = blasBackend!.prepare([contractionOf(a.matmul(b).relu())]);
-      const { gemm } = blasBackend!.strategy;
-      assertStringIncludes(launch!.source, `${gemm!.name}: 70 x 65 by 65 x 90`);
-      assertAgree(() => a.matmul(b).relu());
-      const image = filled([3, 8, 12, 12]), weight = filled([16, 8, 3, 3]);
-      assertAgree(() => image.conv2d(weight, { padding: 1 }).relu());
-    });
-  },
+}, () => {
+  withDevice("cpu", () => {
+    const a = filled([70, 65]), b = filled([65, 90]);
+    const [launch] = blasBackend!.prepare([contractionOf(a.matmul(b).relu())]);
+    const { gemm } = blasBackend!.strategy;
+    assertStringIncludes(launch!.source, `${gemm!.name}: 70 x 65 by 65 x 90`);
+    assertAgree(() => a.matmul(b).relu());
+    const image = filled([3, 8, 12, 12]), weight = filled([16, 8, 3, 3]);
+    assertAgree(() => image.conv2d(weight, { padding: 1 }).relu());
+  });
 });

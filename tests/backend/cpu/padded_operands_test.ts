@@ -7,6 +7,7 @@ import { nodeOf } from "../../../tensor/core/internals.ts";
 import { bytesOn } from "../evaluate.ts";
 import { cpu } from "../schedule/nodes.ts";
 import { backendWith, compute, wasmBackend } from "./strategies.ts";
+import { testOnCPU } from "../../opencl.ts";
 
 /** The kernels of an OpenCL device of a CPU, where convolutions pad as they read, on the host. */
 function servedBackend(): CPUBackend {
@@ -71,24 +72,19 @@ for (const [name, work] of Object.entries(works)) {
     }));
 }
 
-Deno.test("a padded image is copied once, not by windows: the ways for images serve it", () =>
-  withDevice("cpu", () => {
-    const work = convolved([4, 32, 32, 32], [32, 32, 3, 3], (x, k) => x.conv2d(k, { padding: 1 }));
-    const minimal = work.map((tensor) => {
-      const kernels = schedule([nodeOf(tensor)], { device: cpu }).kernels.map((each) =>
-        each.kernel
-      );
-      assert(
-        kernels.some((kernel) =>
-          kernel.kind === "loop" && (kernel.contraction?.a.bounds.length ?? 0) > 0 ||
-          kernel.kind === "loop" && (kernel.contraction?.b.bounds.length ?? 0) > 0
-        ),
-        "planned to pad as it reads",
-      );
-      return wasmBackend.prepare(kernels).some(({ source }) =>
-        source.includes("minimal filtering")
-      );
-    });
-    // The gradient of the kernels is summed in parts there.
-    assertEquals(minimal.slice(0, 2), [true, true]);
-  }));
+testOnCPU("a padded image is copied once, not by windows: the ways for images serve it", () => {
+  const work = convolved([4, 32, 32, 32], [32, 32, 3, 3], (x, k) => x.conv2d(k, { padding: 1 }));
+  const minimal = work.map((tensor) => {
+    const kernels = schedule([nodeOf(tensor)], { device: cpu }).kernels.map((each) => each.kernel);
+    assert(
+      kernels.some((kernel) =>
+        kernel.kind === "loop" && (kernel.contraction?.a.bounds.length ?? 0) > 0 ||
+        kernel.kind === "loop" && (kernel.contraction?.b.bounds.length ?? 0) > 0
+      ),
+      "planned to pad as it reads",
+    );
+    return wasmBackend.prepare(kernels).some(({ source }) => source.includes("minimal filtering"));
+  });
+  // The gradient of the kernels is summed in parts there.
+  assertEquals(minimal.slice(0, 2), [true, true]);
+});

@@ -7,6 +7,7 @@ import { accepts, type PrimitiveName, primitives } from "../../../backend/graph/
 import * as scalar from "../../../backend/graph/scalar.ts";
 import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, compute, reference } from "./strategies.ts";
+import { testOnCPU } from "../../opencl.ts";
 
 const dtypes = ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"] as const;
 const numbers = [0, -0, 1, -1, 2, 3, -7, 0.5, -2.5, 100, 1e10, NaN, Infinity, -Infinity];
@@ -123,62 +124,54 @@ Deno.test("on random graphs the fast strategies agree with the reference", () =>
   });
 });
 
-Deno.test("kernels that scatter, fold and pool agree with the reference, gradients too", () => {
-  withDevice("cpu", () => {
-    const image = filled([2, 3, 8, 9], "float32", 1).realize();
-    const weight = filled([4, 3, 3, 2], "float32", 2).realize();
-    const gradientOf = (loss: (x: Tensor, w: Tensor) => Tensor, which: 0 | 1): Tensor => {
-      const leaves = [image, weight].map((t) => {
-        const leaf = t.detach();
-        leaf.requiresGrad = true;
-        return leaf;
-      }) as [Tensor, Tensor];
-      loss(...leaves).backward();
-      return leaves[which].grad!;
-    };
-    const convolve = (x: Tensor, w: Tensor): Tensor => x.conv2d(w, { padding: 1, stride: 2 });
-    assertAgree(() => convolve(image, weight).relu());
-    assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 0));
-    assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 1));
-    assertAgree(() => new nn.MaxPool2d(2).forward(image));
-    assertAgree(() => gradientOf((x) => new nn.MaxPool2d(2).forward(x).sum(), 0));
-  });
+testOnCPU("kernels that scatter, fold and pool agree with the reference, gradients too", () => {
+  const image = filled([2, 3, 8, 9], "float32", 1).realize();
+  const weight = filled([4, 3, 3, 2], "float32", 2).realize();
+  const gradientOf = (loss: (x: Tensor, w: Tensor) => Tensor, which: 0 | 1): Tensor => {
+    const leaves = [image, weight].map((t) => {
+      const leaf = t.detach();
+      leaf.requiresGrad = true;
+      return leaf;
+    }) as [Tensor, Tensor];
+    loss(...leaves).backward();
+    return leaves[which].grad!;
+  };
+  const convolve = (x: Tensor, w: Tensor): Tensor => x.conv2d(w, { padding: 1, stride: 2 });
+  assertAgree(() => convolve(image, weight).relu());
+  assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 0));
+  assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 1));
+  assertAgree(() => new nn.MaxPool2d(2).forward(image));
+  assertAgree(() => gradientOf((x) => new nn.MaxPool2d(2).forward(x).sum(), 0));
 });
 
-Deno.test("the empty sum is 0, the empty product 1", () => {
-  withDevice("cpu", () => {
-    using sum = Tensor.zeros([2, 0]).sum(1);
-    using product = Tensor.zeros([2, 0]).prod(1);
-    assertEquals(compute(reference, sum), [0, 0]);
-    assertEquals(compute(reference, product), [1, 1]);
-  });
+testOnCPU("the empty sum is 0, the empty product 1", () => {
+  using sum = Tensor.zeros([2, 0]).sum(1);
+  using product = Tensor.zeros([2, 0]).prod(1);
+  assertEquals(compute(reference, sum), [0, 0]);
+  assertEquals(compute(reference, product), [1, 1]);
 });
 
-Deno.test("the reference remembers an index out of range for the next read", () => {
-  withDevice("cpu", () => {
-    const indices = Tensor.fromHost(new Int32Array([0, 5])).reshape([1, 2]);
-    using picked = filled([1, 3], "float32", 1).gather(1, indices);
-    assertThrows(() => compute(reference, picked), RangeError, "5");
-    using after = Tensor.ones([2]).add(1);
-    assertEquals(compute(reference, after), [2, 2]);
-  });
+testOnCPU("the reference remembers an index out of range for the next read", () => {
+  const indices = Tensor.fromHost(new Int32Array([0, 5])).reshape([1, 2]);
+  using picked = filled([1, 3], "float32", 1).gather(1, indices);
+  assertThrows(() => compute(reference, picked), RangeError, "5");
+  using after = Tensor.ones([2]).add(1);
+  assertEquals(compute(reference, after), [2, 2]);
 });
 
-Deno.test("nothing is generated for the reference", () => {
-  withDevice("cpu", () => {
-    using t = Tensor.ones([3]).add(1);
-    const generator = globalThis.Function;
-    try {
-      globalThis.Function = class {
-        constructor() {
-          throw new Error("generated");
-        }
-      } as unknown as FunctionConstructor;
-      assertEquals(compute(reference, t), [2, 2, 2]);
-    } finally {
-      globalThis.Function = generator;
-    }
-  });
+testOnCPU("nothing is generated for the reference", () => {
+  using t = Tensor.ones([3]).add(1);
+  const generator = globalThis.Function;
+  try {
+    globalThis.Function = class {
+      constructor() {
+        throw new Error("generated");
+      }
+    } as unknown as FunctionConstructor;
+    assertEquals(compute(reference, t), [2, 2, 2]);
+  } finally {
+    globalThis.Function = generator;
+  }
 });
 
 Deno.test("NETCL_CPU picks the strategy, and says what it may hold", () => {

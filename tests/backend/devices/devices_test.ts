@@ -98,11 +98,7 @@ testOpenCL("resolve takes a selector or a handle", () => {
 
 /** The choice of `manager` if the present device were of another type. */
 function choiceOf(type: bigint, selector: string): string {
-  const fault = {
-    call: "clGetDeviceInfo",
-    parameter: DeviceInfo.TYPE,
-    value: type,
-  } as const;
+  const fault = { call: "clGetDeviceInfo", parameter: DeviceInfo.TYPE, value: type } as const;
   return withFaults([fault], () => new DeviceManager().default(selector).deviceType);
 }
 
@@ -150,10 +146,7 @@ const describeAuto = 'manager.default("auto"); console.log(manager.describeChoic
 testOpenCL("NETCL_DEVICE decides what auto is, and nothing else", async () => {
   const env = { NETCL_DEVICE: "cpu" };
   assertMatch(await inProcess(describeAuto, { env }), /built-in .*: chosen by NETCL_DEVICE=cpu/);
-  assertEquals(
-    await inProcess('console.log(manager.default("cl").backend)', { env }),
-    "cl\n",
-  );
+  assertEquals(await inProcess('console.log(manager.default("cl").backend)', { env }), "cl\n");
   const wrong = await inProcess(describeAuto, { env: { NETCL_DEVICE: "cuda" } });
   assertStringIncludes(wrong, 'NETCL_DEVICE=cuda: Cannot select device "cuda": write "auto"');
 });
@@ -183,30 +176,22 @@ if (hasOpenCL) {
 for (const [why, circumstances] of Object.entries(withoutOpenCL)) {
   const isOther = why === "there is no device" && hasOpenCL &&
     manager.default("cl").platformName !== "Portable Computing Language";
-  Deno.test({
-    name: `where ${why}, auto is the built-in backend and "cl" says what to install`,
+  Deno.test(`where ${why}, auto is the built-in backend and "cl" says what to install`, {
     ignore: isOther,
-    async fn() {
-      const line = await inProcess(describeAuto, circumstances);
-      assertMatch(
-        line,
-        /^built-in CPU backend \(\d+ cores?, [\w ,.]+\): no OpenCL device \(.+\)\n$/,
-      );
-      assert(line.length < 240 && !line.includes("What to do"), `${line} is a line, no paragraph`);
-      const refused = await inProcess(
-        `for (const selector of ["cl", "gpu"]) {
+  }, async () => {
+    const line = await inProcess(describeAuto, circumstances);
+    assertMatch(line, /^built-in CPU backend \(\d+ cores?, [\w ,.]+\): no OpenCL device \(.+\)\n$/);
+    assert(line.length < 240 && !line.includes("What to do"), `${line} is a line, no paragraph`);
+    const refused = await inProcess(
+      `for (const selector of ["cl", "gpu"]) {
           try { manager.default(selector); } catch (e) { console.log(e.name, e.message); }
         }
         ${countOpenCL}`,
-        circumstances,
-      );
-      assertMatch(refused, /OpenCLUnavailableError Cannot select device "cl": .*pocl-opencl-icd/s);
-      assertMatch(
-        refused,
-        /OpenCLUnavailableError Cannot select device "gpu": .*built-in backend/s,
-      );
-      assertMatch(refused, /\n0\n$/);
-    },
+      circumstances,
+    );
+    assertMatch(refused, /OpenCLUnavailableError Cannot select device "cl": .*pocl-opencl-icd/s);
+    assertMatch(refused, /OpenCLUnavailableError Cannot select device "gpu": .*built-in backend/s);
+    assertMatch(refused, /\n0\n$/);
   });
 }
 
@@ -223,19 +208,17 @@ Deno.test(
     }),
 );
 
-Deno.test({
-  name: "importing the devices opens nothing; the first device does",
+Deno.test("importing the devices opens nothing; the first device does", {
   ignore: Deno.build.os !== "linux" || !hasOpenCL,
-  async fn() {
-    const out = await inProcess(`
+}, async () => {
+  const out = await inProcess(`
       const isOpen = () => Deno.readTextFileSync("/proc/self/maps").includes("libOpenCL");
       const before = isOpen();
       manager.default("cpu");
       console.log(before, isOpen());
       manager.default("cl");
       console.log(isOpen());`);
-    assertEquals(out, "false false\ntrue\n");
-  },
+  assertEquals(out, "false false\ntrue\n");
 });
 
 testOpenCL("a driver without a device takes no number from those that have some", () => {

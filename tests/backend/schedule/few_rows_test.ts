@@ -5,9 +5,9 @@ import { extent } from "../../../backend/kernel/kernel.ts";
 import { planKernel } from "../../../backend/opencl/templates/generate.ts";
 import { reducesInGroups } from "../../../backend/kernel/row_order.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
-import { nn, Tensor, withDevice } from "../../../mod.ts";
+import { nn, Tensor } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import "../../opencl.ts"; // starts what listens to signals before any test
+import { testOnCPU } from "../../opencl.ts"; // starts what listens to signals before any test
 import { apply, constant, gpu, leaf, map, sum } from "./nodes.ts";
 
 const planned = (...nodes: Node[]): Schedule => schedule(nodes, { device: gpu });
@@ -83,8 +83,9 @@ Deno.test("sums of values that one of them reads are computed in its walk, where
   assertEquals(planned(total, sum(map("mul", centred, centred), 0, 2, 3)).kernels.length, 4);
 });
 
-Deno.test("the three gradients of a batch norm take one walk over few channels, and one over elements", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "the three gradients of a batch norm take one walk over few channels, and one over elements",
+  () => {
     const layer = new nn.BatchNorm2d(64), shape = [32, 64, 32, 32];
     // Made first: memory that grows after the forward pass has saved statistics computed again.
     const ones = Tensor.ones(shape).realize(), x = Tensor.zeros(shape).realize();
@@ -99,10 +100,12 @@ Deno.test("the three gradients of a batch norm take one walk over few channels, 
       true,
       false,
     ]);
-  }));
+  },
+);
 
-Deno.test("a depthwise weight's gradient, of few elements with long sums, has work for a whole GPU", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "a depthwise weight's gradient, of few elements with long sums, has work for a whole GPU",
+  () => {
     const x = Tensor.zeros([64, 96, 32, 32]).realize(),
       weight = Tensor.zeros([96, 1, 7, 7]).realize();
     weight.requiresGrad = true;
@@ -111,4 +114,5 @@ Deno.test("a depthwise weight's gradient, of few elements with long sums, has wo
       kernel.kind === "loop" && kernel.contraction ? extent(kernel, kernel.outer) : 0
     );
     assert(Math.max(...items) >= 132 * 1024, `${items} work-items`);
-  }));
+  },
+);

@@ -67,11 +67,11 @@ const both = rawKernel("half_and_double", {
 
 for (const name of ["cpu", "cl"] as const) {
   const onDevice = (title: string, fn: () => void): void =>
-    Deno.test({
-      name: `${title} on ${name}`,
-      ignore: name === "cl" && !hasOpenCL,
-      fn: () => withDevice(name, () => noGrad(fn)),
-    });
+    Deno.test(
+      `${title} on ${name}`,
+      { ignore: name === "cl" && !hasOpenCL },
+      () => withDevice(name, () => noGrad(fn)),
+    );
 
   onDevice("a run holds exactly what was planned, and takes no native memory,", () => {
     const a = Tensor.rand([60_000, 4]).realize(), b = Tensor.rand([60_000, 20]).realize();

@@ -3,9 +3,9 @@ import { Node } from "../../../backend/graph/node.ts";
 import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { KernelPlanner } from "../../../backend/kernel/template.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
-import { Tensor, withDevice } from "../../../mod.ts";
+import { Tensor } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import "../../opencl.ts"; // starts what listens to signals before any test
+import { testOnCPU } from "../../opencl.ts"; // starts what listens to signals before any test
 import { gpu, leaf, map } from "./nodes.ts";
 
 /** Scans take twice their elements as scratch. */
@@ -37,8 +37,9 @@ Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its
   assertEquals([host.temporaries, host.peakBytes], [[], 4 * 200]);
 });
 
-Deno.test("both gradients of a product read one preparation of its result's, where kernels are near", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "both gradients of a product read one preparation of its result's, where kernels are near",
+  () => {
     const target = { ...gpu.target, matrixUnits: true, warpgroups: true };
     const random = (...shape: number[]) => Tensor.ones(shape, { requiresGrad: true }).realize();
     const x = random(4096, 1024), w = random(1024, 1024);
@@ -58,4 +59,5 @@ Deno.test("both gradients of a product read one preparation of its result's, whe
       for (const at of outputs) live.add(at);
       for (const at of dying) live.delete(at);
     }
-  }));
+  },
+);

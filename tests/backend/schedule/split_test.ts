@@ -31,11 +31,7 @@ Deno.test("a long sum of few rows is two kernels with a planned buffer between t
 });
 
 Deno.test("each half reads only what it needs, so the input is free when its parts are reduced", () => {
-  const scaled = map(
-    "mul",
-    sum(map("mul", leaf([2, 1 << 20]), leaf([2, 1 << 20])), 1),
-    leaf([2]),
-  );
+  const scaled = map("mul", sum(map("mul", leaf([2, 1 << 20]), leaf([2, 1 << 20])), 1), leaf([2]));
   const { kernels, temporaries } = planned(scaled, gpu);
   assertEquals(temporaries.length, 1);
   assertEquals(kernels.map(({ inputs }) => inputs.length), [2, 2]);

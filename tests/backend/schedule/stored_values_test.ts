@@ -3,7 +3,7 @@ import { schedule } from "../../../backend/internal.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { type DType, grad, noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import { hasOpenCL, testOpenCL } from "../../opencl.ts";
+import { hasOpenCL, testOnCPU, testOpenCL } from "../../opencl.ts";
 import { gpu } from "./nodes.ts";
 
 function loopsOf(tensor: Tensor): LoopKernel[] {
@@ -60,11 +60,7 @@ const cases: Readonly<Record<string, Case>> = {
     axis: 1,
     loops: 3,
   },
-  "products": {
-    parts: () => [grid(4, 8).matmul(grid(8, 4)), grid(4, 4)],
-    axis: 1,
-    loops: 2,
-  },
+  "products": { parts: () => [grid(4, 8).matmul(grid(8, 4)), grid(4, 4)], axis: 1, loops: 2 },
   "transposed": { parts: () => [grid(4, 6).transpose(), grid(6, 4).exp()], axis: 1 },
   "twelve": { parts: () => Array.from({ length: 12 }, (_, k) => grid(2, 3).add(k)), axis: 0 },
   "forty": {
@@ -73,11 +69,7 @@ const cases: Readonly<Record<string, Case>> = {
     loops: 7,
   },
   "many channels and a few": { parts: () => [grid(2, 40).exp(), grid(2, 8)], axis: 1 },
-  "a row behind those so far": {
-    parts: () => [grid(9, 4), grid(1, 4)],
-    axis: 0,
-    inPieces: false,
-  },
+  "a row behind those so far": { parts: () => [grid(9, 4), grid(1, 4)], axis: 0, inPieces: false },
   "lengths with no common measure": {
     parts: () => [grid(1, 37), grid(1, 5)],
     axis: 1,
@@ -85,21 +77,22 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-Deno.test("values side by side are stored by one loop, which does not ask whose an element is", () =>
-  withDevice("cpu", () =>
+testOnCPU(
+  "values side by side are stored by one loop, which does not ask whose an element is",
+  () =>
     noGrad(() => {
       for (const [name, { parts, axis, loops = 1, inPieces = true }] of Object.entries(cases)) {
         const found = loopsOf(Tensor.concat(parts(), axis));
         assertEquals(!found.some(asks), inPieces, name);
         assertEquals(found.length, loops, name);
       }
-    })));
+    }),
+);
 
-Deno.test("what reads values side by side need not have them stored", () =>
-  withDevice("cpu", () =>
-    noGrad(() => {
-      assertEquals(loopsOf(Tensor.concat([grid(3, 4), grid(3, 4)], 1).sum(1)).length, 1);
-    })));
+testOnCPU("what reads values side by side need not have them stored", () =>
+  noGrad(() => {
+    assertEquals(loopsOf(Tensor.concat([grid(3, 4), grid(3, 4)], 1).sum(1)).length, 1);
+  }));
 
 type Rows = number[][];
 
@@ -130,18 +123,17 @@ for (const device of ["cpu", "cl"]) {
     }));
 }
 
-Deno.test("gradients of slices that lie side by side are stored in pieces, too", () =>
-  withDevice("cpu", () => {
-    const x = Tensor.ones([64, 48], { requiresGrad: true }).realize();
-    const [q, k, v] = x.split(16, 1) as [Tensor, Tensor, Tensor];
-    q.exp().mul(k.tanh()).add(v).sum().backward();
-    for (const device of [{}, { device: gpu }]) {
-      const { kernels } = schedule([nodeOf(x.grad!)], device);
-      const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
-      assert(!loops.some(asks), "an element looks at whose it is");
-      assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
-    }
-  }));
+testOnCPU("gradients of slices that lie side by side are stored in pieces, too", () => {
+  const x = Tensor.ones([64, 48], { requiresGrad: true }).realize();
+  const [q, k, v] = x.split(16, 1) as [Tensor, Tensor, Tensor];
+  q.exp().mul(k.tanh()).add(v).sum().backward();
+  for (const device of [{}, { device: gpu }]) {
+    const { kernels } = schedule([nodeOf(x.grad!)], device);
+    const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
+    assert(!loops.some(asks), "an element looks at whose it is");
+    assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
+  }
+});
 
 Deno.test("gradients of slices are stored in pieces where they are cast, each rounded as before", () => {
   const grads = (device: string, narrow: DType, wide: DType): number[][] =>
@@ -169,8 +161,9 @@ Deno.test("gradients of slices are stored in pieces where they are cast, each ro
   }
 });
 
-Deno.test("what follows a product is stored by its kernel where windows overlap that read it", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "what follows a product is stored by its kernel where windows overlap that read it",
+  () => {
     const x = Tensor.ones([1, 3, 12, 12]).realize(), w = Tensor.ones([4, 3, 3, 3]).realize();
     const shift = Tensor.ones([4, 1, 1]).realize();
     const labels = (size: number, stride: number): string[] => {
@@ -184,4 +177,5 @@ Deno.test("what follows a product is stored by its kernel where windows overlap 
     assertEquals(labels(3, 1)[0], "matmul_mul_add_maximum");
     // Windows side by side read each value once: it is computed there.
     assertEquals(labels(2, 2)[0], "matmul");
-  }));
+  },
+);

@@ -18,10 +18,7 @@ const makers: readonly ((rows: number, columns: number, value: number) => Node)[
   (n, m) => map("tanh", apply({ kind: "expand" }, leaf([1, m]), [n, m])),
   (n, m) => map("neg", apply({ kind: "permute", axes: [1, 0] }, leaf([n, m]), [m, n])),
   (n, m) =>
-    map(
-      "abs",
-      apply({ kind: "slice", starts: [1, 0], steps: [1, 1] }, leaf([n + 1, m]), [n, m]),
-    ),
+    map("abs", apply({ kind: "slice", starts: [1, 0], steps: [1, 1] }, leaf([n + 1, m]), [n, m])),
   (n, m, v) =>
     map("neg", apply({ kind: "pad", before: [1, 2], value: v }, leaf([n, m]), [n + 2, m + 3])),
   (n, m) => map("add", new Node({ kind: "iota" }, [], [n * m], "float32"), leaf([n * m])),

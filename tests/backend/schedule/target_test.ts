@@ -8,7 +8,7 @@ import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { scriptStrategy } from "../../../backend/cpu/strategy/strategy.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import { hasOpenCL } from "../../opencl.ts";
+import { hasOpenCL, testOnCPU } from "../../opencl.ts";
 import { backendWith } from "../cpu/strategies.ts";
 import { bytesOn } from "../evaluate.ts";
 import { cpu, gpu } from "./nodes.ts";
@@ -114,8 +114,9 @@ for (const [name, device] of [["a GPU", gpu], ["a CPU", cpu]] as const) {
     normalizes(device));
 }
 
-Deno.test("a GPU stores a half as such where it is read in single precision by several kernels", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "a GPU stores a half as such where it is read in single precision by several kernels",
+  () => {
     const shape = [64, 64, 32, 32];
     const x = Tensor.ones(shape, { dtype: "float16" }).realize();
     const other = Tensor.ones(shape, { dtype: "float16" }).realize();
@@ -129,43 +130,43 @@ Deno.test("a GPU stores a half as such where it is read in single precision by s
     const stored = kernels.flatMap(({ outputs }) => outputs).map((at) => buffers[at]!)
       .filter((buffer) => buffer.size === size);
     assertEquals(stored.map(({ dtype }) => dtype), ["float16", "float16"]);
+  },
+);
+
+testOnCPU("weights are cast as they lie, and their gradients computed so, on matrix units", () => {
+  const device = { ...gpu, target: { ...gpu.target, matrixUnits: true } };
+  const layer = new nn.Linear(128, 192, { bias: false }), { weight } = layer;
+  const x = Tensor.ones([512, 128]).realize(), w = nodeOf(weight.realize());
+  const y = amp.autocast("bfloat16", () => layer.forward(x));
+  y.cast("float32").square().sum().backward();
+  const { kernels, order } = schedule([nodeOf(weight.grad!)], { device });
+  const cast = kernels.find(({ inputs }) => inputs.some((at) => order[at] === w))!;
+  const members = cast.kernel.kind === "horizontal" ? cast.kernel.members : [cast.kernel];
+  for (const member of members) {
+    assert(member.kind === "loop" && member.outer.length === 1, "the weight is transposed");
+  }
+  for (const { kernel } of kernels) {
+    if (kernel.kind !== "loop" || kernel.contraction === null) continue;
+    const { outputs, contraction: { n } } = kernel;
+    for (const { index } of outputs) assertEquals(coefficient(index, n.at(-1)!), 1);
+  }
+});
+
+testOnCPU("nothing behind a product on a GPU reads by indices from memory", () =>
+  noGrad(() => {
+    const table = Tensor.ones([100, 128]).realize(), w = Tensor.ones([128, 128]).realize();
+    const ids = Tensor.zeros([512], { dtype: "int32" }).realize();
+    const x = table.indexSelect(0, ids), y = x.mul(2).matmul(w).add(x);
+    const { kernels } = schedule([nodeOf(y)], { device: gpu });
+    const products = kernels.map(({ kernel }) => kernel).filter((kernel) =>
+      kernel.kind === "loop" && kernel.contraction !== null
+    ) as LoopKernel[];
+    assertEquals(products.map(({ indirect }) => indirect.length), [0]);
   }));
 
-Deno.test("weights are cast as they lie, and their gradients computed so, on matrix units", () =>
-  withDevice("cpu", () => {
-    const device = { ...gpu, target: { ...gpu.target, matrixUnits: true } };
-    const layer = new nn.Linear(128, 192, { bias: false }), { weight } = layer;
-    const x = Tensor.ones([512, 128]).realize(), w = nodeOf(weight.realize());
-    const y = amp.autocast("bfloat16", () => layer.forward(x));
-    y.cast("float32").square().sum().backward();
-    const { kernels, order } = schedule([nodeOf(weight.grad!)], { device });
-    const cast = kernels.find(({ inputs }) => inputs.some((at) => order[at] === w))!;
-    const members = cast.kernel.kind === "horizontal" ? cast.kernel.members : [cast.kernel];
-    for (const member of members) {
-      assert(member.kind === "loop" && member.outer.length === 1, "the weight is transposed");
-    }
-    for (const { kernel } of kernels) {
-      if (kernel.kind !== "loop" || kernel.contraction === null) continue;
-      const { outputs, contraction: { n } } = kernel;
-      for (const { index } of outputs) assertEquals(coefficient(index, n.at(-1)!), 1);
-    }
-  }));
-
-Deno.test("nothing behind a product on a GPU reads by indices from memory", () =>
-  withDevice("cpu", () =>
-    noGrad(() => {
-      const table = Tensor.ones([100, 128]).realize(), w = Tensor.ones([128, 128]).realize();
-      const ids = Tensor.zeros([512], { dtype: "int32" }).realize();
-      const x = table.indexSelect(0, ids), y = x.mul(2).matmul(w).add(x);
-      const { kernels } = schedule([nodeOf(y)], { device: gpu });
-      const products = kernels.map(({ kernel }) => kernel).filter((kernel) =>
-        kernel.kind === "loop" && kernel.contraction !== null
-      ) as LoopKernel[];
-      assertEquals(products.map(({ indirect }) => indirect.length), [0]);
-    })));
-
-Deno.test("a network is planned for a GPU without one: split sums, shared launches, no padding", () =>
-  withDevice("cpu", () => {
+testOnCPU(
+  "a network is planned for a GPU without one: split sums, shared launches, no padding",
+  () => {
     const model = new nn.Sequential(
       new nn.Conv2d(3, 8, 3, { padding: 1 }),
       new nn.ReLU(),
@@ -189,4 +190,5 @@ Deno.test("a network is planned for a GPU without one: split sums, shared launch
       for (const at of dying) live.delete(at);
     }
     assertEquals(live.size, wanted.length);
-  }));
+  },
+);

@@ -50,10 +50,7 @@ testOpenCL("workers launch on the queue of the main thread, each with its own ke
   using sum = new Buffer(device.context!, 4, { data: new Int32Array(1) });
   await withWorkers(3, (workers) =>
     Promise.all(workers.map((worker, i) => {
-      const snapshot = snapshotHandles(device, {
-        buffers: { sum },
-        kernels: { add: kernels[i]! },
-      });
+      const snapshot = snapshotHandles(device, { buffers: { sum }, kernels: { add: kernels[i]! } });
       return tell(worker, { what: "add", snapshot, times: 300 });
     })));
   const result = new Int32Array(1);

@@ -49,9 +49,9 @@ export function testWay(
   const all = inTurn.get(key) ?? new InTurn(ranks);
   inTurn.set(key, all);
   all.add(way);
-  Deno.test({
+  Deno.test(
     name,
-    ignore: !hasMpirun || device === "cl" && !hasOpenCL,
-    fn: () => all.assertGood(way),
-  });
+    { ignore: !hasMpirun || device === "cl" && !hasOpenCL },
+    () => all.assertGood(way),
+  );
 }

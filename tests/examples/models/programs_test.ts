@@ -15,11 +15,7 @@ function run(
   args: readonly string[],
   watch?: Parameters<typeof runExample>[2],
 ): Promise<Run> {
-  return runExample(
-    `models/${program}`,
-    ["--device", "cpu", "--model", folder, ...args],
-    watch,
-  );
+  return runExample(`models/${program}`, ["--device", "cpu", "--model", folder, ...args], watch);
 }
 
 const withLanguageModel = (fn: (folder: string) => Promise<void>) =>

@@ -67,36 +67,30 @@ function compare(theirs: JSONObject, ours: JSONObject): number {
   return shared.length;
 }
 
-Deno.test({
-  name: "devices.ts --json agrees with clinfo on every property that both have",
+Deno.test("devices.ts --json agrees with clinfo on every property that both have", {
   ignore: !hasOpenCL || clinfo === null,
-  async fn() {
-    const ours = JSON.parse(await devices("--json")).platforms as JSONObject[];
-    const platforms = clinfo!.platforms as JSONObject[];
-    const theirs = clinfo!.devices as { online: JSONObject[] }[];
-    assertEquals(ours.length, platforms.length);
-    ours.forEach((platform, i) => {
-      assertEquals(compare(platforms[i]!, platform), 5);
-      const found = platform.devices as JSONObject[];
-      assertEquals(found.length, theirs[i]!.online.length);
-      found.forEach((device, k) => {
-        const shared = compare(theirs[i]!.online[k]!, device);
-        assert(shared >= 60, `${shared} properties are shared`);
-      });
+}, async () => {
+  const ours = JSON.parse(await devices("--json")).platforms as JSONObject[];
+  const platforms = clinfo!.platforms as JSONObject[];
+  const theirs = clinfo!.devices as { online: JSONObject[] }[];
+  assertEquals(ours.length, platforms.length);
+  ours.forEach((platform, i) => {
+    assertEquals(compare(platforms[i]!, platform), 5);
+    const found = platform.devices as JSONObject[];
+    assertEquals(found.length, theirs[i]!.online.length);
+    found.forEach((device, k) => {
+      const shared = compare(theirs[i]!.online[k]!, device);
+      assert(shared >= 60, `${shared} properties are shared`);
     });
-  },
+  });
 });
 
-Deno.test({
-  name: "devices.ts prints a table for people",
-  ignore: !hasOpenCL,
-  async fn() {
-    const text = await devices();
-    for (const row of [/^ {2}Name {30,}\S/m, /^ {2}Global memory size +[\d.]+ [KMG]iB$/m]) {
-      assert(row.test(text), text);
-    }
-    assert(!text.includes("CL_FP_"), "constants are shown as words");
-  },
+Deno.test("devices.ts prints a table for people", { ignore: !hasOpenCL }, async () => {
+  const text = await devices();
+  for (const row of [/^ {2}Name {30,}\S/m, /^ {2}Global memory size +[\d.]+ [KMG]iB$/m]) {
+    assert(row.test(text), text);
+  }
+  assert(!text.includes("CL_FP_"), "constants are shown as words");
 });
 
 Deno.test("labels and sizes read well", () => {

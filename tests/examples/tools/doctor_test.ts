@@ -16,16 +16,14 @@ async function doctor(
   return [code, out];
 }
 
-Deno.test({
-  name: "the doctor looks at everything, and each line says good or what to do",
+Deno.test("the doctor looks at everything, and each line says good or what to do", {
   ignore: !hasOpenCL,
-  async fn() {
-    const [, text] = await doctor(["-A"]);
-    const subjects = ["OpenCL library", "platform", "device", "compiler", "linker", "signals"];
-    for (const subject of subjects) assert(new RegExp(`^good  ${subject} `, "m").test(text), text);
-    assert(/^good {2}self-test +built in \d+ ms, 1048576 elements in [\d.]+ ms$/m.test(text), text);
-    for (const line of text.trimEnd().split("\n")) assert(/^(good|todo| {4}) {2}/.test(line), line);
-  },
+}, async () => {
+  const [, text] = await doctor(["-A"]);
+  const subjects = ["OpenCL library", "platform", "device", "compiler", "linker", "signals"];
+  for (const subject of subjects) assert(new RegExp(`^good  ${subject} `, "m").test(text), text);
+  assert(/^good {2}self-test +built in \d+ ms, 1048576 elements in [\d.]+ ms$/m.test(text), text);
+  for (const line of text.trimEnd().split("\n")) assert(/^(good|todo| {4}) {2}/.test(line), line);
 });
 
 Deno.test("the doctor says which permissions are missing, and does not fail for it", async () => {
@@ -45,17 +43,15 @@ Deno.test("the doctor finds misspelt variables, and a cache that cannot be writt
   assert(/^todo {2}kernel cache/m.test(text), text);
 });
 
-Deno.test({
-  name: "the doctor finds a cache folder that others may write to",
+Deno.test("the doctor finds a cache folder that others may write to", {
   ignore: Deno.build.os === "windows",
-  async fn() {
-    const folder = await Deno.makeTempDir();
-    await Deno.chmod(folder, 0o777);
-    const [code, text] = await doctor(["-A"], { NETCL_CACHE_DIR: folder });
-    await Deno.remove(folder, { recursive: true });
-    assertEquals(code, 1);
-    assert(text.includes("others may write to it") && text.includes("run chmod 700"), text);
-  },
+}, async () => {
+  const folder = await Deno.makeTempDir();
+  await Deno.chmod(folder, 0o777);
+  const [code, text] = await doctor(["-A"], { NETCL_CACHE_DIR: folder });
+  await Deno.remove(folder, { recursive: true });
+  assertEquals(code, 1);
+  assert(text.includes("others may write to it") && text.includes("run chmod 700"), text);
 });
 
 Deno.test("the doctor finds a variable that hides the drivers, and says why it does", async () => {

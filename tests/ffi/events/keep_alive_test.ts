@@ -139,12 +139,12 @@ testOpenCL("an array that was only copied from is not kept", async () => {
 });
 
 for (const released of [false, true]) {
-  Deno.test({
-    name: `shared memory is freed when its commands are done, on a ${
+  Deno.test(
+    `shared memory is freed when its commands are done, on a ${
       released ? "released" : "live"
     } queue too`,
-    ignore: !hasSvm,
-    fn() {
+    { ignore: !hasSvm },
+    () => {
       awaitDeferred(context.unsafeHandle);
       countingFrees((frees) => {
         const other = new CommandQueue(context);
@@ -163,24 +163,22 @@ for (const released of [false, true]) {
         other.release();
       });
     },
-  });
+  );
 }
 
-Deno.test({
-  name: "shared memory whose queues cannot be marked just now is freed later",
+Deno.test("shared memory whose queues cannot be marked just now is freed later", {
   ignore: !hasSvm,
-  fn() {
-    awaitDeferred(context.unsafeHandle);
-    const memory = new SvmBuffer(context, 64);
-    withFaults(
-      [{ call: "clEnqueueMarkerWithWaitList", status: -5 }],
-      () => countingFrees((frees) => (memory.release(), assertEquals(frees(), 0))),
-    );
-    countingFrees((frees) => {
-      for (let wait = 0; wait < 1000 && frees() === 0; wait++) queue.finishSync();
-      assertEquals(frees(), 1);
-    });
-  },
+}, () => {
+  awaitDeferred(context.unsafeHandle);
+  const memory = new SvmBuffer(context, 64);
+  withFaults(
+    [{ call: "clEnqueueMarkerWithWaitList", status: -5 }],
+    () => countingFrees((frees) => (memory.release(), assertEquals(frees(), 0))),
+  );
+  countingFrees((frees) => {
+    for (let wait = 0; wait < 1000 && frees() === 0; wait++) queue.finishSync();
+    assertEquals(frees(), 1);
+  });
 });
 
 testOpenCL("an event outlives its queue", async () => {

@@ -30,27 +30,25 @@ for (const [name, save] of Object.entries(ways)) {
       assertEquals(namesIn(folder), ["a b ü.txt"]);
     }));
 
-  Deno.test({
-    name: `${name} keeps the mode of a file, and gives a new one that of every new file`,
+  Deno.test(`${name} keeps the mode of a file, and gives a new one that of every new file`, {
     ignore: !isUnix,
-    fn: () =>
-      inFolder(async (folder) => {
-        for (const mode of [0o600, 0o640, 0o755, 0o666]) {
-          Deno.writeTextFileSync(`${folder}/old`, "x");
-          Deno.chmodSync(`${folder}/old`, mode);
-          await save(`${folder}/old`, "new");
-          assertEquals(modeOf(`${folder}/old`), mode);
-        }
-        Deno.writeTextFileSync(`${folder}/usual`, "x");
-        await save(`${folder}/new`, "new");
-        assertEquals(modeOf(`${folder}/new`), modeOf(`${folder}/usual`));
-      }),
-  });
+  }, () =>
+    inFolder(async (folder) => {
+      for (const mode of [0o600, 0o640, 0o755, 0o666]) {
+        Deno.writeTextFileSync(`${folder}/old`, "x");
+        Deno.chmodSync(`${folder}/old`, mode);
+        await save(`${folder}/old`, "new");
+        assertEquals(modeOf(`${folder}/old`), mode);
+      }
+      Deno.writeTextFileSync(`${folder}/usual`, "x");
+      await save(`${folder}/new`, "new");
+      assertEquals(modeOf(`${folder}/new`), modeOf(`${folder}/usual`));
+    }));
 
-  Deno.test({
-    name: `${name} keeps the owner where the user may set it`,
-    ignore: !isRoot,
-    fn: () =>
+  Deno.test(
+    `${name} keeps the owner where the user may set it`,
+    { ignore: !isRoot },
+    () =>
       inFolder(async (folder) => {
         Deno.writeTextFileSync(`${folder}/old`, "x");
         Deno.chmodSync(`${folder}/old`, 0o640);
@@ -59,12 +57,12 @@ for (const [name, save] of Object.entries(ways)) {
         const { uid, gid } = Deno.statSync(`${folder}/old`);
         assertEquals([uid, gid, modeOf(`${folder}/old`)], [1234, 4321, 0o640]);
       }),
-  });
+  );
 
-  Deno.test({
-    name: `${name} leaves links and replaces what they lead to`,
-    ignore: !isUnix,
-    fn: () =>
+  Deno.test(
+    `${name} leaves links and replaces what they lead to`,
+    { ignore: !isUnix },
+    () =>
       inFolder(async (folder) => {
         Deno.mkdirSync(`${folder}/disk`);
         Deno.writeTextFileSync(`${folder}/disk/target`, "x");
@@ -89,27 +87,25 @@ for (const [name, save] of Object.entries(ways)) {
         Deno.symlinkSync("ring", `${folder}/ring`);
         await assertRejects(async () => await save(`${folder}/ring`, ""), Error, "links lead on");
       }),
-  });
+  );
 
-  Deno.test({
-    name: `${name} passes bytes to a device and a FIFO, and replaces neither`,
+  Deno.test(`${name} passes bytes to a device and a FIFO, and replaces neither`, {
     ignore: !isUnix,
-    fn: () =>
-      inFolder(async (folder) => {
-        Deno.symlinkSync("/dev/null", `${folder}/sink`);
-        await save("/dev/null", "x");
-        await save(`${folder}/sink`, "x");
-        assert(Deno.lstatSync("/dev/null").isCharDevice);
-        assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
-        const fifo = `${folder}/fifo`;
-        await new Deno.Command("mkfifo", { args: [fifo] }).output();
-        const reader = new Deno.Command("cat", { args: [fifo], stdout: "piped" }).spawn();
-        await save(fifo, "through the FIFO");
-        const { stdout } = await reader.output();
-        assertEquals(new TextDecoder().decode(stdout), "through the FIFO");
-        assert(Deno.lstatSync(fifo).isFifo);
-      }),
-  });
+  }, () =>
+    inFolder(async (folder) => {
+      Deno.symlinkSync("/dev/null", `${folder}/sink`);
+      await save("/dev/null", "x");
+      await save(`${folder}/sink`, "x");
+      assert(Deno.lstatSync("/dev/null").isCharDevice);
+      assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
+      const fifo = `${folder}/fifo`;
+      await new Deno.Command("mkfifo", { args: [fifo] }).output();
+      const reader = new Deno.Command("cat", { args: [fifo], stdout: "piped" }).spawn();
+      await save(fifo, "through the FIFO");
+      const { stdout } = await reader.output();
+      assertEquals(new TextDecoder().decode(stdout), "through the FIFO");
+      assert(Deno.lstatSync(fifo).isFifo);
+    }));
 
   Deno.test(`${name} says which path it cannot write, and what to do`, () =>
     inFolder(async (folder) => {
@@ -211,38 +207,33 @@ Deno.test("what a killed process left is taken away by the next save, and nothin
     Deno.writeTextFileSync(`${folder}/.netcl-0123456789abcdef.part`, "somebody's own, by content");
     Deno.writeTextFileSync(`${folder}/model.123.part`, "netcl unfinished by content only");
     await saveFile(`${folder}/other`, [bytes("again")]);
-    assertEquals(
-      namesIn(folder),
-      [".netcl-0123456789abcdef.part", "model.123.part", "other"],
-    );
+    assertEquals(namesIn(folder), [".netcl-0123456789abcdef.part", "model.123.part", "other"]);
   }));
 
-Deno.test({
-  name: "a full disk leaves the former file and nothing beside it",
+Deno.test("a full disk leaves the former file and nothing beside it", {
   ignore: !isRoot || Deno.build.os !== "linux",
-  fn: () =>
-    inFolder(async (folder) => {
-      const mount = await new Deno.Command("mount", {
-        args: ["-t", "tmpfs", "-o", "size=256k", "tmpfs", folder],
-        stderr: "null",
-      }).output();
-      if (!mount.success) return; // a container may not
-      try {
-        await saveFile(`${folder}/file`, [bytes("former")]);
-        const error = await assertRejects(
-          () => saveFile(`${folder}/file`, [new Uint8Array(1 << 20)]),
-          Error,
-          "the disk is full: make room, or save elsewhere",
-        );
-        assert(error.message.startsWith(`Cannot save "${folder}/file": `), error.message);
-        assertThrows(() => saveFileSync(`${folder}/file`, "x".repeat(1 << 20)), Error, "full");
-        assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
-        assertEquals(namesIn(folder), ["file"]);
-      } finally {
-        await new Deno.Command("umount", { args: [folder] }).output();
-      }
-    }),
-});
+}, () =>
+  inFolder(async (folder) => {
+    const mount = await new Deno.Command("mount", {
+      args: ["-t", "tmpfs", "-o", "size=256k", "tmpfs", folder],
+      stderr: "null",
+    }).output();
+    if (!mount.success) return; // a container may not
+    try {
+      await saveFile(`${folder}/file`, [bytes("former")]);
+      const error = await assertRejects(
+        () => saveFile(`${folder}/file`, [new Uint8Array(1 << 20)]),
+        Error,
+        "the disk is full: make room, or save elsewhere",
+      );
+      assert(error.message.startsWith(`Cannot save "${folder}/file": `), error.message);
+      assertThrows(() => saveFileSync(`${folder}/file`, "x".repeat(1 << 20)), Error, "full");
+      assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
+      assertEquals(namesIn(folder), ["file"]);
+    } finally {
+      await new Deno.Command("umount", { args: [folder] }).output();
+    }
+  }));
 
 /**
  * Root without its privileges: other users' files are closed to it as to anyone. Another user could not
@@ -277,32 +268,30 @@ async function unprivileged(program: string, flags: string[], ...args: string[])
   return out + err;
 }
 
-Deno.test({
-  name: "an ordinary user is told of what may not be written, and a protected file stays",
+Deno.test("an ordinary user is told of what may not be written, and a protected file stays", {
   ignore: !dropsPrivileges,
-  fn: () =>
-    inFolder(async (folder) => {
-      Deno.mkdirSync(`${folder}/own`);
-      Deno.mkdirSync(`${folder}/foreign`);
-      Deno.chownSync(`${folder}/foreign`, 65534, 65534);
-      Deno.writeTextFileSync(`${folder}/own/protected`, "former");
-      Deno.chmodSync(`${folder}/own/protected`, 0o444);
-      const out = await unprivileged(
-        `console.log(await save(Deno.args[0] + "/new", "x"));
+}, () =>
+  inFolder(async (folder) => {
+    Deno.mkdirSync(`${folder}/own`);
+    Deno.mkdirSync(`${folder}/foreign`);
+    Deno.chownSync(`${folder}/foreign`, 65534, 65534);
+    Deno.writeTextFileSync(`${folder}/own/protected`, "former");
+    Deno.chmodSync(`${folder}/own/protected`, 0o444);
+    const out = await unprivileged(
+      `console.log(await save(Deno.args[0] + "/new", "x"));
          console.log(await save(Deno.args[0] + "/protected", "x"));
          console.log(await save(Deno.args[1] + "/new", "x"));`,
-        ["-A"],
-        `${folder}/own`,
-        `${folder}/foreign`,
-      );
-      const [own, kept, foreign] = out.split("\n");
-      assertEquals(own, "saved");
-      for (const line of [kept!, foreign!]) {
-        assert(/^Cannot save .*: Permission denied; it or its folder is not writable/.test(line));
-      }
-      assertEquals(Deno.readTextFileSync(`${folder}/own/protected`), "former");
-    }),
-});
+      ["-A"],
+      `${folder}/own`,
+      `${folder}/foreign`,
+    );
+    const [own, kept, foreign] = out.split("\n");
+    assertEquals(own, "saved");
+    for (const line of [kept!, foreign!]) {
+      assert(/^Cannot save .*: Permission denied; it or its folder is not writable/.test(line));
+    }
+    assertEquals(Deno.readTextFileSync(`${folder}/own/protected`), "former");
+  }));
 
 Deno.test("with permissions for the file alone it is overwritten, without any the flag is named", () =>
   inFolder(async (folder) => {

@@ -14,33 +14,31 @@ function start(counter: Int32Array, times: number, hold = false): [Worker, Promi
   return [worker, done];
 }
 
-Deno.test({
-  name: "withProcessLock lets one thread of the process in at a time",
-  ...onLinux,
-  async fn() {
+Deno.test(
+  "withProcessLock lets one thread of the process in at a time",
+  { ...onLinux },
+  async () => {
     const counter = new Int32Array(new SharedArrayBuffer(12));
     const started = Array.from({ length: 3 }, () => start(counter, 300));
     await Promise.all(started.map(([, done]) => done));
     for (const [worker] of started) worker.terminate();
     assertEquals(counter[0], 900);
   },
-});
+);
 
-Deno.test({
-  name: "a worker that is terminated while it holds the process lock keeps nobody out for long",
+Deno.test("a worker that is terminated while it holds the process lock keeps nobody out for long", {
   ...onLinux,
-  async fn() {
-    const counter = new Int32Array(new SharedArrayBuffer(12));
-    const [worker, done] = start(counter, 1, true);
-    await done;
-    await new Promise((resolve) => setTimeout(resolve, 50)); // it holds the lock by now
-    worker.terminate();
-    const began = performance.now();
-    assertEquals(withProcessLock(() => counter[0]), 1);
-    assertEquals(performance.now() - began < 10_000, true);
-    assertEquals(withProcessLock(() => 7), 7);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // the worker's last message port closes
-  },
+}, async () => {
+  const counter = new Int32Array(new SharedArrayBuffer(12));
+  const [worker, done] = start(counter, 1, true);
+  await done;
+  await new Promise((resolve) => setTimeout(resolve, 50)); // it holds the lock by now
+  worker.terminate();
+  const began = performance.now();
+  assertEquals(withProcessLock(() => counter[0]), 1);
+  assertEquals(performance.now() - began < 10_000, true);
+  assertEquals(withProcessLock(() => 7), 7);
+  await new Promise((resolve) => setTimeout(resolve, 100)); // the worker's last message port closes
 });
 
 Deno.test("withProcessLock passes errors on and is free afterwards", () => {

@@ -9,10 +9,10 @@ import {
 /** The first one opens the C library, which stays open. */
 const options = { ignore: Deno.build.os !== "linux", sanitizeResources: false };
 
-Deno.test({
-  name: "SharedMemory is the same for all who map it, also when its name is gone",
-  ...options,
-  fn: () => {
+Deno.test(
+  "SharedMemory is the same for all who map it, also when its name is gone",
+  { ...options },
+  () => {
     const name = `netcl-${crypto.randomUUID()}`;
     using mine = createSharedMemory(name, 5000)!;
     assertEquals(createSharedMemory(name, 5000), null, "a name is taken once");
@@ -22,16 +22,12 @@ Deno.test({
     assertEquals([other.bytes.length, other.bytes[4999]], [5000, 7]);
     assertEquals(openSharedMemory(name, 5000), null);
   },
-});
+);
 
-Deno.test({
-  name: "SharedMemory that does not fit is refused, and leaves no name",
-  ...options,
-  fn: () => {
-    const name = `netcl-${crypto.randomUUID()}`;
-    assertEquals(createSharedMemory(name, 2 ** 50), null);
-    assertEquals(openSharedMemory(name, 1), null);
-  },
+Deno.test("SharedMemory that does not fit is refused, and leaves no name", { ...options }, () => {
+  const name = `netcl-${crypto.randomUUID()}`;
+  assertEquals(createSharedMemory(name, 2 ** 50), null);
+  assertEquals(openSharedMemory(name, 1), null);
 });
 
 const wakeSource = `
@@ -48,11 +44,10 @@ const wakeSource = `
   };
 `;
 
-Deno.test({
-  name:
-    "who sleeps at a word is woken by who maps the memory elsewhere, and does not where it changed",
-  ...options,
-  fn: async () => {
+Deno.test(
+  "who sleeps at a word is woken by who maps the memory elsewhere, and does not where it changed",
+  { ...options },
+  async () => {
     const name = `netcl-${crypto.randomUUID()}`;
     using mine = createSharedMemory(name, 64)!;
     const word = new Int32Array(mine.bytes.buffer, 8, 1);
@@ -74,27 +69,25 @@ Deno.test({
     worker.terminate();
     URL.revokeObjectURL(url);
   },
-});
+);
 
-Deno.test({
-  name: "SharedMemory: the C library is opened once, however much memory is mapped",
+Deno.test("SharedMemory: the C library is opened once, however much memory is mapped", {
   ...options,
-  fn: () => {
-    const { dlopen } = Deno;
-    let count = 0;
-    Object.assign(Deno, {
-      dlopen: (...call: Parameters<typeof dlopen>) => (count++, dlopen(...call)),
-    });
-    try {
-      for (let k = 0; k < 3; k++) {
-        const name = `netcl-${crypto.randomUUID()}`;
-        using _mine = createSharedMemory(name, 64)!;
-        using _other = openSharedMemory(name, 64)!;
-        unlinkSharedMemory(name);
-      }
-    } finally {
-      Object.assign(Deno, { dlopen });
+}, () => {
+  const { dlopen } = Deno;
+  let count = 0;
+  Object.assign(Deno, {
+    dlopen: (...call: Parameters<typeof dlopen>) => (count++, dlopen(...call)),
+  });
+  try {
+    for (let k = 0; k < 3; k++) {
+      const name = `netcl-${crypto.randomUUID()}`;
+      using _mine = createSharedMemory(name, 64)!;
+      using _other = openSharedMemory(name, 64)!;
+      unlinkSharedMemory(name);
     }
-    assert(count <= 1, `${count} times`);
-  },
+  } finally {
+    Object.assign(Deno, { dlopen });
+  }
+  assert(count <= 1, `${count} times`);
 });

@@ -7,10 +7,7 @@ Deno.test("check lets success and positive values pass", () => {
 });
 
 Deno.test("check throws the code, its name, the call, the detail and the remedy", () => {
-  const error = assertThrows(
-    () => check(-4, "clCreateBuffer", "a buffer of 8 bytes"),
-    OpenCLError,
-  );
+  const error = assertThrows(() => check(-4, "clCreateBuffer", "a buffer of 8 bytes"), OpenCLError);
   assertEquals([error.code, error.codeName, error.call, error.name, error.outOfMemory], [
     -4,
     "CL_MEM_OBJECT_ALLOCATION_FAILURE",

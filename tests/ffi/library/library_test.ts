@@ -49,16 +49,12 @@ testOpenCL("a library without drivers is an error that says what to install", ()
   });
 });
 
-Deno.test({
-  name: "the library is chosen by NETCL_OPENCL_LIBRARY",
-  ignore: !hasOpenCL,
-  async fn() {
-    const source = `
+Deno.test("the library is chosen by NETCL_OPENCL_LIBRARY", { ignore: !hasOpenCL }, async () => {
+  const source = `
       import { libraryPath, platforms } from "@netcl/netcl/ffi";
       console.log(platforms().length > 0, libraryPath);`;
-    const { out } = await runChild(source, { env: { NETCL_OPENCL_LIBRARY: libraryPath! } });
-    assertEquals(out, `true ${libraryPath}`);
-  },
+  const { out } = await runChild(source, { env: { NETCL_OPENCL_LIBRARY: libraryPath! } });
+  assertEquals(out, `true ${libraryPath}`);
 });
 
 const program = `
@@ -70,15 +66,13 @@ using again = Program.fromBinary(context, context.devices[0], binary).build();
 console.log(again.kernelNames.join());
 `;
 
-Deno.test({
-  name: "permission for the library's file alone is enough to build and load programs",
+Deno.test("permission for the library's file alone is enough to build and load programs", {
   ignore: !hasOpenCL || Deno.build.os !== "linux",
-  async fn() {
-    const file = `/usr/lib/${Deno.build.arch}-linux-gnu/libOpenCL.so.1`;
-    const permissions = [`--allow-ffi=${file}`, "--allow-import"];
-    const { out, err } = await runChild(program, { permissions });
-    assertEquals([out, err], ["f", ""]);
-  },
+}, async () => {
+  const file = `/usr/lib/${Deno.build.arch}-linux-gnu/libOpenCL.so.1`;
+  const permissions = [`--allow-ffi=${file}`, "--allow-import"];
+  const { out, err } = await runChild(program, { permissions });
+  assertEquals([out, err], ["f", ""]);
 });
 
 Deno.test({
@@ -104,11 +98,10 @@ Deno.test({
   },
 });
 
-Deno.test({
-  name: "PoCL's threads stay on the cores that this process was given",
+Deno.test("PoCL's threads stay on the cores that this process was given", {
   ignore: !isPoCL || Deno.build.os !== "linux" || navigator.hardwareConcurrency < 2,
-  async fn() {
-    const source = `
+}, async () => {
+  const source = `
       import { Buffer, CommandQueue, Context, platforms } from "@netcl/netcl/ffi";
       const pocl = platforms().find(({ name }) => name === "Portable Computing Language");
       const [device] = pocl.devices();
@@ -119,14 +112,13 @@ Deno.test({
       const threads = [...Deno.readDirSync("/proc/self/task")].map(({ name }) =>
         /Cpus_allowed_list:\\s*(.*)/.exec(Deno.readTextFileSync("/proc/self/task/" + name + "/status"))[1]);
       console.log([...new Set(threads)].join(" "));`;
-    // This process has set the variable for itself.
-    const core = `${allowedCores()!.cores.at(-1)}`;
-    const confined = ["-u", "POCL_AFFINITY", "taskset", "-c", core];
-    const args = [...confined, Deno.execPath(), ...denoArgs(source)];
-    const { stdout, stderr } = await new Deno.Command("env", { args }).output();
-    const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).trim();
-    assertEquals([text(stdout), text(stderr)], [core, ""]);
-  },
+  // This process has set the variable for itself.
+  const core = `${allowedCores()!.cores.at(-1)}`;
+  const confined = ["-u", "POCL_AFFINITY", "taskset", "-c", core];
+  const args = [...confined, Deno.execPath(), ...denoArgs(source)];
+  const { stdout, stderr } = await new Deno.Command("env", { args }).output();
+  const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).trim();
+  assertEquals([text(stdout), text(stderr)], [core, ""]);
 });
 
 const hasScript = findCommand("script") !== null;
@@ -160,12 +152,10 @@ async function answered(answer: string): Promise<string> {
   return out;
 }
 
-Deno.test({
-  name: "on a terminal the permission is asked for, and the answer counts",
+Deno.test("on a terminal the permission is asked for, and the answer counts", {
   ignore: !hasOpenCL || !hasScript || Deno.build.os !== "linux",
-  async fn() {
-    const [yes, no] = await Promise.all([answered("y\n"), answered("n\n")]);
-    assert(/\ntrue\r/.test(yes), yes);
-    assert(no.includes("run with --allow-ffi"), no);
-  },
+}, async () => {
+  const [yes, no] = await Promise.all([answered("y\n"), answered("n\n")]);
+  assert(/\ntrue\r/.test(yes), yes);
+  assert(no.includes("run with --allow-ffi"), no);
 });

@@ -34,10 +34,10 @@ async function converse(
   return { out, status: await child.status };
 }
 
-Deno.test({
-  name: "a listener that is added after the driver was loaded still runs",
-  ignore,
-  async fn() {
+Deno.test(
+  "a listener that is added after the driver was loaded still runs",
+  { ignore },
+  async () => {
     const source = `
       import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
@@ -54,25 +54,21 @@ Deno.test({
     assertEquals(out, "ignored: \nsend SIGINT\nhandled\n");
     assertEquals(status.code, 0);
   },
-});
+);
 
-Deno.test({
-  name: "without a listener a signal ends the program as ever",
-  ignore,
-  async fn() {
-    const source = `
+Deno.test("without a listener a signal ends the program as ever", { ignore }, async () => {
+  const source = `
       import { platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
       console.log("send SIGTERM");
       setInterval(() => {}, 1000);`;
-    assertEquals((await converse("", source)).status.signal, "SIGTERM");
-  },
+  assertEquals((await converse("", source)).status.signal, "SIGTERM");
 });
 
-Deno.test({
-  name: "a signal that was ignored at the start, as by nohup, stays ignored",
-  ignore,
-  async fn() {
+Deno.test(
+  "a signal that was ignored at the start, as by nohup, stays ignored",
+  { ignore },
+  async () => {
     const source = `
       import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
@@ -84,13 +80,12 @@ Deno.test({
     const { out } = await converse("trap '' HUP;", source);
     assertEquals(out, "ignored: SIGHUP\nsend SIGHUP\nsurvived\n");
   },
-});
+);
 
-Deno.test({
-  name: "signals that end a program have no handler of a driver, which returns from the first",
+Deno.test("signals that end a program have no handler of a driver, which returns from the first", {
   ignore: ignore || Deno.build.os !== "linux" || isIgnored(3n),
-  async fn() {
-    const source = `
+}, async () => {
+  const source = `
       import { platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
       const [, caught] = /SigCgt:\\s*(\\w+)/.exec(Deno.readTextFileSync("/proc/self/status"));
@@ -99,7 +94,6 @@ Deno.test({
         .filter(([, n]) => BigInt("0x" + caught) >> (n - 1n) & 1n).map(([name]) => name);
       setTimeout(() => {}, 3000);
       console.log("handled:", handled.join(), "send SIGQUIT");`;
-    const { out, status } = await converse("", source);
-    assertEquals([out, status.signal], ["handled:  send SIGQUIT\n", "SIGQUIT"]);
-  },
+  const { out, status } = await converse("", source);
+  assertEquals([out, status.signal], ["handled:  send SIGQUIT\n", "SIGQUIT"]);
 });

@@ -20,15 +20,11 @@ const linux = isLinux
   : null!;
 const SIG_IGN = 1n, SA_RESTART = 0x10000000;
 
-Deno.test({
-  name: "signalNumbers are the system's",
-  ignore: host.os === "windows",
-  fn() {
-    const known: Record<string, number> = constants.signals;
-    for (const [name, number] of Object.entries(signalNumbers)) {
-      assertEquals(number, known[name], name);
-    }
-  },
+Deno.test("signalNumbers are the system's", { ignore: host.os === "windows" }, () => {
+  const known: Record<string, number> = constants.signals;
+  for (const [name, number] of Object.entries(signalNumbers)) {
+    assertEquals(number, known[name], name);
+  }
 });
 
 Deno.test("libcNames: each system but Windows has a C library that opens, Windows has kernel32", () => {
@@ -38,43 +34,37 @@ Deno.test("libcNames: each system but Windows has a C library that opens, Window
   assertEquals(libc?.getpid() ?? kernel?.GetCurrentProcessId(), host.pid);
 });
 
-Deno.test({
-  name: "sigaction: flags lie where they are written, and the handler is first",
+Deno.test("sigaction: flags lie where they are written, and the handler is first", {
   ignore: !isLinux,
-  fn() {
-    const SIGURG = constants.signals.SIGURG, set = new DataView(new ArrayBuffer(sigaction.bytes));
-    const former = new Uint8Array(sigaction.bytes), read = new Uint8Array(sigaction.bytes + 8);
-    set.setBigUint64(0, SIG_IGN, true);
-    set.setUint32(sigaction.flags, SA_RESTART, true);
-    read.fill(0xAA);
-    assertEquals(linux.sigaction(SIGURG, new Uint8Array(set.buffer), former), 0);
-    assertEquals(linux.sigaction(SIGURG, former, read), 0);
-    const view = new DataView(read.buffer);
-    assertEquals(view.getBigUint64(0, true), SIG_IGN);
-    assertEquals(view.getUint32(sigaction.flags, true) & SA_RESTART, SA_RESTART);
-    assertEquals([...read.subarray(sigaction.bytes)], Array(8).fill(0xAA)); // no byte behind its end
-  },
+}, () => {
+  const SIGURG = constants.signals.SIGURG, set = new DataView(new ArrayBuffer(sigaction.bytes));
+  const former = new Uint8Array(sigaction.bytes), read = new Uint8Array(sigaction.bytes + 8);
+  set.setBigUint64(0, SIG_IGN, true);
+  set.setUint32(sigaction.flags, SA_RESTART, true);
+  read.fill(0xAA);
+  assertEquals(linux.sigaction(SIGURG, new Uint8Array(set.buffer), former), 0);
+  assertEquals(linux.sigaction(SIGURG, former, read), 0);
+  const view = new DataView(read.buffer);
+  assertEquals(view.getBigUint64(0, true), SIG_IGN);
+  assertEquals(view.getUint32(sigaction.flags, true) & SA_RESTART, SA_RESTART);
+  assertEquals([...read.subarray(sigaction.bytes)], Array(8).fill(0xAA)); // no byte behind its end
 });
 
-Deno.test({
-  name: "futexNumbers: the call of this processor wakes nobody, and finds a word that has changed",
-  ignore: !isLinux,
-  fn() {
+Deno.test(
+  "futexNumbers: the call of this processor wakes nobody, and finds a word that has changed",
+  { ignore: !isLinux },
+  () => {
     const FUTEX_WAIT = 0, FUTEX_WAKE = 1, word = new Int32Array([7]);
     const number = futexNumbers[host.arch]!;
     assert(number !== undefined, host.arch);
     assertEquals(linux.syscall(number, word, FUTEX_WAKE, 1, null), 0n);
     assertEquals(linux.syscall(number, word, FUTEX_WAIT, 8, null), -1n);
   },
-});
+);
 
-Deno.test({
-  name: "struct timespec is seconds and nanoseconds of 64 bits",
-  ignore: !isLinux,
-  fn() {
-    const CLOCK_REALTIME = 0, time = new BigInt64Array(2);
-    assertEquals(linux.clock_gettime(CLOCK_REALTIME, time), 0);
-    const milliseconds = Number(time[0]) * 1000 + Number(time[1]) / 1e6;
-    assert(Math.abs(milliseconds - Date.now()) < 10_000, `${milliseconds}`);
-  },
+Deno.test("struct timespec is seconds and nanoseconds of 64 bits", { ignore: !isLinux }, () => {
+  const CLOCK_REALTIME = 0, time = new BigInt64Array(2);
+  assertEquals(linux.clock_gettime(CLOCK_REALTIME, time), 0);
+  const milliseconds = Number(time[0]) * 1000 + Number(time[1]) / 1e6;
+  assert(Math.abs(milliseconds - Date.now()) < 10_000, `${milliseconds}`);
 });

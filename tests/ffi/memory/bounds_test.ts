@@ -120,31 +120,27 @@ testOpenCL("a pattern is 1, 2, 4 ... 128 bytes, which divide offset and size", (
   assertThrows(() => queue.fill(buffer, pattern, { nbytes: 12 }), RangeError, "12 bytes");
 });
 
-Deno.test({
-  name: "a part of shared memory lies within it, for every command",
-  ignore: !hasSvm,
-  fn() {
-    using memory = new SvmBuffer(context, 64), other = new SvmBuffer(context, 64);
-    using kernel = program.kernel("put");
-    for (const range of badRanges) {
-      assertThrows(() => memory.fill(queue, new Uint8Array(16), range), RangeError);
-      assertThrows(() => memory.map(queue, range), RangeError);
-    }
-    for (const nbytes of [-1, 65, NaN, 1.5]) {
-      assertThrows(() => memory.copyTo(queue, other, nbytes), RangeError);
-    }
-    for (const offset of [-4, 65, 0.5, NaN]) {
-      assertThrows(() => kernel.setSvm(0, memory, offset), RangeError, "shared memory");
-    }
-    assertThrows(() => memory.fill(queue, new Uint8Array(3)), RangeError, "3 bytes");
-    queue.finishSync();
-  },
+Deno.test("a part of shared memory lies within it, for every command", { ignore: !hasSvm }, () => {
+  using memory = new SvmBuffer(context, 64), other = new SvmBuffer(context, 64);
+  using kernel = program.kernel("put");
+  for (const range of badRanges) {
+    assertThrows(() => memory.fill(queue, new Uint8Array(16), range), RangeError);
+    assertThrows(() => memory.map(queue, range), RangeError);
+  }
+  for (const nbytes of [-1, 65, NaN, 1.5]) {
+    assertThrows(() => memory.copyTo(queue, other, nbytes), RangeError);
+  }
+  for (const offset of [-4, 65, 0.5, NaN]) {
+    assertThrows(() => kernel.setSvm(0, memory, offset), RangeError, "shared memory");
+  }
+  assertThrows(() => memory.fill(queue, new Uint8Array(3)), RangeError, "3 bytes");
+  queue.finishSync();
 });
 
-Deno.test({
-  name: "images take and give no more elements than array and image have",
-  ignore: !hasImages,
-  fn() {
+Deno.test(
+  "images take and give no more elements than array and image have",
+  { ignore: !hasImages },
+  () => {
     const format = { order: "RGBA", type: "FLOAT" } as const;
     assertThrows(
       () => new Image(context, { format, width: 64, height: 64, data: new Uint8Array(16) }),
@@ -185,7 +181,7 @@ Deno.test({
     assertThrows(() => image.fill(queue, fourBytes), RangeError, "32 bits");
     queue.finishSync();
   },
-});
+);
 
 testOpenCL("three numbers are three numbers: C reads three whatever the array has", () => {
   using buffer = new Buffer(context, 64);
@@ -275,15 +271,11 @@ testOpenCL("arrays that are gone or may move are refused by every call that keep
   }
 });
 
-Deno.test({
-  name: "a recorded fill is checked like an enqueued one",
-  ignore: !hasCommandBuffers,
-  fn() {
-    using buffer = new Buffer(context, 64);
-    using commands = new CommandBuffer(queue);
-    for (const range of badRanges) {
-      assertThrows(() => commands.fill(buffer, new Uint8Array(16), range), RangeError);
-    }
-    assertThrows(() => commands.fill(buffer, new Uint8Array(3)), RangeError, "3 bytes");
-  },
+Deno.test("a recorded fill is checked like an enqueued one", { ignore: !hasCommandBuffers }, () => {
+  using buffer = new Buffer(context, 64);
+  using commands = new CommandBuffer(queue);
+  for (const range of badRanges) {
+    assertThrows(() => commands.fill(buffer, new Uint8Array(16), range), RangeError);
+  }
+  assertThrows(() => commands.fill(buffer, new Uint8Array(3)), RangeError, "3 bytes");
 });

@@ -13,7 +13,7 @@ const ignore = !hasOpenCL || !device.query("IMAGE_SUPPORT");
 const format = { order: "RGBA", type: "UNSIGNED_INT8" } as const;
 
 function test(name: string, fn: () => void | Promise<void>): void {
-  Deno.test({ name, ignore, fn });
+  Deno.test(name, { ignore }, fn);
 }
 
 test("Image lists the formats that a context offers", () => {

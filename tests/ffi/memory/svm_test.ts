@@ -12,7 +12,7 @@ const capabilities = hasOpenCL && SvmBuffer.isAvailable(device)
   : 0n;
 
 function test(name: string, capability: bigint, fn: () => void | Promise<void>): void {
-  Deno.test({ name, ignore: !(capabilities & capability), fn });
+  Deno.test(name, { ignore: !(capabilities & capability) }, fn);
 }
 
 test("mapped shared memory is the kernel's", SvmCapabilities.COARSE_GRAIN_BUFFER, async () => {

@@ -85,27 +85,23 @@ Deno.test("from version 0.9.5 on, recording functions pass a null properties lis
   });
 });
 
-Deno.test({
-  name: "CommandBuffer replays what it recorded",
-  ignore: !hasCommandBuffers,
-  async fn() {
-    assert(extensionVersion(device, "cl_khr_command_buffer").some((part) => part > 0));
-    using x = new Buffer(context, 16), y = new Buffer(context, 16), z = new Buffer(context, 16);
-    using kernel = program.kernel("axpy");
-    using commands = new CommandBuffer(queue);
-    const filled = commands.fill(x, new Float32Array([2]));
-    commands.run(kernel, { global: [4], args: [x, y, 0.5, 4], wait: [filled] });
-    commands.barrier();
-    commands.copy(y, z);
-    assertEquals(commands.state, "recording");
-    assertEquals(commands.finalize().state, "executable");
-    queue.fill(y, new Float32Array([10])).release();
-    for (let run = 0; run < 3; run++) {
-      using event = commands.enqueue();
-      await event.wait();
-    }
-    const out = new Float32Array(4);
-    await queue.read(z, out).wait();
-    assertEquals([...out], [13, 13, 13, 13]);
-  },
+Deno.test("CommandBuffer replays what it recorded", { ignore: !hasCommandBuffers }, async () => {
+  assert(extensionVersion(device, "cl_khr_command_buffer").some((part) => part > 0));
+  using x = new Buffer(context, 16), y = new Buffer(context, 16), z = new Buffer(context, 16);
+  using kernel = program.kernel("axpy");
+  using commands = new CommandBuffer(queue);
+  const filled = commands.fill(x, new Float32Array([2]));
+  commands.run(kernel, { global: [4], args: [x, y, 0.5, 4], wait: [filled] });
+  commands.barrier();
+  commands.copy(y, z);
+  assertEquals(commands.state, "recording");
+  assertEquals(commands.finalize().state, "executable");
+  queue.fill(y, new Float32Array([10])).release();
+  for (let run = 0; run < 3; run++) {
+    using event = commands.enqueue();
+    await event.wait();
+  }
+  const out = new Float32Array(4);
+  await queue.read(z, out).wait();
+  assertEquals([...out], [13, 13, 13, 13]);
 });

@@ -235,29 +235,27 @@ testOpenCL("commands refuse what was released, whichever of their objects it is"
   }
 });
 
-Deno.test({
-  name: "a program for a part of a device knows it, and has a binary for it",
+Deno.test("a program for a part of a device knows it, and has a binary for it", {
   ignore: !makers.SubDevice,
-  fn() {
-    const [part] = device.partition({ counts: [1] }) as [SubDevice];
-    using own = new Context(part);
-    using built = new Program(own, source).build();
-    assert(built.devices[0] === (part as Device));
-    const binary = built.binary(part);
-    assert(binary.length > 0);
-    using again = Program.fromBinary(own, part, binary).build();
-    assertEquals(again.kernelNames, ["f"]);
-    part.release();
-    assert(built.devices[0] === (part as Device), "also after the release");
-    assertEquals(built.binary(part).length, binary.length);
-    using broken = new Program(own, "kernel void f( {");
-    const error = (() => {
-      try {
-        broken.build();
-      } catch (caught) {
-        return caught;
-      }
-    })();
-    assert(error instanceof OpenCLError, `${error}`);
-  },
+}, () => {
+  const [part] = device.partition({ counts: [1] }) as [SubDevice];
+  using own = new Context(part);
+  using built = new Program(own, source).build();
+  assert(built.devices[0] === (part as Device));
+  const binary = built.binary(part);
+  assert(binary.length > 0);
+  using again = Program.fromBinary(own, part, binary).build();
+  assertEquals(again.kernelNames, ["f"]);
+  part.release();
+  assert(built.devices[0] === (part as Device), "also after the release");
+  assertEquals(built.binary(part).length, binary.length);
+  using broken = new Program(own, "kernel void f( {");
+  const error = (() => {
+    try {
+      broken.build();
+    } catch (caught) {
+      return caught;
+    }
+  })();
+  assert(error instanceof OpenCLError, `${error}`);
 });

@@ -45,52 +45,39 @@ function compare(prototype: Prototype, entry: FunctionType | undefined): void {
   assertEquals(entry.result === "i32", prototype.result === "cl_int", `the status of ${name}`);
 }
 
-Deno.test({
-  name: "the symbol table has every function of cl.h, with the parameters that it declares",
+Deno.test("the symbol table has every function of cl.h, with the parameters that it declares", {
   ignore,
-  fn() {
-    const declared = prototypes(core!);
-    assertEquals(declared.length, 114);
-    for (const prototype of declared) compare(prototype, functions[prototype.name as FunctionName]);
-  },
+}, () => {
+  const declared = prototypes(core!);
+  assertEquals(declared.length, 114);
+  for (const prototype of declared) compare(prototype, functions[prototype.name as FunctionName]);
 });
 
-Deno.test({
-  name: "the symbol table has no function that cl.h does not declare",
-  ignore,
-  fn() {
-    const declared = new Set(prototypes(core!).map(({ name }) => name));
-    const table: FunctionTable = functions;
-    const names = Object.entries(table).map(([key, { name = key }]) => name);
-    assertEquals(names.filter((name) => !declared.has(name)), []);
-  },
+Deno.test("the symbol table has no function that cl.h does not declare", { ignore }, () => {
+  const declared = new Set(prototypes(core!).map(({ name }) => name));
+  const table: FunctionTable = functions;
+  const names = Object.entries(table).map(([key, { name = key }]) => name);
+  assertEquals(names.filter((name) => !declared.has(name)), []);
 });
 
-Deno.test({
-  name: "what newer versions brought says since when",
-  ignore,
-  fn() {
-    for (const { name, since } of prototypes(core!)) {
-      if (since === null) continue; // deprecated: the header no longer says since when
-      const entry: FunctionType = functions[name as FunctionName];
-      assertEquals(entry.since ?? "1.0", since, name);
-    }
-  },
+Deno.test("what newer versions brought says since when", { ignore }, () => {
+  for (const { name, since } of prototypes(core!)) {
+    if (since === null) continue; // deprecated: the header no longer says since when
+    const entry: FunctionType = functions[name as FunctionName];
+    assertEquals(entry.since ?? "1.0", since, name);
+  }
 });
 
-Deno.test({
-  name: "nonblocking twins take what their functions take",
-  fn() {
-    const table: FunctionTable = functions;
-    for (const [key, { name, parameters, result, nonblocking }] of Object.entries(table)) {
-      if (!nonblocking) continue;
-      assertEquals(key, `${name}Async`);
-      assertEquals({ parameters, result }, {
-        parameters: table[name!]!.parameters,
-        result: table[name!]!.result,
-      });
-    }
-  },
+Deno.test("nonblocking twins take what their functions take", () => {
+  const table: FunctionTable = functions;
+  for (const [key, { name, parameters, result, nonblocking }] of Object.entries(table)) {
+    if (!nonblocking) continue;
+    assertEquals(key, `${name}Async`);
+    assertEquals({ parameters, result }, {
+      parameters: table[name!]!.parameters,
+      result: table[name!]!.result,
+    });
+  }
 });
 
 for (
@@ -99,17 +86,13 @@ for (
     ["cl_intel_unified_shared_memory", unifiedSharedMemoryFunctions],
   ] as const
 ) {
-  Deno.test({
-    name: `the functions of ${extension} are declared as in cl_ext.h`,
-    ignore,
-    fn() {
-      const declared = new Map(prototypes(extensions!).map((each) => [each.name, each]));
-      for (const [name, entry] of Object.entries<FunctionType>(table)) {
-        const prototype = declared.get(name);
-        assert(prototype !== undefined, `cl_ext.h declares ${name}`);
-        compare(prototype, entry);
-      }
-    },
+  Deno.test(`the functions of ${extension} are declared as in cl_ext.h`, { ignore }, () => {
+    const declared = new Map(prototypes(extensions!).map((each) => [each.name, each]));
+    for (const [name, entry] of Object.entries<FunctionType>(table)) {
+      const prototype = declared.get(name);
+      assert(prototype !== undefined, `cl_ext.h declares ${name}`);
+      compare(prototype, entry);
+    }
   });
 }
 
@@ -179,10 +162,10 @@ function constants(): Map<string, Set<bigint>> {
   return all;
 }
 
-Deno.test({
-  name: "the constants are those of cl.h: none is missing, none has another value",
-  ignore,
-  fn() {
+Deno.test(
+  "the constants are those of cl.h: none is missing, none has another value",
+  { ignore },
+  () => {
     const header = core!.slice(core!.indexOf("CL_SUCCESS") - 20);
     const ours = constants();
     const declared = defines(header);
@@ -192,19 +175,15 @@ Deno.test({
       assert(ours.get(name)!.has(value), `${name} is ${value}`);
     }
   },
-});
+);
 
-Deno.test({
-  name: "every negative code of the headers has a name",
-  ignore,
-  fn() {
-    const section = core!.slice(
-      core!.indexOf("#define CL_SUCCESS"),
-      core!.indexOf("#define CL_FALSE"),
-    );
-    const codes = [...defines(section), ...defines(extensions!)]
-      .filter(([name, value]) => value < 0n && (name in ffi.Status || value <= -1000n));
-    assert(codes.length > 70, `the headers define codes: ${codes.length}`);
-    for (const [name, value] of codes) assertEquals(ffi.statusName(Number(value)), name);
-  },
+Deno.test("every negative code of the headers has a name", { ignore }, () => {
+  const section = core!.slice(
+    core!.indexOf("#define CL_SUCCESS"),
+    core!.indexOf("#define CL_FALSE"),
+  );
+  const codes = [...defines(section), ...defines(extensions!)]
+    .filter(([name, value]) => value < 0n && (name in ffi.Status || value <= -1000n));
+  assert(codes.length > 70, `the headers define codes: ${codes.length}`);
+  for (const [name, value] of codes) assertEquals(ffi.statusName(Number(value)), name);
 });

@@ -17,50 +17,42 @@ function withVariables(variables: Record<string, string>, fn: () => void): void 
 
 const cl = { ignore: queue === null };
 
-Deno.test({
-  name: "createPool makes the pool that NETCL_POOL names",
-  ...cl,
-  fn() {
-    const names: Record<string, string> = {
-      slab: "SlabPool",
-      persistent: "PersistentBufferPool",
-      buffer: "BufferPool",
-    };
-    if (SvmPool.isAvailable(queue!)) names.svm = "SvmPool";
-    for (const [value, name] of Object.entries(names)) {
-      withVariables({ NETCL_POOL: value }, () => {
-        const pool = createPool(queue!);
-        assertEquals(pool.constructor.name, name);
-        pool.allocate(1000).release();
-        pool.destroy();
-      });
-    }
-    assertEquals(createPool(queue!).constructor.name, "SlabPool");
-  },
+Deno.test("createPool makes the pool that NETCL_POOL names", { ...cl }, () => {
+  const names: Record<string, string> = {
+    slab: "SlabPool",
+    persistent: "PersistentBufferPool",
+    buffer: "BufferPool",
+  };
+  if (SvmPool.isAvailable(queue!)) names.svm = "SvmPool";
+  for (const [value, name] of Object.entries(names)) {
+    withVariables({ NETCL_POOL: value }, () => {
+      const pool = createPool(queue!);
+      assertEquals(pool.constructor.name, name);
+      pool.allocate(1000).release();
+      pool.destroy();
+    });
+  }
+  assertEquals(createPool(queue!).constructor.name, "SlabPool");
 });
 
-Deno.test({
-  name: "createPool refuses a pool that does not exist and lists those that do",
-  ...cl,
-  fn() {
+Deno.test(
+  "createPool refuses a pool that does not exist and lists those that do",
+  { ...cl },
+  () => {
     withVariables({ NETCL_POOL: "pond" }, () => {
       assertThrows(() => createPool(queue!), RangeError, '"pond": one of slab, persistent');
     });
   },
-});
+);
 
-Deno.test({
-  name: "createPool watches over the pool with NETCL_DEBUG=1",
-  ...cl,
-  fn() {
-    withVariables({ NETCL_DEBUG: "1" }, () => {
-      const pool = createPool(queue!);
-      const handle = pool.allocate(100);
-      handle.release();
-      assertThrows(() => handle.release(), ReferenceError, "create_pool_test.ts");
-      pool.destroy();
-    });
-  },
+Deno.test("createPool watches over the pool with NETCL_DEBUG=1", { ...cl }, () => {
+  withVariables({ NETCL_DEBUG: "1" }, () => {
+    const pool = createPool(queue!);
+    const handle = pool.allocate(100);
+    handle.release();
+    assertThrows(() => handle.release(), ReferenceError, "create_pool_test.ts");
+    pool.destroy();
+  });
 });
 
 Deno.test("createPool: NETCL_MEMORY_LIMIT is the default limit: bytes, units or a share", () => {

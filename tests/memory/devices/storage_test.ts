@@ -184,10 +184,10 @@ function deviceMemory(on: CommandQueue, name: string): DeviceMemory<never> {
   return new DeviceMemory(new SlabPool(on), { name, queue: on }) as unknown as DeviceMemory<never>;
 }
 
-Deno.test({
-  name: "Storage: transfer within a context is the driver's, and orders both queues",
-  ...cl,
-  fn() {
+Deno.test(
+  "Storage: transfer within a context is the driver's, and orders both queues",
+  { ...cl },
+  () => {
     using other = new CommandQueue(queue!.context);
     const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
     const { bytes, paths } = route(memories);
@@ -195,28 +195,23 @@ Deno.test({
     assertEquals(bytes, random());
     for (const memory of memories) memory.destroy();
   },
+);
+
+Deno.test("Storage: transfer between contexts maps memory that the host shares", { ...cl }, () => {
+  using context = new Context(queue!.device);
+  using other = new CommandQueue(context);
+  const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
+  const { bytes, paths } = route(memories);
+  assertEquals(paths, ["host", queue!.device.hostUnifiedMemory ? "mapped" : "staged", "host"]);
+  assertEquals(bytes, random());
+  for (const memory of memories) memory.destroy();
+  destroyContextPools(context);
 });
 
-Deno.test({
-  name: "Storage: transfer between contexts maps memory that the host shares",
-  ...cl,
-  fn() {
-    using context = new Context(queue!.device);
-    using other = new CommandQueue(context);
-    const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
-    const { bytes, paths } = route(memories);
-    assertEquals(paths, ["host", queue!.device.hostUnifiedMemory ? "mapped" : "staged", "host"]);
-    assertEquals(bytes, random());
-    for (const memory of memories) memory.destroy();
-    destroyContextPools(context);
-  },
-});
-
-Deno.test({
-  name:
-    "Storage: transfer between contexts goes through two pinned slots where no memory is shared",
-  ...cl,
-  async fn() {
+Deno.test(
+  "Storage: transfer between contexts goes through two pinned slots where no memory is shared",
+  { ...cl },
+  async () => {
     using context = new Context(queue!.device);
     using other = new CommandQueue(context);
     const nbytes = 4 * 2 ** 20 * 3 + 100;
@@ -224,13 +219,7 @@ Deno.test({
     using source = one.allocate(nbytes), target = two.allocate(nbytes);
     const data = Uint8Array.from({ length: nbytes }, (_, i) => (i * 40503) >>> 8);
     queue!.write(source.buffer, data, { blocking: true }).release();
-    copyStaged({
-      from: queue!,
-      source: source.buffer,
-      to: other,
-      target: target.buffer,
-      nbytes,
-    });
+    copyStaged({ from: queue!, source: source.buffer, to: other, target: target.buffer, nbytes });
     const out = new Uint8Array(nbytes);
     other.read(target.buffer, out, { blocking: true }).release();
     assertEquals(out, data);
@@ -239,7 +228,7 @@ Deno.test({
     one.destroy();
     two.destroy();
   },
-});
+);
 
 Deno.test("Storage: transfer refuses storages of different sizes", () => {
   const a = host("a");

@@ -222,10 +222,10 @@ kernel void slow_copy(global const float* s, global float* d, int n) {
 kernel void put(global float* d, float v) { d[get_global_id(0)] = v; }`;
 
 for (const kind of [BufferPool, PersistentBufferPool, SlabPool]) {
-  Deno.test({
-    name: `${kind.name}: two real queues that must share one block do not spoil each other's data`,
-    ignore: queue === null,
-    async fn() {
+  Deno.test(
+    `${kind.name}: two real queues that must share one block do not spoil each other's data`,
+    { ignore: queue === null },
+    async () => {
       const home = queue!, n = 65536;
       using other = new CommandQueue(home.context);
       using program = new Program(home.context, source).build();
@@ -254,5 +254,5 @@ for (const kind of [BufferPool, PersistentBufferPool, SlabPool]) {
       assert(pool.stats.fences >= 5);
       pool.destroy();
     },
-  });
+  );
 }

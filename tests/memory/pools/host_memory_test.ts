@@ -31,10 +31,10 @@ Deno.test("HostPool's blocks are views of memory that is not copied", () => {
   assertEquals(new Float64Array(a.buffer.bytes.buffer, a.offset, 125).length, 125);
 });
 
-Deno.test({
-  name: "PinnedBufferPool lends the memory itself, detached at the release",
-  ...cl,
-  async fn() {
+Deno.test(
+  "PinnedBufferPool lends the memory itself, detached at the release",
+  { ...cl },
+  async () => {
     const pool = new PinnedBufferPool(queue!);
     const handle = pool.allocate(5000);
     assertEquals(handle.view.byteLength, 5000);
@@ -52,12 +52,12 @@ Deno.test({
     assertThrows(() => handle.view, ReferenceError, "after its release");
     pool.destroy();
   },
-});
+);
 
-Deno.test({
-  name: "PinnedBufferPool's views of one memory come and go by themselves",
-  ...cl,
-  async fn() {
+Deno.test(
+  "PinnedBufferPool's views of one memory come and go by themselves",
+  { ...cl },
+  async () => {
     const pool = new PinnedBufferPool(queue!);
     const first = pool.allocate(4096);
     first.view[7] = 42;
@@ -68,24 +68,22 @@ Deno.test({
     pool.destroy();
     assertEquals(second.state, "destroyed");
   },
+);
+
+Deno.test("PinnedBufferPool rounds little above 1 MiB, since what is pinned is lost to others", {
+  ...cl,
+}, () => {
+  const pool = new PinnedBufferPool(queue!, { maxBytes: 64 * MiB });
+  const sizes = [1, 5000, MiB, MiB + 1, 5_000_000].map((size) => pool.allocate(size).bucketSize);
+  assertEquals(sizes, [4096, 8192, MiB, MiB + 4096, 5_001_216]);
+  assertThrows(() => pool.allocate(64 * MiB), Error, "limit is 64 MiB");
+  pool.destroy();
 });
 
-Deno.test({
-  name: "PinnedBufferPool rounds little above 1 MiB, since what is pinned is lost to others",
-  ...cl,
-  fn() {
-    const pool = new PinnedBufferPool(queue!, { maxBytes: 64 * MiB });
-    const sizes = [1, 5000, MiB, MiB + 1, 5_000_000].map((size) => pool.allocate(size).bucketSize);
-    assertEquals(sizes, [4096, 8192, MiB, MiB + 4096, 5_001_216]);
-    assertThrows(() => pool.allocate(64 * MiB), Error, "limit is 64 MiB");
-    pool.destroy();
-  },
-});
-
-Deno.test({
-  name: "PinnedBufferPool lends a recorded block only when its copy is done",
-  ...cl,
-  async fn() {
+Deno.test(
+  "PinnedBufferPool lends a recorded block only when its copy is done",
+  { ...cl },
+  async () => {
     const pool = new PinnedBufferPool(queue!);
     using target = new Buffer(queue!.context, 8 * MiB);
     const first = pool.allocate(8 * MiB);
@@ -102,44 +100,42 @@ Deno.test({
     assert(out.every((byte) => byte === 7));
     pool.destroy();
   },
+);
+
+Deno.test("PinnedBufferPool lends a block again when its copy is done, whatever the queue", {
+  ...cl,
+}, async () => {
+  using other = new CommandQueue(queue!.context);
+  using target = new Buffer(queue!.context, 8 * MiB);
+  for (const named of [undefined, other]) {
+    using gate = new UserEvent(queue!.context);
+    const pool = new PinnedBufferPool(queue!);
+    const options = named && { queue: named };
+    const first = pool.allocate(8 * MiB, options);
+    first.view.fill(7);
+    const copy = other.write(target, first.view, { noCopy: true, wait: [gate] });
+    first.release();
+    const second = pool.allocate(8 * MiB, options);
+    second.view.fill(9);
+    gate.complete();
+    await copy.wait();
+    copy.release();
+    const out = new Uint8Array(8 * MiB);
+    other.read(target, out, { blocking: true }).release();
+    assert(out.every((byte) => byte === 7), "the next holder did not write into the copy");
+    second.release();
+    await other.finish();
+    const third = pool.allocate(8 * MiB, options);
+    assertEquals(pool.stats.hits, 1, "afterwards it is lent again");
+    third.release();
+    pool.destroy();
+  }
 });
 
-Deno.test({
-  name: "PinnedBufferPool lends a block again when its copy is done, whatever the queue",
-  ...cl,
-  async fn() {
-    using other = new CommandQueue(queue!.context);
-    using target = new Buffer(queue!.context, 8 * MiB);
-    for (const named of [undefined, other]) {
-      using gate = new UserEvent(queue!.context);
-      const pool = new PinnedBufferPool(queue!);
-      const options = named && { queue: named };
-      const first = pool.allocate(8 * MiB, options);
-      first.view.fill(7);
-      const copy = other.write(target, first.view, { noCopy: true, wait: [gate] });
-      first.release();
-      const second = pool.allocate(8 * MiB, options);
-      second.view.fill(9);
-      gate.complete();
-      await copy.wait();
-      copy.release();
-      const out = new Uint8Array(8 * MiB);
-      other.read(target, out, { blocking: true }).release();
-      assert(out.every((byte) => byte === 7), "the next holder did not write into the copy");
-      second.release();
-      await other.finish();
-      const third = pool.allocate(8 * MiB, options);
-      assertEquals(pool.stats.hits, 1, "afterwards it is lent again");
-      third.release();
-      pool.destroy();
-    }
-  },
-});
-
-Deno.test({
-  name: "PinnedBufferPool waits for copies before it gives memory back, also of a released queue",
-  ...cl,
-  fn() {
+Deno.test(
+  "PinnedBufferPool waits for copies before it gives memory back, also of a released queue",
+  { ...cl },
+  () => {
     using target = new Buffer(queue!.context, 64 * MiB);
     const pool = new PinnedBufferPool(queue!);
     const gone = new CommandQueue(queue!.context);
@@ -154,12 +150,12 @@ Deno.test({
     assert(out.every((byte) => byte === 7));
     pool.destroy();
   },
-});
+);
 
-Deno.test({
-  name: "A context's pinned pool outlives the queue that it was asked for with",
-  ...cl,
-  fn() {
+Deno.test(
+  "A context's pinned pool outlives the queue that it was asked for with",
+  { ...cl },
+  () => {
     const context = new Context(queue!.device);
     const first = new CommandQueue(context), second = new CommandQueue(context);
     const pool = getPinnedPool(first);
@@ -174,34 +170,30 @@ Deno.test({
     second.release();
     context.release();
   },
+);
+
+Deno.test("SvmPool gives no memory back that another queue still uses", { ...svm }, () => {
+  using other = new CommandQueue(queue!.context), gate = new UserEvent(queue!.context);
+  const pool = new SvmPool(queue!, { segmentBytes: MiB });
+  const handle = pool.allocate(MiB, { queue: other });
+  other.fill(handle.buffer, new Uint8Array([3]), { wait: [gate], nbytes: MiB }).release();
+  handle.release();
+  countingFrees((frees) => {
+    pool.trim();
+    queue!.finishSync();
+    assertEquals(frees(), 0, "the fill is still to come");
+    gate.complete();
+    other.finishSync();
+    awaitDeferred(queue!.context.unsafeHandle);
+    assertEquals(frees(), 1);
+  });
+  pool.destroy();
 });
 
-Deno.test({
-  name: "SvmPool gives no memory back that another queue still uses",
-  ...svm,
-  fn() {
-    using other = new CommandQueue(queue!.context), gate = new UserEvent(queue!.context);
-    const pool = new SvmPool(queue!, { segmentBytes: MiB });
-    const handle = pool.allocate(MiB, { queue: other });
-    other.fill(handle.buffer, new Uint8Array([3]), { wait: [gate], nbytes: MiB }).release();
-    handle.release();
-    countingFrees((frees) => {
-      pool.trim();
-      queue!.finishSync();
-      assertEquals(frees(), 0, "the fill is still to come");
-      gate.complete();
-      other.finishSync();
-      awaitDeferred(queue!.context.unsafeHandle);
-      assertEquals(frees(), 1);
-    });
-    pool.destroy();
-  },
-});
-
-Deno.test({
-  name: "SvmPool lets host and device see the same bytes without a copy",
-  ...svm,
-  async fn() {
+Deno.test(
+  "SvmPool lets host and device see the same bytes without a copy",
+  { ...svm },
+  async () => {
     const pool = new SvmPool(queue!, { segmentBytes: MiB });
     const a = pool.allocate(1000), b = pool.allocate(1000);
     b.view.fill(5);
@@ -214,12 +206,12 @@ Deno.test({
     pool.destroy();
     assertEquals(liveObjects().SvmBuffer, 0);
   },
-});
+);
 
-Deno.test({
-  name: "A context has one pinned and one persistent pool, until they are destroyed",
-  ...cl,
-  fn() {
+Deno.test(
+  "A context has one pinned and one persistent pool, until they are destroyed",
+  { ...cl },
+  () => {
     using other = new CommandQueue(queue!.context);
     const pinned = getPinnedPool(queue!), persistent = getPersistentPool(queue!);
     assert(pinned instanceof PinnedBufferPool && persistent instanceof PersistentBufferPool);
@@ -230,15 +222,11 @@ Deno.test({
     assert(getPinnedPool(queue!) !== pinned);
     destroyContextPools(queue!.context);
   },
-});
+);
 
-Deno.test({
-  name: "Only a GPU that shares the host's memory is an integrated one",
-  ...cl,
-  fn() {
-    const { type, hostUnifiedMemory } = queue!.device;
-    assertEquals(isIntegratedGpu(queue!), type === "gpu" && hostUnifiedMemory);
-    const fake = { device: { type: "gpu", hostUnifiedMemory: true } } as unknown as CommandQueue;
-    assertEquals(isIntegratedGpu(fake), true);
-  },
+Deno.test("Only a GPU that shares the host's memory is an integrated one", { ...cl }, () => {
+  const { type, hostUnifiedMemory } = queue!.device;
+  assertEquals(isIntegratedGpu(queue!), type === "gpu" && hostUnifiedMemory);
+  const fake = { device: { type: "gpu", hostUnifiedMemory: true } } as unknown as CommandQueue;
+  assertEquals(isIntegratedGpu(fake), true);
 });

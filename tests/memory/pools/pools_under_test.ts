@@ -68,10 +68,7 @@ if (queue !== null) {
     { name: "PersistentBufferPool", make: () => new PersistentBufferPool(cl) },
     { name: "PinnedBufferPool", make: () => new PinnedBufferPool(cl) },
     { name: "SlabPool", make: () => new SlabPool(cl), divides: true },
-    {
-      name: "SlabPool of whole buffers",
-      make: () => new SlabPool(cl, { subBuffers: false }),
-    },
+    { name: "SlabPool of whole buffers", make: () => new SlabPool(cl, { subBuffers: false }) },
     {
       name: "GuardPool of a queue",
       make: () => GuardPool.forQueue(new SlabPool(cl), cl, { quarantineBytes: 0 }),

@@ -212,44 +212,42 @@ async function lookCloser(page: Page, shoot: (name: string) => Promise<void>, na
 
 const browser = findBrowser();
 
-Deno.test({
-  name: "The reports can be looked at closer in a browser: see out/memory_report.png",
+Deno.test("The reports can be looked at closer in a browser: see out/memory_report.png", {
   ignore: browser === null,
-  async fn() {
-    const card = trainedCard();
-    using recorder = new Recorder({ stacks: true });
-    recorder.attach(card.name, card.pool);
-    train(card);
-    card.setLimit(640 * 2 ** 20);
-    try {
-      card.allocate(2 ** 29);
-    } catch (error) {
-      if (!(error instanceof OutOfMemoryError)) throw error;
-    }
-    withLeak(card, 40);
-    const out = fileURLToPath(new URL("../../../out/", import.meta.url));
-    Deno.mkdirSync(out, { recursive: true });
-    Deno.writeTextFileSync(`${out}memory_report.html`, reportPage(card, recorder));
-    {
-      using _trace = profiler.trace();
-      using _span = profiler.span("products");
-      const x = Tensor.ones([200, 200], { device: manager.default("cpu") });
-      for (let k = 0; k < 5; k++) x.matmul(x).realize();
-    }
-    profiler.report(`${out}profile.html`);
-    await using page = await Page.open(browser!, `file://${out}memory_report.html`);
-    const size = { width: 1280, height: 1700, deviceScaleFactor: 1, mobile: false };
-    await page.send("Emulation.setDeviceMetricsOverride", size);
-    const shoot = async (name: string) => {
-      const { data } = await page.send("Page.captureScreenshot", { format: "png" });
-      const png = Uint8Array.from(atob(data as string), (byte) => byte.charCodeAt(0));
-      assert(png.length > 20_000, "a page without a picture would be smaller");
-      Deno.writeFileSync(`${out}${name}.png`, png);
-    };
-    await shoot("memory_report");
-    await lookCloser(page, shoot, "memory_report_closer");
-    await page.goTo(`file://${out}profile.html`);
-    await shoot("profile");
-    await lookCloser(page, shoot, "profile_closer");
-  },
+}, async () => {
+  const card = trainedCard();
+  using recorder = new Recorder({ stacks: true });
+  recorder.attach(card.name, card.pool);
+  train(card);
+  card.setLimit(640 * 2 ** 20);
+  try {
+    card.allocate(2 ** 29);
+  } catch (error) {
+    if (!(error instanceof OutOfMemoryError)) throw error;
+  }
+  withLeak(card, 40);
+  const out = fileURLToPath(new URL("../../../out/", import.meta.url));
+  Deno.mkdirSync(out, { recursive: true });
+  Deno.writeTextFileSync(`${out}memory_report.html`, reportPage(card, recorder));
+  {
+    using _trace = profiler.trace();
+    using _span = profiler.span("products");
+    const x = Tensor.ones([200, 200], { device: manager.default("cpu") });
+    for (let k = 0; k < 5; k++) x.matmul(x).realize();
+  }
+  profiler.report(`${out}profile.html`);
+  await using page = await Page.open(browser!, `file://${out}memory_report.html`);
+  const size = { width: 1280, height: 1700, deviceScaleFactor: 1, mobile: false };
+  await page.send("Emulation.setDeviceMetricsOverride", size);
+  const shoot = async (name: string) => {
+    const { data } = await page.send("Page.captureScreenshot", { format: "png" });
+    const png = Uint8Array.from(atob(data as string), (byte) => byte.charCodeAt(0));
+    assert(png.length > 20_000, "a page without a picture would be smaller");
+    Deno.writeFileSync(`${out}${name}.png`, png);
+  };
+  await shoot("memory_report");
+  await lookCloser(page, shoot, "memory_report_closer");
+  await page.goTo(`file://${out}profile.html`);
+  await shoot("profile");
+  await lookCloser(page, shoot, "profile_closer");
 });

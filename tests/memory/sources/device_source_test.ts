@@ -12,14 +12,10 @@ import {
 import { queue } from "../pools/pools_under_test.ts";
 
 const test = (name: string, fn: () => void) =>
-  Deno.test({
-    name,
-    ignore: queue === null,
-    fn() {
-      const before = liveObjects();
-      fn();
-      assertEquals(liveObjects(), before, "nothing is left behind");
-    },
+  Deno.test(name, { ignore: queue === null }, () => {
+    const before = liveObjects();
+    fn();
+    assertEquals(liveObjects(), before, "nothing is left behind");
   });
 
 const MiB = 2 ** 20;

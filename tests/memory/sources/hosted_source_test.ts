@@ -43,17 +43,13 @@ class Lender implements LentMemory {
 
 /** Each has a context of its own: what other tests left unfinished would keep arrays from going back. */
 function test(name: string, fn: (queue: CommandQueue) => void): void {
-  Deno.test({
-    name: `HostedSource ${name}`,
-    ignore,
-    fn() {
-      const before = liveObjects();
-      const context = new Context(shared!.device), queue = new CommandQueue(context);
-      fn(queue);
-      queue.release();
-      context.release();
-      assertEquals(liveObjects(), before, "nothing is left behind");
-    },
+  Deno.test(`HostedSource ${name}`, { ignore }, () => {
+    const before = liveObjects();
+    const context = new Context(shared!.device), queue = new CommandQueue(context);
+    fn(queue);
+    queue.release();
+    context.release();
+    assertEquals(liveObjects(), before, "nothing is left behind");
   });
 }
 

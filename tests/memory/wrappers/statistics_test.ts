@@ -46,22 +46,20 @@ Deno.test("The host says nothing about free memory", () => {
   assertEquals(card.stats.driverFreeBytes, null);
 });
 
-Deno.test({
-  name: "Free memory is what the driver says, where it says something",
+Deno.test("Free memory is what the driver says, where it says something", {
   ignore: queue === null,
-  fn() {
-    const card = new DeviceMemory(new SlabPool(queue!), { name: "card", queue: queue! });
-    const kibibytes = new Uint8Array(new BigUint64Array([5_000_000n, 4_000_000n]).buffer);
-    const amd = [
-      {
-        call: "clGetDeviceInfo",
-        parameter: DeviceInfo.EXTENSIONS,
-        value: "cl_khr_fp64 cl_amd_device_attribute_query",
-      },
-      { call: "clGetDeviceInfo", parameter: 0x4039, value: kibibytes },
-    ] as const;
-    assertEquals(withFaults(amd, () => card.stats.driverFreeBytes), 5_000_000 * 1024);
-    assertEquals(card.stats.driverFreeBytes, null);
-    card.destroy();
-  },
+}, () => {
+  const card = new DeviceMemory(new SlabPool(queue!), { name: "card", queue: queue! });
+  const kibibytes = new Uint8Array(new BigUint64Array([5_000_000n, 4_000_000n]).buffer);
+  const amd = [
+    {
+      call: "clGetDeviceInfo",
+      parameter: DeviceInfo.EXTENSIONS,
+      value: "cl_khr_fp64 cl_amd_device_attribute_query",
+    },
+    { call: "clGetDeviceInfo", parameter: 0x4039, value: kibibytes },
+  ] as const;
+  assertEquals(withFaults(amd, () => card.stats.driverFreeBytes), 5_000_000 * 1024);
+  assertEquals(card.stats.driverFreeBytes, null);
+  card.destroy();
 });

@@ -134,23 +134,19 @@ Deno.test("GuardPool lends what it keeps back when memory is short", () => {
   assertEquals(card.stats.numOoms, 0);
 });
 
-Deno.test({
-  name: "GuardPool watches over device memory",
-  ignore: queue === null,
-  fn() {
-    const pool = GuardPool.forQueue(new SlabPool(queue!), queue!);
-    const handle = pool.allocate(256);
-    const { buffer } = handle;
-    queue!.fill(buffer, new Uint8Array([1]), { offset: 0, nbytes: 257 }).release();
-    assertThrows(() => handle.release(), MemoryCorruptionError, "1 bytes behind its end");
-    const other = pool.allocate(256);
-    const stale = other.buffer;
-    other.release();
-    const values = new Float32Array(64);
-    queue!.read(stale, values, { blocking: true }).release();
-    assert(values.every(Number.isNaN));
-    queue!.fill(stale, new Uint8Array([1]), { offset: 8, nbytes: 1 }).release();
-    assertThrows(() => pool.clear(), MemoryCorruptionError, "byte 8 after the release");
-    pool.destroy();
-  },
+Deno.test("GuardPool watches over device memory", { ignore: queue === null }, () => {
+  const pool = GuardPool.forQueue(new SlabPool(queue!), queue!);
+  const handle = pool.allocate(256);
+  const { buffer } = handle;
+  queue!.fill(buffer, new Uint8Array([1]), { offset: 0, nbytes: 257 }).release();
+  assertThrows(() => handle.release(), MemoryCorruptionError, "1 bytes behind its end");
+  const other = pool.allocate(256);
+  const stale = other.buffer;
+  other.release();
+  const values = new Float32Array(64);
+  queue!.read(stale, values, { blocking: true }).release();
+  assert(values.every(Number.isNaN));
+  queue!.fill(stale, new Uint8Array([1]), { offset: 8, nbytes: 1 }).release();
+  assertThrows(() => pool.clear(), MemoryCorruptionError, "byte 8 after the release");
+  pool.destroy();
 });

@@ -125,43 +125,37 @@ testOnBackends(
 
 testOnBackends(
   "checkpoint: tensors that the function closes over get gradients by grad too",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      const x = Tensor.fromHost([1, 2], { requiresGrad: true });
-      const w = Tensor.fromHost([3, 4], { requiresGrad: true });
-      const scaled = w.mul(2);
-      const y = checkpoint((z: Tensor) => z.mul(scaled).exp().log(), x);
-      const [gw, gx, gs] = grad([y.sum()], [w, x, scaled]);
-      assertEquals(await gw!.toArray(), [2, 4]);
-      assertEquals(await gx!.toArray(), [6, 8]);
-      assertEquals(await gs!.toArray(), [1, 2]);
-      assertEquals([x.grad, w.grad], [null, null]);
-    });
+  async () => {
+    const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const w = Tensor.fromHost([3, 4], { requiresGrad: true });
+    const scaled = w.mul(2);
+    const y = checkpoint((z: Tensor) => z.mul(scaled).exp().log(), x);
+    const [gw, gx, gs] = grad([y.sum()], [w, x, scaled]);
+    assertEquals(await gw!.toArray(), [2, 4]);
+    assertEquals(await gx!.toArray(), [6, 8]);
+    assertEquals(await gs!.toArray(), [1, 2]);
+    assertEquals([x.grad, w.grad], [null, null]);
   },
 );
 
-testOnBackends("checkpoint: second derivatives are those of the function", async (backend) => {
-  await withDevice(backend, async () => {
-    const second = async (run: Run): Promise<unknown> => {
-      const x = Tensor.fromHost([0.5, -1, 2], { requiresGrad: true });
-      const y = run((z) => z.pow(3).mul(z.sin()), x.mul(2)).sum();
-      const [first] = grad([y], [x], { createGraph: true });
-      const [twice] = grad([first!.square().sum()], [x]);
-      return await twice!.toHost();
-    };
-    assertEquals(await second(checkpoint), await second(plainly));
-  });
+testOnBackends("checkpoint: second derivatives are those of the function", async () => {
+  const second = async (run: Run): Promise<unknown> => {
+    const x = Tensor.fromHost([0.5, -1, 2], { requiresGrad: true });
+    const y = run((z) => z.pow(3).mul(z.sin()), x.mul(2)).sum();
+    const [first] = grad([y], [x], { createGraph: true });
+    const [twice] = grad([first!.square().sum()], [x]);
+    return await twice!.toHost();
+  };
+  assertEquals(await second(checkpoint), await second(plainly));
 });
 
-testOnBackends("checkpoint: a kept graph is gone through again", async (backend) => {
-  await withDevice(backend, async () => {
-    const x = Tensor.fromHost([1, 2], { requiresGrad: true });
-    const loss = checkpoint((z: Tensor) => z.square().exp().log(), x).sum();
-    loss.backward(undefined, { retainGraph: true });
-    loss.backward();
-    (await x.grad!.toHost()).forEach((g, k) => assertAlmostEquals(Number(g), [4, 8][k]!, 1e-4));
-    assertThrows(() => loss.backward(), Error, "a second time");
-  });
+testOnBackends("checkpoint: a kept graph is gone through again", async () => {
+  const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+  const loss = checkpoint((z: Tensor) => z.square().exp().log(), x).sum();
+  loss.backward(undefined, { retainGraph: true });
+  loss.backward();
+  (await x.grad!.toHost()).forEach((g, k) => assertAlmostEquals(Number(g), [4, 8][k]!, 1e-4));
+  assertThrows(() => loss.backward(), Error, "a second time");
 });
 
 /** The most memory that a step of a deep model holds, in activations. */
@@ -242,40 +236,36 @@ testOnBackends("checkpoint: autocast holds in the second run as in the first", a
   assertClose(await cast(checkpoint), await cast(plainly), 2e-3);
 });
 
-testOnBackends("checkpoint: an anomaly inside names the operation inside", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.fromHost([0], { requiresGrad: true });
-    const error = assertThrows(
-      () => detectAnomaly(() => checkpoint((z: Tensor) => z.sqrt().mul(0), x).sum().backward()),
-      AnomalyError,
-    );
-    assertEquals(error.operation, "sqrt");
-  });
+testOnBackends("checkpoint: an anomaly inside names the operation inside", () => {
+  const x = Tensor.fromHost([0], { requiresGrad: true });
+  const error = assertThrows(
+    () => detectAnomaly(() => checkpoint((z: Tensor) => z.sqrt().mul(0), x).sum().backward()),
+    AnomalyError,
+  );
+  assertEquals(error.operation, "sqrt");
 });
 
-testOnBackends("checkpoint: what the second run cannot repeat is an error", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.ones([3], { requiresGrad: true });
-    let calls = 0;
-    const changing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().sum();
-    const y = checkpoint(changing, x);
-    assertThrows(() => y.sum().backward(), Error, "must do the same again");
-    calls = 0;
-    const drawing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().mul(z.randLike());
-    const drawn = checkpoint(drawing, x);
-    assertThrows(() => drawn.sum().backward(), Error, "0 random tensors the first time");
-    assertThrows(
-      () => checkpoint((z: Tensor) => z.mul(Tensor.ones([3], { requiresGrad: true })), x),
-      Error,
-      "make it outside",
-    );
-    assertThrows(() => checkpoint(() => Promise.resolve(x)), TypeError, "asynchronous");
-    const w = Tensor.ones([3], { requiresGrad: true });
-    const loss = checkpoint((z: Tensor) => z.mul(w), x).sum();
-    w.assign(w.mul(2).detach());
-    assertThrows(() => loss.backward(), Error, "Cannot go backward through checkpoint");
-    assertEquals([x.grad, w.grad], [null, null]);
-  });
+testOnBackends("checkpoint: what the second run cannot repeat is an error", () => {
+  const x = Tensor.ones([3], { requiresGrad: true });
+  let calls = 0;
+  const changing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().sum();
+  const y = checkpoint(changing, x);
+  assertThrows(() => y.sum().backward(), Error, "must do the same again");
+  calls = 0;
+  const drawing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().mul(z.randLike());
+  const drawn = checkpoint(drawing, x);
+  assertThrows(() => drawn.sum().backward(), Error, "0 random tensors the first time");
+  assertThrows(
+    () => checkpoint((z: Tensor) => z.mul(Tensor.ones([3], { requiresGrad: true })), x),
+    Error,
+    "make it outside",
+  );
+  assertThrows(() => checkpoint(() => Promise.resolve(x)), TypeError, "asynchronous");
+  const w = Tensor.ones([3], { requiresGrad: true });
+  const loss = checkpoint((z: Tensor) => z.mul(w), x).sum();
+  w.assign(w.mul(2).detach());
+  assertThrows(() => loss.backward(), Error, "Cannot go backward through checkpoint");
+  assertEquals([x.grad, w.grad], [null, null]);
 });
 
 testOnBackends(
@@ -291,12 +281,10 @@ testOnBackends(
   },
 );
 
-testOnBackends("checkpoint: without gradients the function is just called", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.ones([3], { requiresGrad: true });
-    assertEquals(stateOf(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x))).gradFn, null);
-    assertEquals(checkpoint((z: Tensor) => z, x), x);
-    assertEquals(stateOf(checkpoint((z: Tensor) => z.mul(2), x.detach())).gradFn, null);
-    assertEquals(checkpoint(() => 5), 5);
-  });
+testOnBackends("checkpoint: without gradients the function is just called", () => {
+  const x = Tensor.ones([3], { requiresGrad: true });
+  assertEquals(stateOf(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x))).gradFn, null);
+  assertEquals(checkpoint((z: Tensor) => z, x), x);
+  assertEquals(stateOf(checkpoint((z: Tensor) => z.mul(2), x.detach())).gradFn, null);
+  assertEquals(checkpoint(() => 5), 5);
 });

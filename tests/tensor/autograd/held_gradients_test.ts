@@ -40,151 +40,135 @@ const replacements: Record<string, (w: Tensor) => unknown> = {
 };
 
 for (const [name, replace] of Object.entries(replacements)) {
-  testOnBackends(`a gradient that is held outlives ${name}`, async (backend) => {
-    await withDevice(backend, async () => {
-      const w = leaf(1, 2);
-      w.square().sum().backward();
-      const held = w.grad!, [pending] = [held.mul(2)];
-      replace(w);
-      for (let step = 0; step < 3; step++) {
-        w.grad = null;
-        w.mul(step).sum().backward();
-        new optim.SGD([w], { lr: 0.1 }).step();
-      }
-      assertEquals(await held.toArray(), [2, 4]);
-      assertEquals(await pending.toArray(), [4, 8]);
-    });
+  testOnBackends(`a gradient that is held outlives ${name}`, async () => {
+    const w = leaf(1, 2);
+    w.square().sum().backward();
+    const held = w.grad!, [pending] = [held.mul(2)];
+    replace(w);
+    for (let step = 0; step < 3; step++) {
+      w.grad = null;
+      w.mul(step).sum().backward();
+      new optim.SGD([w], { lr: 0.1 }).step();
+    }
+    assertEquals(await held.toArray(), [2, 4]);
+    assertEquals(await pending.toArray(), [4, 8]);
   });
 }
 
-testOnBackends("gradients of two losses are combined without copies", async (backend) => {
-  await withDevice(backend, async () => {
-    const model = new nn.Linear(3, 2, { bias: false }), [w] = model.parameters() as [Tensor];
-    const optimizer = new optim.SGD(model.parameters(), { lr: 0.5 });
-    w.assign(Tensor.ones([2, 3]));
-    for (let step = 0; step < 4; step++) {
-      const before = await w.toNumbers();
-      const y = model.forward(Tensor.full([1, 3], step + 1)), kept: Tensor[] = [];
-      for (const loss of [y.slice(0, 0), y.slice(0, 1).mul(-2)]) {
-        optimizer.zeroGrad();
-        loss.backward(undefined, { retainGraph: true });
-        kept.push(w.grad!);
-      }
+testOnBackends("gradients of two losses are combined without copies", async () => {
+  const model = new nn.Linear(3, 2, { bias: false }), [w] = model.parameters() as [Tensor];
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.5 });
+  w.assign(Tensor.ones([2, 3]));
+  for (let step = 0; step < 4; step++) {
+    const before = await w.toNumbers();
+    const y = model.forward(Tensor.full([1, 3], step + 1)), kept: Tensor[] = [];
+    for (const loss of [y.slice(0, 0), y.slice(0, 1).mul(-2)]) {
       optimizer.zeroGrad();
-      w.grad = kept[0]!.add(kept[1]!);
-      optimizer.step();
-      const change = [1, 1, 1, -2, -2, -2].map((v) => v * (step + 1) * 0.5);
-      assertEquals(await w.toNumbers(), before.map((v, k) => v - change[k]!));
+      loss.backward(undefined, { retainGraph: true });
+      kept.push(w.grad!);
     }
-  });
-});
-
-testOnBackends("gradients that compiled calls return stay what they were", async (backend) => {
-  await withDevice(backend, async () => {
-    const w = leaf(1, 1), optimizer = new optim.SGD([w], { lr: 0 }), kept: Tensor[] = [];
-    const step = compile((x: Tensor): Tensor => {
-      optimizer.zeroGrad();
-      w.mul(x).sum().backward();
-      optim.clipGradNorm([w], 1e6);
-      const { grad } = w;
-      optimizer.step();
-      return grad!;
-    });
-    for (let k = 1; k <= 6; k++) kept.push(step(Tensor.full([2], k)));
-    for (const [k, grad] of kept.entries()) assertEquals(await grad.toArray(), [k + 1, k + 1]);
-  });
-});
-
-testOnBackends("a gradient that was given is the giver's", async (backend) => {
-  await withDevice(backend, async () => {
-    const w = leaf(1, 1), given = Tensor.fromHost([3, 4]);
-    for (let k = 0; k < 3; k++) {
-      w.grad = given;
-      w.sum().backward();
-      assertEquals(await w.grad.toArray(), [4, 5]);
-      new optim.SGD([w], { lr: 0.1 }).zeroGrad();
-      assertEquals(await given.toArray(), [3, 4]);
-    }
-  });
-});
-
-testOnBackends("gradients that nobody looked at go with zeroGrad", (backend) => {
-  withDevice(backend, () => {
-    const nbytes = 2 ** 18, w = Tensor.ones([nbytes / 4], { requiresGrad: true });
-    const optimizer = new optim.SGD([w], { lr: 0.1 });
-    const turn = (): number => {
-      w.square().sum().backward();
-      optimizer.step();
-      optimizer.zeroGrad();
-      return memory.stats().currentAllocated;
-    };
-    turn(), turn();
-    const before = turn();
-    for (let k = 0; k < 5; k++) assert(turn() < before + nbytes);
-  });
-});
-
-testOnBackends("a gradient that the program disposes of is gone", async (backend) => {
-  await withDevice(backend, async () => {
-    const w = leaf(1, 2), optimizer = new optim.SGD([w], { lr: 0.1 });
-    w.square().sum().backward();
-    const { grad } = w;
-    grad!.dispose();
-    assertThrows(() => optimizer.step(), DisposedError);
-    await assertRejects(() => grad!.toHost(), DisposedError);
     optimizer.zeroGrad();
+    w.grad = kept[0]!.add(kept[1]!);
+    optimizer.step();
+    const change = [1, 1, 1, -2, -2, -2].map((v) => v * (step + 1) * 0.5);
+    assertEquals(await w.toNumbers(), before.map((v, k) => v - change[k]!));
+  }
+});
+
+testOnBackends("gradients that compiled calls return stay what they were", async () => {
+  const w = leaf(1, 1), optimizer = new optim.SGD([w], { lr: 0 }), kept: Tensor[] = [];
+  const step = compile((x: Tensor): Tensor => {
+    optimizer.zeroGrad();
+    w.mul(x).sum().backward();
+    optim.clipGradNorm([w], 1e6);
+    const { grad } = w;
+    optimizer.step();
+    return grad!;
+  });
+  for (let k = 1; k <= 6; k++) kept.push(step(Tensor.full([2], k)));
+  for (const [k, grad] of kept.entries()) assertEquals(await grad.toArray(), [k + 1, k + 1]);
+});
+
+testOnBackends("a gradient that was given is the giver's", async () => {
+  const w = leaf(1, 1), given = Tensor.fromHost([3, 4]);
+  for (let k = 0; k < 3; k++) {
+    w.grad = given;
+    w.sum().backward();
+    assertEquals(await w.grad.toArray(), [4, 5]);
+    new optim.SGD([w], { lr: 0.1 }).zeroGrad();
+    assertEquals(await given.toArray(), [3, 4]);
+  }
+});
+
+testOnBackends("gradients that nobody looked at go with zeroGrad", () => {
+  const nbytes = 2 ** 18, w = Tensor.ones([nbytes / 4], { requiresGrad: true });
+  const optimizer = new optim.SGD([w], { lr: 0.1 });
+  const turn = (): number => {
     w.square().sum().backward();
     optimizer.step();
-  });
+    optimizer.zeroGrad();
+    return memory.stats().currentAllocated;
+  };
+  turn(), turn();
+  const before = turn();
+  for (let k = 0; k < 5; k++) assert(turn() < before + nbytes);
 });
 
-testOnBackends("what a hook was given stays readable", async (backend) => {
-  await withDevice(backend, async () => {
-    const w = leaf(1, 2), optimizer = new optim.SGD([w], { lr: 0.5 }), seen: Tensor[] = [];
-    w.registerHook((gradient) => {
+testOnBackends("a gradient that the program disposes of is gone", async () => {
+  const w = leaf(1, 2), optimizer = new optim.SGD([w], { lr: 0.1 });
+  w.square().sum().backward();
+  const { grad } = w;
+  grad!.dispose();
+  assertThrows(() => optimizer.step(), DisposedError);
+  await assertRejects(() => grad!.toHost(), DisposedError);
+  optimizer.zeroGrad();
+  w.square().sum().backward();
+  optimizer.step();
+});
+
+testOnBackends("what a hook was given stays readable", async () => {
+  const w = leaf(1, 2), optimizer = new optim.SGD([w], { lr: 0.5 }), seen: Tensor[] = [];
+  w.registerHook((gradient) => {
+    seen.push(gradient);
+    return gradient;
+  });
+  const values: number[][] = [];
+  for (let step = 0; step < 4; step++) {
+    optimizer.zeroGrad();
+    const y = w.square();
+    y.registerHook((gradient) => {
       seen.push(gradient);
-      return gradient;
+      return gradient.mul(2);
     });
-    const values: number[][] = [];
-    for (let step = 0; step < 4; step++) {
-      optimizer.zeroGrad();
-      const y = w.square();
-      y.registerHook((gradient) => {
-        seen.push(gradient);
-        return gradient.mul(2);
-      });
-      values.push([1, 1], (await w.toNumbers()).map((v) => 4 * v));
-      y.sum().backward();
-      optimizer.step();
-    }
-    for (const [k, gradient] of seen.entries()) {
-      assertEquals(await gradient.toArray(), values[k], `${k}`);
-    }
-  });
+    values.push([1, 1], (await w.toNumbers()).map((v) => 4 * v));
+    y.sum().backward();
+    optimizer.step();
+  }
+  for (const [k, gradient] of seen.entries()) {
+    assertEquals(await gradient.toArray(), values[k], `${k}`);
+  }
 });
 
-testOnBackends("a gradient that does not fit is refused where it is given", async (backend) => {
-  await withDevice(backend, async () => {
-    const w = leaf(1, 2, 3);
-    const wrong: [unknown, typeof TypeError | typeof ShapeError, RegExp][] = [
-      [3, TypeError, /grad .*number "3".*pass a tensor.*null/],
-      [undefined, TypeError, /undefined.*pass a tensor.*null/],
-      [[1, 2, 3], TypeError, /pass a tensor/],
-      [Tensor.ones([4]), ShapeError, /\[4\].*\[3\]/],
-      [Tensor.ones([1]), ShapeError, /\[1\].*\[3\]/],
-      [Tensor.ones([]), ShapeError, /\[\].*\[3\]/],
-    ];
-    for (const [gradient, type, pattern] of wrong) {
-      for (const call of [(fn: () => void) => fn(), (fn: () => void) => compile(fn)()]) {
-        const error = assertThrows(() => call(() => void (w.grad = gradient as Tensor)), type);
-        assert(pattern.test(error.message), error.message);
-        assertEquals(w.grad, null);
-      }
+testOnBackends("a gradient that does not fit is refused where it is given", async () => {
+  const w = leaf(1, 2, 3);
+  const wrong: [unknown, typeof TypeError | typeof ShapeError, RegExp][] = [
+    [3, TypeError, /grad with 3: pass a tensor.*null/],
+    [undefined, TypeError, /undefined.*pass a tensor.*null/],
+    [[1, 2, 3], TypeError, /pass a tensor/],
+    [Tensor.ones([4]), ShapeError, /\[4\].*\[3\]/],
+    [Tensor.ones([1]), ShapeError, /\[1\].*\[3\]/],
+    [Tensor.ones([]), ShapeError, /\[\].*\[3\]/],
+  ];
+  for (const [gradient, type, pattern] of wrong) {
+    for (const call of [(fn: () => void) => fn(), (fn: () => void) => compile(fn)()]) {
+      const error = assertThrows(() => call(() => void (w.grad = gradient as Tensor)), type);
+      assert(pattern.test(error.message), error.message);
+      assertEquals(w.grad, null);
     }
-    w.grad = Tensor.ones([3]);
-    new optim.SGD([w], { lr: 1 }).step();
-    assertEquals(await w.toArray(), [0, 1, 2]);
-  });
+  }
+  w.grad = Tensor.ones([3]);
+  new optim.SGD([w], { lr: 1 }).step();
+  assertEquals(await w.toArray(), [0, 1, 2]);
 });
 
 Deno.test("a gradient on another device is refused where it is given", {

@@ -18,7 +18,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { outcomesOf } from "../compile/outcomes.ts";
 
@@ -369,34 +369,28 @@ Deno.test("hooks run in every call that is replayed", async () => {
   });
 });
 
-Deno.test("a hook within a compiled function cannot read values", () => {
-  withDevice("cpu", () => {
-    const w = weights();
-    w.registerHook((g) => void g.toHostSync());
-    const step = compile((x: Tensor) => gradientOf(w, () => w.mul(x)));
-    assertThrows(() => step(Tensor.ones([3])), Error, "Cannot read a value inside a compiled");
-  });
+testOnCPU("a hook within a compiled function cannot read values", () => {
+  const w = weights();
+  w.registerHook((g) => void g.toHostSync());
+  const step = compile((x: Tensor) => gradientOf(w, () => w.mul(x)));
+  assertThrows(() => step(Tensor.ones([3])), Error, "Cannot read a value inside a compiled");
 });
 
-Deno.test("a hook must return a tensor, or nothing", () => {
-  withDevice("cpu", () => {
-    const w = weights();
-    w.registerHook((() => 3) as never);
-    assertThrows(() => w.sum().backward(), TypeError, "from a hook, or nothing");
-  });
+testOnCPU("a hook must return a tensor, or nothing", () => {
+  const w = weights();
+  w.registerHook((() => 3) as never);
+  assertThrows(() => w.sum().backward(), TypeError, "from a hook, or nothing");
 });
 
-Deno.test("what a hook gives is differentiated again", async () => {
-  await withDevice("cpu", async () => {
-    const x = learned(2);
-    const y = x.mul(1);
-    // 3 x^2 becomes 3 x^2 g, whose derivative the second walk hooks again.
-    y.registerHook((g) => g.mul(10));
-    const [first] = grad([y.pow(3).sum()], [x], { createGraph: true });
-    assertEquals(await first!.toNumbers(), [120]);
-    const [second] = grad([first!.sum()], [x]);
-    assertEquals(await second!.toNumbers(), [1200]);
-  });
+testOnCPU("what a hook gives is differentiated again", async () => {
+  const x = learned(2);
+  const y = x.mul(1);
+  // 3 x^2 becomes 3 x^2 g, whose derivative the second walk hooks again.
+  y.registerHook((g) => g.mul(10));
+  const [first] = grad([y.pow(3).sum()], [x], { createGraph: true });
+  assertEquals(await first!.toNumbers(), [120]);
+  const [second] = grad([first!.sum()], [x]);
+  assertEquals(await second!.toNumbers(), [1200]);
 });
 
 // ---- random graphs
@@ -473,19 +467,17 @@ function throughParts(graph: readonly (readonly Operation[])[]): Program {
   };
 }
 
-Deno.test("random graphs with hooks: plain, checkpointed and compiled are one", async () => {
-  await withDevice("cpu", () =>
-    fc.assert(
-      fc.asyncProperty(graphs, fc.boolean(), async (graph, isScaled) => {
-        const program = throughParts(graph);
-        const plain = await outcome(program, plainly, false, isScaled);
-        const sorted = { ...plain, said: plain.said.toSorted() };
-        for (const [way, { part, isCompiled }] of Object.entries(ways)) {
-          const found = await outcome(program, part, isCompiled, isScaled);
-          // Tensors that do not depend on each other may come in another order.
-          assertSame({ ...found, said: found.said.toSorted() }, sorted, way);
-        }
-      }),
-      { numRuns: 40, seed: 11 },
-    ));
-});
+testOnCPU("random graphs with hooks: plain, checkpointed and compiled are one", () =>
+  fc.assert(
+    fc.asyncProperty(graphs, fc.boolean(), async (graph, isScaled) => {
+      const program = throughParts(graph);
+      const plain = await outcome(program, plainly, false, isScaled);
+      const sorted = { ...plain, said: plain.said.toSorted() };
+      for (const [way, { part, isCompiled }] of Object.entries(ways)) {
+        const found = await outcome(program, part, isCompiled, isScaled);
+        // Tensors that do not depend on each other may come in another order.
+        assertSame({ ...found, said: found.said.toSorted() }, sorted, way);
+      }
+    }),
+    { numRuns: 40, seed: 11 },
+  ));

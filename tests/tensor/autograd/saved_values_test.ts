@@ -15,7 +15,6 @@ import {
   profiler,
   realizeAll,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -74,10 +73,8 @@ function onNetwork(
 ): void {
   for (const name of names) {
     testOnBackends(`${title}: ${name}`, (backend) => {
-      withDevice(backend, () => {
-        manualSeed(4);
-        fn(new Network(activations[name]), backend);
-      });
+      manualSeed(4);
+      fn(new Network(activations[name]), backend);
     });
   }
 }
@@ -230,47 +227,40 @@ onNetwork("where memory is short, what was kept goes and is computed again", (ne
   after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
 }, ["gelu"]);
 
-testOnBackends("a step whose loss is read first is the step whose loss is read last", (backend) => {
-  withDevice(backend, () => {
-    const losses = (first: boolean): number[] => {
-      manualSeed(6);
-      const model = new nn.Sequential(
-        new nn.Linear(8, 16),
-        new nn.BatchNorm1d(16),
-        new nn.GELU(),
-        new nn.Dropout(0.3),
-        new nn.Linear(16, 4),
-      );
-      const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
-      const x = Tensor.randn([32, 8]).realize();
-      const labels = Tensor.fromHost(Int32Array.from({ length: 32 }, (_, k) => k % 4)).realize();
-      return Array.from({ length: 5 }, () => {
-        using loss = model.forward(x).crossEntropy(labels);
-        const early = first ? loss.itemSync() : 0;
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        const late = loss.itemSync();
-        if (first) assertEquals(early, late);
-        return late;
-      });
-    };
-    const [read, stepped] = [losses(true), losses(false)];
-    read.forEach((value, k) => assertAlmostEquals(value, stepped[k]!, 1e-5));
-  });
+testOnBackends("a step whose loss is read first is the step whose loss is read last", () => {
+  const losses = (first: boolean): number[] => {
+    manualSeed(6);
+    const model = new nn.Sequential(
+      new nn.Linear(8, 16),
+      new nn.BatchNorm1d(16),
+      new nn.GELU(),
+      new nn.Dropout(0.3),
+      new nn.Linear(16, 4),
+    );
+    const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
+    const x = Tensor.randn([32, 8]).realize();
+    const labels = Tensor.fromHost(Int32Array.from({ length: 32 }, (_, k) => k % 4)).realize();
+    return Array.from({ length: 5 }, () => {
+      using loss = model.forward(x).crossEntropy(labels);
+      const early = first ? loss.itemSync() : 0;
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      const late = loss.itemSync();
+      if (first) assertEquals(early, late);
+      return late;
+    });
+  };
+  const [read, stepped] = [losses(true), losses(false)];
+  read.forEach((value, k) => assertAlmostEquals(value, stepped[k]!, 1e-5));
 });
 
-testOnBackends(
-  "a cast operand of few rows that was saved for backward is read as it lies",
-  (backend) => {
-    withDevice(backend, () => {
-      const weight = Tensor.full([8, 4], 0.5, { requiresGrad: true }), x = Tensor.ones([2, 8]);
-      const half = weight.mul(2).cast("float16");
-      const loss = x.cast("float16").matmul(half).mul(half.sum()).sum();
-      assertEquals(loss.itemSync(), 2 * 8 * 4 * 32);
-      loss.backward();
-      // Of the product's 64 elements and of the sum's 32, each by what the other is, doubled.
-      assertEquals([...new Set(weight.grad!.toHostSync("float32"))], [2 * (2 * 32 + 64)]);
-    });
-  },
-);
+testOnBackends("a cast operand of few rows that was saved for backward is read as it lies", () => {
+  const weight = Tensor.full([8, 4], 0.5, { requiresGrad: true }), x = Tensor.ones([2, 8]);
+  const half = weight.mul(2).cast("float16");
+  const loss = x.cast("float16").matmul(half).mul(half.sum()).sum();
+  assertEquals(loss.itemSync(), 2 * 8 * 4 * 32);
+  loss.backward();
+  // Of the product's 64 elements and of the sum's 32, each by what the other is, doubled.
+  assertEquals([...new Set(weight.grad!.toHostSync("float32"))], [2 * (2 * 32 + 64)]);
+});

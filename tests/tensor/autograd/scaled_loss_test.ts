@@ -1,6 +1,6 @@
 /** A loss that backward went through on its way from another number is computed with the step. */
 import { assert, assertAlmostEquals } from "@std/assert";
-import { amp, compile, manualSeed, nn, optim, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { amp, compile, manualSeed, nn, optim, profiler, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 /** Ways in which a step goes backward from its loss and updates the parameters. */
@@ -39,26 +39,22 @@ function trainingStep(finish: Finish): (x: Tensor, labels: Tensor) => Tensor {
 }
 
 for (const [name, make] of Object.entries(scaled)) {
-  testOnBackends(
-    `${name} is computed with the step, not once more when it is read`,
-    (backend) =>
-      withDevice(backend, () => {
-        const x = Tensor.randn([8, 12]).realize();
-        const labels = Tensor.fromHost(Int32Array.from({ length: 8 }, (_, k) => k % 5)).realize();
-        const plain = trainingStep(make()), compiled = compile(trainingStep(make()));
-        let former = 0;
-        for (let step = 0; step < 4; step++) {
-          profiler.reset();
-          using loss = plain(x, labels);
-          const kernels = profiler.counters().kernels;
-          const value = loss.itemSync();
-          const read = profiler.counters().kernels - kernels;
-          assert(read === 0, `${read} kernels to read the loss of step ${step}`);
-          using same = compiled(x, labels);
-          assertAlmostEquals(same.itemSync(), value, 1e-5);
-          assert(step === 0 || value < former, `step ${step}: ${value} after ${former}`);
-          former = value;
-        }
-      }),
-  );
+  testOnBackends(`${name} is computed with the step, not once more when it is read`, () => {
+    const x = Tensor.randn([8, 12]).realize();
+    const labels = Tensor.fromHost(Int32Array.from({ length: 8 }, (_, k) => k % 5)).realize();
+    const plain = trainingStep(make()), compiled = compile(trainingStep(make()));
+    let former = 0;
+    for (let step = 0; step < 4; step++) {
+      profiler.reset();
+      using loss = plain(x, labels);
+      const kernels = profiler.counters().kernels;
+      const value = loss.itemSync();
+      const read = profiler.counters().kernels - kernels;
+      assert(read === 0, `${read} kernels to read the loss of step ${step}`);
+      using same = compiled(x, labels);
+      assertAlmostEquals(same.itemSync(), value, 1e-5);
+      assert(step === 0 || value < former, `step ${step}: ${value} after ${former}`);
+      former = value;
+    }
+  });
 }

@@ -124,14 +124,12 @@ async function outcome(program: Program, wrap: Wrap): Promise<number[]> {
   return found;
 }
 
-testOnBackends("results in variables are there in later calls", async (backend) => {
-  await withDevice(backend, async () => {
-    for (const [name, program] of Object.entries(programs)) {
-      const plain = await outcome(program, (fn) => fn), found = await outcome(program, compile);
-      assertEquals(found.length, plain.length, name);
-      found.forEach((value, k) => assertAlmostEquals(value, plain[k]!, 1e-4));
-    }
-  });
+testOnBackends("results in variables are there in later calls", async () => {
+  for (const [name, program] of Object.entries(programs)) {
+    const plain = await outcome(program, (fn) => fn), found = await outcome(program, compile);
+    assertEquals(found.length, plain.length, name);
+    found.forEach((value, k) => assertAlmostEquals(value, plain[k]!, 1e-4));
+  }
 });
 
 Deno.test("a call is recorded again once it is known what later calls use, and then replayed", () => {
@@ -145,15 +143,10 @@ Deno.test("a call is recorded again once it is known what later calls use, and t
   });
 });
 
-testOnBackends(
-  "going backward through a compiled result is refused in the first call",
-  (backend) => {
-    withDevice(backend, () => {
-      const w = Tensor.ones([2], { requiresGrad: true });
-      const step = compile((x: Tensor) => w.mul(x).sum());
-      for (let call = 0; call < 3; call++) {
-        assertThrows(() => step(Tensor.ones([2])).backward(), Error, "call backward() inside");
-      }
-    });
-  },
-);
+testOnBackends("going backward through a compiled result is refused in the first call", () => {
+  const w = Tensor.ones([2], { requiresGrad: true });
+  const step = compile((x: Tensor) => w.mul(x).sum());
+  for (let call = 0; call < 3; call++) {
+    assertThrows(() => step(Tensor.ones([2])).backward(), Error, "call backward() inside");
+  }
+});

@@ -20,7 +20,7 @@ import {
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { outcomesOf } from "./outcomes.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
 
@@ -436,18 +436,16 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
 };
 
 for (const [name, program] of Object.entries(programs)) {
-  testOnBackends(`compiled and not, the same happens: ${name}`, (backend) => {
-    withDevice(backend, () => {
-      const follow = (wrap: Wrap): number[][] => {
-        manualSeed(3);
-        const call = program(wrap);
-        return Array.from({ length: CALLS }, (_, k) => call(k));
-      };
-      const plain = follow((fn) => fn), compiled = follow(compile);
-      plain.forEach((wanted, k) => {
-        assertEquals(compiled[k]!.length, wanted.length, `call ${k}`);
-        wanted.forEach((value, i) => assertAlmostEquals(compiled[k]![i]!, value, 2e-5));
-      });
+  testOnBackends(`compiled and not, the same happens: ${name}`, () => {
+    const follow = (wrap: Wrap): number[][] => {
+      manualSeed(3);
+      const call = program(wrap);
+      return Array.from({ length: CALLS }, (_, k) => call(k));
+    };
+    const plain = follow((fn) => fn), compiled = follow(compile);
+    plain.forEach((wanted, k) => {
+      assertEquals(compiled[k]!.length, wanted.length, `call ${k}`);
+      wanted.forEach((value, i) => assertAlmostEquals(compiled[k]![i]!, value, 2e-5));
     });
   });
 }
@@ -501,50 +499,44 @@ testOnBackends("a compiled step launches nothing but its kernels", (backend) => 
   });
 });
 
-testOnBackends("what a compiled function keeps to itself says so when it is used", (backend) => {
-  withDevice(backend, () => {
-    let kept: Tensor | null = null;
-    const f = compile((x: Tensor) => {
-      kept = x.mul(2);
-      return kept.sum();
-    });
-    for (let k = 0; k < 3; k++) f(stored(3, 4));
-    assertThrows(() => kept!.toHostSync(), Error, "did not return it; return it from the function");
+testOnBackends("what a compiled function keeps to itself says so when it is used", () => {
+  let kept: Tensor | null = null;
+  const f = compile((x: Tensor) => {
+    kept = x.mul(2);
+    return kept.sum();
   });
+  for (let k = 0; k < 3; k++) f(stored(3, 4));
+  assertThrows(() => kept!.toHostSync(), Error, "did not return it; return it from the function");
 });
 
-testOnBackends("an asynchronous function cannot be compiled, and that is all", async (backend) => {
-  await withDevice(backend, async () => {
-    const x = stored(1, 2);
-    const pending: Promise<number>[] = [];
-    const functions: ((x: Tensor) => Promise<number>)[] = [
-      async (x) => await x.sum().item(),
-      (x) => {
-        const later = Promise.resolve(x).then((t) => t.sum().item());
-        pending.push(later);
-        return later;
-      },
-      (x) => Promise.reject(new Error(`of ${x.shape}`)),
-    ];
-    for (const fn of functions) {
-      const later = compile(fn);
-      for (let k = 0; k < 3; k++) assertThrows(() => void later(x), TypeError, "asynchronous");
-    }
-    assertEquals(await Promise.all(pending), [3, 3, 3]);
-  });
+testOnBackends("an asynchronous function cannot be compiled, and that is all", async () => {
+  const x = stored(1, 2);
+  const pending: Promise<number>[] = [];
+  const functions: ((x: Tensor) => Promise<number>)[] = [
+    async (x) => await x.sum().item(),
+    (x) => {
+      const later = Promise.resolve(x).then((t) => t.sum().item());
+      pending.push(later);
+      return later;
+    },
+    (x) => Promise.reject(new Error(`of ${x.shape}`)),
+  ];
+  for (const fn of functions) {
+    const later = compile(fn);
+    for (let k = 0; k < 3; k++) assertThrows(() => void later(x), TypeError, "asynchronous");
+  }
+  assertEquals(await Promise.all(pending), [3, 3, 3]);
 });
 
-testOnBackends("reading inside a compiled function is an error in every call", (backend) => {
-  withDevice(backend, () => {
-    let reads = false;
-    const f = compile((x: Tensor) => reads ? x.mul(x.sum().itemSync()) : x.mul(2));
-    const x = stored(1, 2);
-    for (let k = 0; k < 6; k++) {
-      reads = k % 2 === 1;
-      if (reads) assertThrows(() => f(x), Error, "Cannot read a value inside a compiled function");
-      else assertEquals(numbers(f(x)), [2, 4]);
-    }
-  });
+testOnBackends("reading inside a compiled function is an error in every call", () => {
+  let reads = false;
+  const f = compile((x: Tensor) => reads ? x.mul(x.sum().itemSync()) : x.mul(2));
+  const x = stored(1, 2);
+  for (let k = 0; k < 6; k++) {
+    reads = k % 2 === 1;
+    if (reads) assertThrows(() => f(x), Error, "Cannot read a value inside a compiled function");
+    else assertEquals(numbers(f(x)), [2, 4]);
+  }
 });
 
 const layers: Record<string, [make: () => nn.AnyModule, shape: number[]]> = {
@@ -563,31 +555,30 @@ const layers: Record<string, [make: () => nn.AnyModule, shape: number[]]> = {
   Softmax: [() => new nn.Softmax(), [2, 8]],
 };
 
-Deno.test("the second call of a step is replayed, whatever layer is in it (cpu)", () => {
-  withDevice("cpu", () => {
-    for (const [name, [make, shape]] of Object.entries(layers)) {
-      const layer = make(), scale = nn.parameter(Tensor.ones([1]));
-      const optimizer = new optim.AdamW([scale, ...layer.parameters()]);
-      const step = compile((x: Tensor) => {
-        const given = x.mul(scale), isAttention = layer instanceof nn.MultiheadAttention;
-        const out = isAttention
-          ? layer.forward(given, given, given, { isCausal: true })
-          : layer.forward(given) as Tensor;
-        const loss = out.square().mean();
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        return loss;
-      });
-      const x = Tensor.rand(shape).realize();
-      const outcomes = outcomesOf(() => [0, 1, 2].forEach(() => step(x).dispose()));
-      assertEquals(outcomes, ["recorded", "followed", "followed"], name);
-    }
-  });
+testOnCPU("the second call of a step is replayed, whatever layer is in it (cpu)", () => {
+  for (const [name, [make, shape]] of Object.entries(layers)) {
+    const layer = make(), scale = nn.parameter(Tensor.ones([1]));
+    const optimizer = new optim.AdamW([scale, ...layer.parameters()]);
+    const step = compile((x: Tensor) => {
+      const given = x.mul(scale), isAttention = layer instanceof nn.MultiheadAttention;
+      const out = isAttention
+        ? layer.forward(given, given, given, { isCausal: true })
+        : layer.forward(given) as Tensor;
+      const loss = out.square().mean();
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      return loss;
+    });
+    const x = Tensor.rand(shape).realize();
+    const outcomes = outcomesOf(() => [0, 1, 2].forEach(() => step(x).dispose()));
+    assertEquals(outcomes, ["recorded", "followed", "followed"], name);
+  }
 });
 
-Deno.test("steps that a GradScaler may leave out are replayed, and have the values of plain calls (cpu)", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "steps that a GradScaler may leave out are replayed, and have the values of plain calls (cpu)",
+  () => {
     const run = (isCompiled: boolean): { outcomes: string[]; values: number[][] } => {
       manualSeed(4);
       const layer = new nn.Linear(3, 2), scaler = new amp.GradScaler({ growthInterval: 2 });
@@ -615,11 +606,12 @@ Deno.test("steps that a GradScaler may leave out are replayed, and have the valu
     assertEquals(compiled.values, plain.values);
     assertEquals(plain.values[2]!.slice(0, -1), plain.values[1]!.slice(0, -1));
     assertEquals(compiled.outcomes, ["recorded", "followed", "followed", "followed", "followed"]);
-  });
-});
+  },
+);
 
-Deno.test("whether a GradScaler leaves a step out is found with the step, not from the beginning once more (cpu)", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "whether a GradScaler leaves a step out is found with the step, not from the beginning once more (cpu)",
+  () => {
     const kernelsOf = (isCompiled: boolean): number => {
       const blocks = Array.from({ length: 20 }, () => [
         ...[new nn.Linear(3, 3), new nn.BatchNorm1d(3), new nn.ReLU()],
@@ -644,8 +636,8 @@ Deno.test("whether a GradScaler leaves a step out is found with the step, not fr
     };
     const plain = kernelsOf(false), replayed = kernelsOf(true);
     assert(replayed <= plain, `${replayed} kernels for ${plain}`);
-  });
-});
+  },
+);
 
 Deno.test("a step whose calls all differ gives up recording, and its memory back (cpu)", () => {
   withDevice("cpu", (dev) => {
@@ -660,20 +652,15 @@ Deno.test("a step whose calls all differ gives up recording, and its memory back
   });
 });
 
-testOnBackends(
-  "a tensor from outside that nobody has computed takes no assignment away",
-  (backend) => {
-    withDevice(backend, () => {
-      const sums = (wrap: Wrap): number[][] => {
-        const total = Tensor.zeros([2]).realize(), x = Tensor.ones([2]).realize();
-        const factor = Tensor.fromHost([3]), later = Tensor.ones([2]).mul(5);
-        const f = wrap((x: Tensor) => {
-          total.assign(total.add(x));
-          return factor.mul(2).add(later);
-        });
-        return Array.from({ length: 5 }, () => [...numbers(f(x)), ...numbers(total)]);
-      };
-      assertEquals(sums(compile), sums((fn) => fn));
+testOnBackends("a tensor from outside that nobody has computed takes no assignment away", () => {
+  const sums = (wrap: Wrap): number[][] => {
+    const total = Tensor.zeros([2]).realize(), x = Tensor.ones([2]).realize();
+    const factor = Tensor.fromHost([3]), later = Tensor.ones([2]).mul(5);
+    const f = wrap((x: Tensor) => {
+      total.assign(total.add(x));
+      return factor.mul(2).add(later);
     });
-  },
-);
+    return Array.from({ length: 5 }, () => [...numbers(f(x)), ...numbers(total)]);
+  };
+  assertEquals(sums(compile), sums((fn) => fn));
+});

@@ -27,32 +27,28 @@ const assignments: Record<string, (value: number) => Tensor> = {
 };
 
 for (const [what, make] of Object.entries(assignments)) {
-  testOnBackends(`a compiled function sees a tensor that was assigned ${what}`, (backend) => {
-    withDevice(backend, () => {
-      const x = stored(1), state = stored(0);
-      const sum = compile((x: Tensor) => x.add(state));
-      for (let k = 0; k < CALLS; k++) {
-        state.assign(make(k));
-        assertEquals(sum(x).itemSync(), k + 1);
-      }
-    });
+  testOnBackends(`a compiled function sees a tensor that was assigned ${what}`, () => {
+    const x = stored(1), state = stored(0);
+    const sum = compile((x: Tensor) => x.add(state));
+    for (let k = 0; k < CALLS; k++) {
+      state.assign(make(k));
+      assertEquals(sum(x).itemSync(), k + 1);
+    }
   });
 }
 
-testOnBackends("compile: a compiled function gives a tensor its next value", (backend) => {
-  withDevice(backend, () => {
-    const x = stored(1), mean = stored(0);
-    const step = compile((x: Tensor) => {
-      mean.assign(mean.mul(0.5).add(x.mul(0.5)));
-      return mean.mul(10);
-    });
-    let expected = 0;
-    for (let k = 0; k < CALLS; k++) {
-      expected = expected / 2 + 0.5;
-      assertEquals(step(x).itemSync(), expected * 10);
-      assertEquals(mean.itemSync(), expected);
-    }
+testOnBackends("compile: a compiled function gives a tensor its next value", () => {
+  const x = stored(1), mean = stored(0);
+  const step = compile((x: Tensor) => {
+    mean.assign(mean.mul(0.5).add(x.mul(0.5)));
+    return mean.mul(10);
   });
+  let expected = 0;
+  for (let k = 0; k < CALLS; k++) {
+    expected = expected / 2 + 0.5;
+    assertEquals(step(x).itemSync(), expected * 10);
+    assertEquals(mean.itemSync(), expected);
+  }
 });
 
 testOnBackends("compile: a compiled function exchanges two tensors", (backend) => {
@@ -73,20 +69,15 @@ testOnBackends("compile: a compiled function exchanges two tensors", (backend) =
   });
 });
 
-testOnBackends(
-  "compile: what was computed before a compiled function stays as it was",
-  (backend) => {
-    withDevice(backend, () => {
-      const x = stored(1), w = stored(2);
-      const twice = w.mul(2); // of the first value, whatever becomes of w
-      const sum = compile((x: Tensor) => x.add(twice).add(w));
-      for (let k = 0; k < CALLS; k++) {
-        w.assign(Tensor.fromHost([k]));
-        assertEquals(sum(x).itemSync(), 5 + k);
-      }
-    });
-  },
-);
+testOnBackends("compile: what was computed before a compiled function stays as it was", () => {
+  const x = stored(1), w = stored(2);
+  const twice = w.mul(2); // of the first value, whatever becomes of w
+  const sum = compile((x: Tensor) => x.add(twice).add(w));
+  for (let k = 0; k < CALLS; k++) {
+    w.assign(Tensor.fromHost([k]));
+    assertEquals(sum(x).itemSync(), 5 + k);
+  }
+});
 
 testOnBackends(
   "compile: a compiled function returns its arguments, other tensors and views",
@@ -115,47 +106,39 @@ testOnBackends(
   },
 );
 
-testOnBackends("compile: a compiled function knows arguments that share memory", (backend) => {
-  withDevice(backend, () => {
-    const a = stored(1), b = stored(10), view = b.detach();
-    const f = compile((x: Tensor, y: Tensor) => x.sub(y.mul(3)));
-    const pairs = [[b, b], [b, b], [a, b], [b, a], [a, b], [b, view], [view, b], [a, a], [a, b]];
-    const values = pairs.map(([x, y]) => f(x!, y!).itemSync());
-    assertEquals(values, [-20, -20, -29, 7, -29, -20, -20, -2, -29]);
-  });
+testOnBackends("compile: a compiled function knows arguments that share memory", () => {
+  const a = stored(1), b = stored(10), view = b.detach();
+  const f = compile((x: Tensor, y: Tensor) => x.sub(y.mul(3)));
+  const pairs = [[b, b], [b, b], [a, b], [b, a], [a, b], [b, view], [view, b], [a, a], [a, b]];
+  const values = pairs.map(([x, y]) => f(x!, y!).itemSync());
+  assertEquals(values, [-20, -20, -29, 7, -29, -20, -20, -2, -29]);
 });
 
-testOnBackends("compile: tensors within arrays and objects are arguments, too", (backend) => {
-  withDevice(backend, () => {
-    const f = compile((batch: { x: Tensor; more: Tensor[] }, scale: number) => {
-      return batch.more.reduce((sum, y) => sum.add(y), batch.x).mul(scale);
-    });
-    for (let k = 0; k < CALLS; k++) {
-      assertEquals(f({ x: stored(k), more: [stored(1), stored(2)] }, 2).itemSync(), 2 * (k + 3));
-    }
-    assertEquals(f({ x: stored(1), more: [stored(1)] }, 2).itemSync(), 4, "another kind of call");
-    assertEquals(f({ x: stored(1), more: [stored(1)] }, 3).itemSync(), 6, "another number");
+testOnBackends("compile: tensors within arrays and objects are arguments, too", () => {
+  const f = compile((batch: { x: Tensor; more: Tensor[] }, scale: number) => {
+    return batch.more.reduce((sum, y) => sum.add(y), batch.x).mul(scale);
   });
+  for (let k = 0; k < CALLS; k++) {
+    assertEquals(f({ x: stored(k), more: [stored(1), stored(2)] }, 2).itemSync(), 2 * (k + 3));
+  }
+  assertEquals(f({ x: stored(1), more: [stored(1)] }, 2).itemSync(), 4, "another kind of call");
+  assertEquals(f({ x: stored(1), more: [stored(1)] }, 3).itemSync(), 6, "another number");
 });
 
-testOnBackends("compile: what cannot be compiled says so", (backend) => {
-  withDevice(backend, () => {
-    assertThrows(() => compile(3 as never), TypeError, "Cannot compile number");
-    const later = compile((x: Tensor) => Promise.resolve(x.add(1)));
-    assertThrows(() => later(stored(1)), TypeError, "Cannot compile an asynchronous function");
-  });
+testOnBackends("compile: what cannot be compiled says so", () => {
+  assertThrows(() => compile(3 as never), TypeError, "Cannot compile number");
+  const later = compile((x: Tensor) => Promise.resolve(x.add(1)));
+  assertThrows(() => later(stored(1)), TypeError, "Cannot compile an asynchronous function");
 });
 
-testOnBackends("compile: an assigned tensor is computed with what is computed next", (backend) => {
-  withDevice(backend, () => {
-    const x = stored(1), state = stored(0);
-    for (let k = 1; k <= CALLS; k++) {
-      state.assign(state.add(x));
-      assertEquals(state.isRealized, false);
-      assertEquals(state.mul(10).realize().itemSync(), 10 * k);
-      assertEquals(state.isRealized, true);
-    }
-  });
+testOnBackends("compile: an assigned tensor is computed with what is computed next", () => {
+  const x = stored(1), state = stored(0);
+  for (let k = 1; k <= CALLS; k++) {
+    state.assign(state.add(x));
+    assertEquals(state.isRealized, false);
+    assertEquals(state.mul(10).realize().itemSync(), 10 * k);
+    assertEquals(state.isRealized, true);
+  }
 });
 
 /** Gradients of `mean(square(x w))` by steps of a function, beside those of the same function plainly. */
@@ -232,21 +215,16 @@ testOnBackends(
   },
 );
 
-testOnBackends(
-  "compile: an assigned tensor that is read stays, and is assigned again",
-  (backend) => {
-    withDevice(backend, () => {
-      const x = stored(1, 2), state = stored(0, 0);
-      for (let k = 1; k <= CALLS; k++) {
-        state.assign(state.add(x));
-        assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
-        profiler.reset();
-        assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
-        assertEquals(profiler.counters().kernels, 0);
-      }
-    });
-  },
-);
+testOnBackends("compile: an assigned tensor that is read stays, and is assigned again", () => {
+  const x = stored(1, 2), state = stored(0, 0);
+  for (let k = 1; k <= CALLS; k++) {
+    state.assign(state.add(x));
+    assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+    profiler.reset();
+    assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+    assertEquals(profiler.counters().kernels, 0);
+  }
+});
 
 testOnBackends(
   "compile: a tensor whose value is gone does not keep others from theirs",

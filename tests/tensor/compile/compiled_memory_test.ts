@@ -17,44 +17,41 @@ const ROWS = 3000;
 /** Layers that grow and shrink, as those of a network on images do: results of many sizes. */
 const widths = [8, 24, 40, 72, 120, 56, 32, 16, 8];
 
-testOnBackends(
-  "a compiled step holds little more than the step as it is written",
-  (backend) => {
-    if (isEager()) return;
-    withDevice(backend, () => {
-      manualSeed(4);
-      const device = manager.default(backend);
-      const weights = widths.slice(1).map((width, k) => {
-        const w = Tensor.randn([widths[k]!, width]).mul(0.1).realize();
-        w.requiresGrad = true;
-        return w;
-      });
-      const x = Tensor.randn([ROWS, widths[0]!]).realize();
-      const gradients = (x: Tensor): Tensor => {
-        let y = x;
-        for (const w of weights) y = y.matmul(w).tanh();
-        const loss = y.square().mean();
-        for (const w of weights) w.grad = null;
-        loss.backward();
-        return loss;
-      };
-      const peakOf = (step: (x: Tensor) => Tensor): number => {
-        const run = (): void => {
-          for (let k = 0; k < 3; k++) step(x).realize().dispose();
-        };
-        const before = memory.stats(device).requestedBytes;
-        run();
-        memory.resetPeakStats(device);
-        run();
-        for (const w of weights) w.grad = null;
-        return memory.stats(device).peakRequestedBytes - before;
-      };
-      const plain = peakOf(gradients), compiled = peakOf(compile(gradients));
-      // Buffers of libraries come on top, as they are written when less is held.
-      assert(compiled <= 1.2 * plain, `${compiled} bytes compiled, ${plain} as it is written`);
+testOnBackends("a compiled step holds little more than the step as it is written", (backend) => {
+  if (isEager()) return;
+  withDevice(backend, () => {
+    manualSeed(4);
+    const device = manager.default(backend);
+    const weights = widths.slice(1).map((width, k) => {
+      const w = Tensor.randn([widths[k]!, width]).mul(0.1).realize();
+      w.requiresGrad = true;
+      return w;
     });
-  },
-);
+    const x = Tensor.randn([ROWS, widths[0]!]).realize();
+    const gradients = (x: Tensor): Tensor => {
+      let y = x;
+      for (const w of weights) y = y.matmul(w).tanh();
+      const loss = y.square().mean();
+      for (const w of weights) w.grad = null;
+      loss.backward();
+      return loss;
+    };
+    const peakOf = (step: (x: Tensor) => Tensor): number => {
+      const run = (): void => {
+        for (let k = 0; k < 3; k++) step(x).realize().dispose();
+      };
+      const before = memory.stats(device).requestedBytes;
+      run();
+      memory.resetPeakStats(device);
+      run();
+      for (const w of weights) w.grad = null;
+      return memory.stats(device).peakRequestedBytes - before;
+    };
+    const plain = peakOf(gradients), compiled = peakOf(compile(gradients));
+    // Buffers of libraries come on top, as they are written when less is held.
+    assert(compiled <= 1.2 * plain, `${compiled} bytes compiled, ${plain} as it is written`);
+  });
+});
 
 const ramp = rawKernel("ramp", {
   source: `kernel void ramp(global const float* x, global float* y) {
@@ -67,35 +64,28 @@ const ramp = rawKernel("ramp", {
   },
 });
 
-testOnBackends(
-  "a user's kernel takes and gives results on the way of a compiled function",
-  (backend) => {
-    withDevice(backend, () => {
-      const f = compile((x: Tensor) => {
-        const before = x.mul(2).reshape([4, 25]).matmul(Tensor.eye(25)).reshape([100]);
-        const first = ramp(before), second = ramp(first.add(before));
-        return second.reshape([25, 4]).sum(1).add(first.sum());
-      });
-      const x = Tensor.arange(100, { dtype: "float32" }).realize();
-      const all = (y: Tensor): number[] => [...y.toHostSync("float32")];
-      // 3 i from the first one, 6 i from the second; their sum is 3 * 99 * 100 / 2.
-      const wanted = Array.from({ length: 25 }, (_, k) => 6 * (16 * k + 6) + 14_850);
-      for (let k = 0; k < 4; k++) assertEquals(all(f(x)), wanted, `call ${k}`);
-    });
-  },
-);
-
-testOnBackends("two compiled functions do not write into each other's memory", (backend) => {
-  withDevice(backend, () => {
-    const make = (n: number) =>
-      compile((x: Tensor) => {
-        const y = x.reshape([n, 1]).matmul(x.reshape([1, n])).softmax(1);
-        return y.matmul(y).sum(0).add(y.sum(1));
-      });
-    const f = make(33), g = make(57);
-    const x = Tensor.arange(33, { dtype: "float32" }).div(33).realize(),
-      z = Tensor.arange(57, { dtype: "float32" }).div(57).realize();
-    const first = [f(x).toHostSync(), g(z).toHostSync()];
-    for (let k = 0; k < 3; k++) assertEquals([f(x).toHostSync(), g(z).toHostSync()], first);
+testOnBackends("a user's kernel takes and gives results on the way of a compiled function", () => {
+  const f = compile((x: Tensor) => {
+    const before = x.mul(2).reshape([4, 25]).matmul(Tensor.eye(25)).reshape([100]);
+    const first = ramp(before), second = ramp(first.add(before));
+    return second.reshape([25, 4]).sum(1).add(first.sum());
   });
+  const x = Tensor.arange(100, { dtype: "float32" }).realize();
+  const all = (y: Tensor): number[] => [...y.toHostSync("float32")];
+  // 3 i from the first one, 6 i from the second; their sum is 3 * 99 * 100 / 2.
+  const wanted = Array.from({ length: 25 }, (_, k) => 6 * (16 * k + 6) + 14_850);
+  for (let k = 0; k < 4; k++) assertEquals(all(f(x)), wanted, `call ${k}`);
+});
+
+testOnBackends("two compiled functions do not write into each other's memory", () => {
+  const make = (n: number) =>
+    compile((x: Tensor) => {
+      const y = x.reshape([n, 1]).matmul(x.reshape([1, n])).softmax(1);
+      return y.matmul(y).sum(0).add(y.sum(1));
+    });
+  const f = make(33), g = make(57);
+  const x = Tensor.arange(33, { dtype: "float32" }).div(33).realize(),
+    z = Tensor.arange(57, { dtype: "float32" }).div(57).realize();
+  const first = [f(x).toHostSync(), g(z).toHostSync()];
+  for (let k = 0; k < 3; k++) assertEquals([f(x).toHostSync(), g(z).toHostSync()], first);
 });

@@ -15,7 +15,7 @@ import {
   TensorDataset,
 } from "../../../tensor/data/mod.ts";
 import { manualSeed, Tensor } from "../../../tensor/mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import { plain } from "../../plain.ts";
 
 function numbers(length: number): TensorDataset {
@@ -289,79 +289,73 @@ Deno.test("DataLoader refuses sizes and seeds that cannot be", () => {
 
 testOnBackends(
   "DataLoader: a loader goes on in the middle of a pass, and with the next one",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      for (const seed of [undefined, 5]) {
-        const make = () =>
-          new DataLoader(numbers(10), {
-            batchSize: 4,
-            shuffle: true,
-            ...seed !== undefined && { seed },
-          });
+  async () => {
+    for (const seed of [undefined, 5]) {
+      const make = () =>
+        new DataLoader(numbers(10), {
+          batchSize: 4,
+          shuffle: true,
+          ...seed !== undefined && { seed },
+        });
+      manualSeed(3);
+      const whole = make(), expected = [...await pass(whole), ...await pass(whole)];
+      for (const stop of [1, 3, 4, 6]) {
         manualSeed(3);
-        const whole = make(), expected = [...await pass(whole), ...await pass(whole)];
-        for (const stop of [1, 3, 4, 6]) {
-          manualSeed(3);
-          const first = make(), seen: number[][] = [];
-          let state = "";
-          while (state === "") {
-            for await (const [batch] of first) {
-              seen.push(Array.from(await batch!.toHost(), Number));
-              if (seen.length === stop) {
-                state = JSON.stringify(first.stateDict());
-                break;
-              }
+        const first = make(), seen: number[][] = [];
+        let state = "";
+        while (state === "") {
+          for await (const [batch] of first) {
+            seen.push(Array.from(await batch!.toHost(), Number));
+            if (seen.length === stop) {
+              state = JSON.stringify(first.stateDict());
+              break;
             }
           }
-          const resumed = make();
-          resumed.loadStateDict(JSON.parse(state));
-          assertEquals(resumed.stateDict(), JSON.parse(state));
-          seen.push(...await pass(resumed));
-          if (stop < 4) seen.push(...await pass(resumed));
-          assertEquals(seen, expected);
         }
-        // Between two passes.
-        manualSeed(3);
-        const before = make();
-        await pass(before);
-        const after = make();
-        after.loadStateDict(before.stateDict());
-        assertEquals(await pass(after), expected.slice(3));
+        const resumed = make();
+        resumed.loadStateDict(JSON.parse(state));
+        assertEquals(resumed.stateDict(), JSON.parse(state));
+        seen.push(...await pass(resumed));
+        if (stop < 4) seen.push(...await pass(resumed));
+        assertEquals(seen, expected);
       }
-      const other = new DataLoader(numbers(9), { batchSize: 4 });
-      const state = new DataLoader(numbers(10), { batchSize: 4 }).stateDict();
-      assertThrows(() => other.loadStateDict(state), RangeError, "10 samples");
-      assertThrows(() => other.loadStateDict(null as never), TypeError);
-    });
+      // Between two passes.
+      manualSeed(3);
+      const before = make();
+      await pass(before);
+      const after = make();
+      after.loadStateDict(before.stateDict());
+      assertEquals(await pass(after), expected.slice(3));
+    }
+    const other = new DataLoader(numbers(9), { batchSize: 4 });
+    const state = new DataLoader(numbers(10), { batchSize: 4 }).stateDict();
+    assertThrows(() => other.loadStateDict(state), RangeError, "10 samples");
+    assertThrows(() => other.loadStateDict(null as never), TypeError);
   },
 );
 
-testOnBackends(
-  "DataLoader: shards are parts of one order, as many batches each",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      for (const dropLast of [false, true]) {
-        const options = { shuffle: true, seed: 8, dropLast };
-        const all = await pass(new DataLoader(numbers(17), { batchSize: 6, ...options }));
-        const shards = [0, 1, 2].map((rank) =>
-          new DataLoader(numbers(17), { batchSize: 2, shard: { rank, size: 3 }, ...options })
-        );
-        assertEquals(shards.map(({ length }) => length), shards.map(() => all.length));
-        const parts = await Promise.all(shards.map(pass));
-        const joined = all.map((_, k) => parts.flatMap((part) => part[k]!));
-        // The last of all batches has 5 samples: the first of the order fills it up.
-        const expected = dropLast ? all : [...all.slice(0, -1), [...all.at(-1)!, all[0]![0]!]];
-        assertEquals(joined, expected);
-      }
-      const make = (shard: unknown) => new DataLoader(numbers(4), { shard } as DataLoaderOptions);
-      assertThrows(() => make({ rank: 2, size: 2 }), RangeError, "0 to 1");
-      assertThrows(() => make({ rank: 0 }), TypeError, "size");
-    });
-  },
-);
+testOnBackends("DataLoader: shards are parts of one order, as many batches each", async () => {
+  for (const dropLast of [false, true]) {
+    const options = { shuffle: true, seed: 8, dropLast };
+    const all = await pass(new DataLoader(numbers(17), { batchSize: 6, ...options }));
+    const shards = [0, 1, 2].map((rank) =>
+      new DataLoader(numbers(17), { batchSize: 2, shard: { rank, size: 3 }, ...options })
+    );
+    assertEquals(shards.map(({ length }) => length), shards.map(() => all.length));
+    const parts = await Promise.all(shards.map(pass));
+    const joined = all.map((_, k) => parts.flatMap((part) => part[k]!));
+    // The last of all batches has 5 samples: the first of the order fills it up.
+    const expected = dropLast ? all : [...all.slice(0, -1), [...all.at(-1)!, all[0]![0]!]];
+    assertEquals(joined, expected);
+  }
+  const make = (shard: unknown) => new DataLoader(numbers(4), { shard } as DataLoaderOptions);
+  assertThrows(() => make({ rank: 2, size: 2 }), RangeError, "0 to 1");
+  assertThrows(() => make({ rank: 0 }), TypeError, "size");
+});
 
-Deno.test("DataLoader: samples and batches that are no fields are named, whoever made them", () =>
-  withDevice("cpu", async () => {
+testOnCPU(
+  "DataLoader: samples and batches that are no fields are named, whoever made them",
+  async () => {
     // deno-lint-ignore no-explicit-any -- what a caller without types gives
     const any = (value: unknown) => value as any;
     const first = async (loader: DataLoader) => (await loader[Symbol.asyncIterator]().next()).value;
@@ -378,18 +372,18 @@ Deno.test("DataLoader: samples and batches that are no fields are named, whoever
       const own = any({ ...dataset, getBatch: () => batch });
       await assertRejects(() => first(new DataLoader(own)), Error, "Cannot load a batch with");
     }
-  }));
+  },
+);
 
-Deno.test("DataLoader: a dataset without an end is read in order, and not shuffled", () =>
-  withDevice("cpu", async () => {
-    const get = (k: number) => [{ data: Float64Array.of(k), shape: [1] }];
-    const endless = { length: Number.MAX_SAFE_INTEGER, get };
-    const loader = new DataLoader(endless, { batchSize: 2 })[Symbol.asyncIterator]();
-    for (const expected of [[0, 1], [2, 3]]) {
-      const [x] = (await loader.next()).value!;
-      assertEquals(await x!.toNumbers(), expected);
-    }
-    await loader.return!(undefined);
-    const shuffled = new DataLoader(endless, { shuffle: true })[Symbol.asyncIterator]();
-    await assertRejects(() => shuffled.next(), RangeError, "Cannot shuffle 9007199254740991");
-  }));
+testOnCPU("DataLoader: a dataset without an end is read in order, and not shuffled", async () => {
+  const get = (k: number) => [{ data: Float64Array.of(k), shape: [1] }];
+  const endless = { length: Number.MAX_SAFE_INTEGER, get };
+  const loader = new DataLoader(endless, { batchSize: 2 })[Symbol.asyncIterator]();
+  for (const expected of [[0, 1], [2, 3]]) {
+    const [x] = (await loader.next()).value!;
+    assertEquals(await x!.toNumbers(), expected);
+  }
+  await loader.return!(undefined);
+  const shuffled = new DataLoader(endless, { shuffle: true })[Symbol.asyncIterator]();
+  await assertRejects(() => shuffled.next(), RangeError, "Cannot shuffle 9007199254740991");
+});

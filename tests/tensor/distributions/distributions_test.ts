@@ -1,13 +1,6 @@
 /** Distributions against PyTorch's: densities, entropies, divergences, gradients, and what they draw. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import {
-  distributions as d,
-  grad,
-  manualSeed,
-  ShapeError,
-  Tensor,
-  withDevice,
-} from "../../../mod.ts";
+import { distributions as d, grad, manualSeed, ShapeError, Tensor } from "../../../mod.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import fixture from "../../fixtures/distributions.json" with { type: "json" };
 
@@ -67,95 +60,84 @@ function near(title: string, x: Tensor, expected: Numbers): void {
   });
 }
 
-testOnCPU(
-  "distributions have PyTorch's densities, moments, entropies and divergences",
-  (backend) => {
-    withDevice(backend, () => {
-      for (const [name, c] of Object.entries(cases)) {
-        const own = leaves(c.parameters), p = make(name, own);
-        const log = p.logProb(Tensor.fromHost(c.value, { dtype: "float64" }));
-        near(`${name}.logProb`, log, c.logProb);
-        grad([log.sum()], own).forEach((g, k) => near(`${name} slope ${k}`, g!, c.slopes[k]!));
-        if (c.mean) near(`${name}.mean`, p.mean, c.mean);
-        if (c.variance) near(`${name}.variance`, p.variance, c.variance);
-        if (c.entropy) near(`${name}.entropy`, p.entropy(), c.entropy);
-        if (c.entropySlope) {
-          const [slope] = grad([p.entropy().sum()], own.slice(1));
-          near(`${name}.entropy's slope`, slope!, c.entropySlope);
-        }
-        near(`${name}.mode`, p.mode, c.mode);
-        const at = (values: number[]) => Tensor.fromHost(values, { dtype: "float64" });
-        if (c.cdf) near(`${name}.cdf`, p.cdf(at(c.value)), c.cdf);
-        if (c.icdf) near(`${name}.icdf`, p.icdf(at([0.2, 0.5, 0.9])), c.icdf);
-        if (!c.other) continue;
-        const first = leaves(c.parameters), second = leaves(c.other);
-        const lost = d.kl(make(name, first), make(name, second));
-        near(`kl of ${name}`, lost, c.kl!);
-        if (!c.klSlopes) continue;
-        const found = grad([lost.sum()], [...first, ...second]);
-        found.forEach((g, k) => near(`kl of ${name}, slope ${k}`, g!, c.klSlopes![k]!));
-      }
-    });
-  },
-);
+testOnCPU("distributions have PyTorch's densities, moments, entropies and divergences", () => {
+  for (const [name, c] of Object.entries(cases)) {
+    const own = leaves(c.parameters), p = make(name, own);
+    const log = p.logProb(Tensor.fromHost(c.value, { dtype: "float64" }));
+    near(`${name}.logProb`, log, c.logProb);
+    grad([log.sum()], own).forEach((g, k) => near(`${name} slope ${k}`, g!, c.slopes[k]!));
+    if (c.mean) near(`${name}.mean`, p.mean, c.mean);
+    if (c.variance) near(`${name}.variance`, p.variance, c.variance);
+    if (c.entropy) near(`${name}.entropy`, p.entropy(), c.entropy);
+    if (c.entropySlope) {
+      const [slope] = grad([p.entropy().sum()], own.slice(1));
+      near(`${name}.entropy's slope`, slope!, c.entropySlope);
+    }
+    near(`${name}.mode`, p.mode, c.mode);
+    const at = (values: number[]) => Tensor.fromHost(values, { dtype: "float64" });
+    if (c.cdf) near(`${name}.cdf`, p.cdf(at(c.value)), c.cdf);
+    if (c.icdf) near(`${name}.icdf`, p.icdf(at([0.2, 0.5, 0.9])), c.icdf);
+    if (!c.other) continue;
+    const first = leaves(c.parameters), second = leaves(c.other);
+    const lost = d.kl(make(name, first), make(name, second));
+    near(`kl of ${name}`, lost, c.kl!);
+    if (!c.klSlopes) continue;
+    const found = grad([lost.sum()], [...first, ...second]);
+    found.forEach((g, k) => near(`kl of ${name}, slope ${k}`, g!, c.klSlopes![k]!));
+  }
+});
 
 const N = 20_000;
 
-testOnCPU("what distributions draw has their mean and variance", (backend) => {
-  withDevice(backend, () => {
-    for (const [name, c] of Object.entries(cases)) {
-      if (!c.mean || name === "Cauchy" || name === "StudentT") continue;
-      manualSeed(3);
-      const p = make(name, leaves(c.parameters)), x = p.sample([N]);
-      assertEquals([...x.shape], [N, ...p.batchShape, ...p.eventShape], name);
-      assertEquals(x.requiresGrad, false);
-      const variance = [...p.variance.toHostSync()].map(Number);
-      const far = [...x.mean(0).sub(p.mean).toHostSync()].map(Number);
-      // Five deviations of a mean of so many.
-      far.forEach((value, k) => {
-        assert(Math.abs(value) < 5 * Math.sqrt(variance[k]! / N), `${name}: ${value}`);
-      });
-      const ratio = x.variance(0).div(p.variance).sub(1).abs().max().itemSync();
-      assert(ratio < (name === "LogNormal" ? 2 : 0.15), `${name}: ${ratio}`);
-    }
-  });
+testOnCPU("what distributions draw has their mean and variance", () => {
+  for (const [name, c] of Object.entries(cases)) {
+    if (!c.mean || name === "Cauchy" || name === "StudentT") continue;
+    manualSeed(3);
+    const p = make(name, leaves(c.parameters)), x = p.sample([N]);
+    assertEquals([...x.shape], [N, ...p.batchShape, ...p.eventShape], name);
+    assertEquals(x.requiresGrad, false);
+    const variance = [...p.variance.toHostSync()].map(Number);
+    const far = [...x.mean(0).sub(p.mean).toHostSync()].map(Number);
+    // Five deviations of a mean of so many.
+    far.forEach((value, k) => {
+      assert(Math.abs(value) < 5 * Math.sqrt(variance[k]! / N), `${name}: ${value}`);
+    });
+    const ratio = x.variance(0).div(p.variance).sub(1).abs().max().itemSync();
+    assert(ratio < (name === "LogNormal" ? 2 : 0.15), `${name}: ${ratio}`);
+  }
 });
 
-testOnBackends("numbers drawn by rsample carry gradients to the parameters", (backend) => {
-  withDevice(backend, () => {
-    manualSeed(1);
-    const loc = Tensor.fromHost([1, 2], { requiresGrad: true });
-    const scale = Tensor.fromHost([0.5, 2], { requiresGrad: true });
-    const x = new d.Normal(loc, scale).rsample([4]);
-    const [ofLoc, ofScale] = grad([x.sum()], [loc, scale]);
-    assertEquals(ofLoc!.toHostSync(), Float32Array.of(4, 4));
-    const unit = x.sub(loc).div(scale).sum(0).toHostSync();
-    ofScale!.toHostSync().forEach((g, k) => assertAlmostEquals(Number(g), Number(unit[k]), 1e-4));
-    assertThrows(() => new d.Poisson(scale).rsample(), Error, "Cannot rsample Poisson");
-    const vector = new d.Independent(new d.Normal(loc, scale), 1);
-    assertEquals([vector.batchShape, vector.eventShape, vector.logProb(x).shape], [[], [2], [4]]);
-  });
+testOnBackends("numbers drawn by rsample carry gradients to the parameters", () => {
+  manualSeed(1);
+  const loc = Tensor.fromHost([1, 2], { requiresGrad: true });
+  const scale = Tensor.fromHost([0.5, 2], { requiresGrad: true });
+  const x = new d.Normal(loc, scale).rsample([4]);
+  const [ofLoc, ofScale] = grad([x.sum()], [loc, scale]);
+  assertEquals(ofLoc!.toHostSync(), Float32Array.of(4, 4));
+  const unit = x.sub(loc).div(scale).sum(0).toHostSync();
+  ofScale!.toHostSync().forEach((g, k) => assertAlmostEquals(Number(g), Number(unit[k]), 1e-4));
+  assertThrows(() => new d.Poisson(scale).rsample(), Error, "Cannot rsample Poisson");
+  const vector = new d.Independent(new d.Normal(loc, scale), 1);
+  assertEquals([vector.batchShape, vector.eventShape, vector.logProb(x).shape], [[], [2], [4]]);
 });
 
-testOnBackends("icdf takes drawn shares to the distribution, and cdf back", (backend) => {
-  withDevice(backend, () => {
-    manualSeed(5);
-    for (
-      const p of [new d.Normal(1, 2), new d.Laplace(0, 1), new d.Gumbel(0, 2), new d.Exponential(3)]
-    ) {
-      // Kolmogorov and Smirnov: shares of what is drawn are even.
-      const n = 4000, shares = p.cdf(p.sample([n])).sort(0).values;
-      const even = Tensor.arange(1, n + 1, 1, { dtype: "float32" }).div(n);
-      const distance = shares.sub(even).abs().max().itemSync();
-      assert(distance < 1.95 / Math.sqrt(n), `${p.constructor.name}: ${distance}`);
-      const some = Tensor.fromHost([0.1, 0.5, 0.99]);
-      near(`${p.constructor.name}`, p.cdf(p.icdf(some)).sub(some).abs().lt(1e-5).cast("int32"), [
-        1,
-        1,
-        1,
-      ]);
-    }
-  });
+testOnBackends("icdf takes drawn shares to the distribution, and cdf back", () => {
+  manualSeed(5);
+  for (
+    const p of [new d.Normal(1, 2), new d.Laplace(0, 1), new d.Gumbel(0, 2), new d.Exponential(3)]
+  ) {
+    // Kolmogorov and Smirnov: shares of what is drawn are even.
+    const n = 4000, shares = p.cdf(p.sample([n])).sort(0).values;
+    const even = Tensor.arange(1, n + 1, 1, { dtype: "float32" }).div(n);
+    const distance = shares.sub(even).abs().max().itemSync();
+    assert(distance < 1.95 / Math.sqrt(n), `${p.constructor.name}: ${distance}`);
+    const some = Tensor.fromHost([0.1, 0.5, 0.99]);
+    near(`${p.constructor.name}`, p.cdf(p.icdf(some)).sub(some).abs().lt(1e-5).cast("int32"), [
+      1,
+      1,
+      1,
+    ]);
+  }
 });
 
 Deno.test("distributions refuse what is none", () => {

@@ -66,9 +66,7 @@ Deno.test("what a realized operation takes of the heap", async () => {
 });
 
 Deno.test("what quick collections leave of a training step", async () => {
-  const { code, out, err } = await runProgram(program, {
-    flags: ["--v8-flags=--expose-gc"],
-  });
+  const { code, out, err } = await runProgram(program, { flags: ["--v8-flags=--expose-gc"] });
   assert(code === 0, err);
   // Values in memory are registered with a finalizer, and those stay: some 10 to 20 KB.
   assert(Number(out) < 50e3, `${out.trim()} bytes a step`);

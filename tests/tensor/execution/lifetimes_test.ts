@@ -3,7 +3,7 @@
  * Each runs on both backends, and gives what it gives when every value is stored as soon as it is made.
  */
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { manualSeed, nn, noGrad, optim, Tensor, withDevice } from "../../../mod.ts";
+import { manualSeed, nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 /** Keeps values as they are made, where a program is run for its expected numbers. */
@@ -269,18 +269,16 @@ function numbersOf(tensors: readonly Tensor[]): number[][] {
 }
 
 for (const [name, program] of Object.entries(programs)) {
-  testOnBackends(`nobody disposes of anything: ${name}`, (backend) => {
-    withDevice(backend, () => {
-      const run = (keep: Keep): number[][] => {
-        manualSeed(3);
-        return numbersOf(program(keep));
-      };
-      const lazily = run((t) => t), stored = run((t) => t.realize());
-      assertEquals(lazily.length, stored.length);
-      lazily.forEach((row, k) => {
-        assert(row.every(Number.isFinite), `${row}`);
-        row.forEach((value, at) => assertAlmostEquals(value, stored[k]![at]!, 2e-4));
-      });
+  testOnBackends(`nobody disposes of anything: ${name}`, () => {
+    const run = (keep: Keep): number[][] => {
+      manualSeed(3);
+      return numbersOf(program(keep));
+    };
+    const lazily = run((t) => t), stored = run((t) => t.realize());
+    assertEquals(lazily.length, stored.length);
+    lazily.forEach((row, k) => {
+      assert(row.every(Number.isFinite), `${row}`);
+      row.forEach((value, at) => assertAlmostEquals(value, stored[k]![at]!, 2e-4));
     });
   });
 }

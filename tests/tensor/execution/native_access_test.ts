@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer, compile, DisposedError, Program, Tensor, withDevice } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { testOpenCL } from "../../opencl.ts";
+import { testOnCPU, testOpenCL } from "../../opencl.ts";
 
 testOpenCL("a tensor's buffer is an argument of a kernel that is enqueued by hand", async () => {
   await withDevice("cl", async () => {
@@ -65,11 +65,9 @@ testOpenCL("a compiled function that takes a buffer is not replayed", async () =
   });
 });
 
-Deno.test("the built-in backend has no OpenCL objects to lend", () => {
-  withDevice("cpu", () => {
-    const x = Tensor.ones([2]);
-    assertThrows(() => x.buffer, TypeError, 'to("cl")');
-    assertThrows(() => x.poolHandle, TypeError, 'to("cl")');
-    assertEquals([x.queue, x.context], [null, null]);
-  });
+testOnCPU("the built-in backend has no OpenCL objects to lend", () => {
+  const x = Tensor.ones([2]);
+  assertThrows(() => x.buffer, TypeError, 'to("cl")');
+  assertThrows(() => x.poolHandle, TypeError, 'to("cl")');
+  assertEquals([x.queue, x.context], [null, null]);
 });

@@ -147,15 +147,11 @@ function uploadBeside(kernelMs: number, pinMemory: boolean): [copies: number, st
 
 for (const pinMemory of [false, true]) {
   const how = pinMemory ? "pinned" : "not pinned";
-  Deno.test({
-    name: `a batch is copied while a kernel runs, ${how}`,
-    ignore: !canOverlap,
-    fn() {
-      let [copies, status] = uploadBeside(300, pinMemory);
-      // A busy machine may take longer to copy: only a copy that waits outlasts every kernel.
-      if (status === "complete") [copies, status] = uploadBeside(5000, pinMemory);
-      assertEquals(copies, 1);
-      assert(status === "running" || status === "submitted", `the kernel is ${status}`); // drivers differ
-    },
+  Deno.test(`a batch is copied while a kernel runs, ${how}`, { ignore: !canOverlap }, () => {
+    let [copies, status] = uploadBeside(300, pinMemory);
+    // A busy machine may take longer to copy: only a copy that waits outlasts every kernel.
+    if (status === "complete") [copies, status] = uploadBeside(5000, pinMemory);
+    assertEquals(copies, 1);
+    assert(status === "running" || status === "submitted", `the kernel is ${status}`); // drivers differ
   });
 }

@@ -21,38 +21,34 @@ function kernelsOf(fn: () => unknown): number {
   return profiler.counters().kernels;
 }
 
-testOnBackends("a value is read again without a kernel, and views of it", async (backend) => {
-  await withDevice(backend, async () => {
-    const x = Tensor.arange(24).reshape([4, 6]).realize();
-    for (const size of [1, 2000]) {
-      const y = x.add(1).expand([size, 4, 6]);
-      const first = await y.toHost();
-      assertEquals(kernelsOf(() => assertEquals(y.toHostSync(), first)), 0);
-      const views: [Tensor, number[]][] = [
-        [y.slice(0, 1), [7, 8, 9, 10, 11, 12]],
-        [y.slice(0, null, 2), [3, 9, 15, 21]],
-        [y.slice(0, 1, [0, 6, 2]), [7, 9, 11]],
-        [y.slice(0, [2, 4]).transpose(), [13, 19, 14, 20, 15, 21, 16, 22, 17, 23, 18, 24]],
-        [y.slice(0, 3).reshape([2, 3]).transpose().flip(0), [21, 24, 20, 23, 19, 22]],
-        [y.slice(0, 3, [0, 2]).unsqueeze(0).expand([2, 2]), [19, 20, 19, 20]],
-        [y.slice([0, 0]), []],
-      ];
-      for (const [view, expected] of views) {
-        const kernels = kernelsOf(() => assertEquals([...view.toHostSync()], expected));
-        assertEquals(kernels, 0, `${view}`);
-      }
+testOnBackends("a value is read again without a kernel, and views of it", async () => {
+  const x = Tensor.arange(24).reshape([4, 6]).realize();
+  for (const size of [1, 2000]) {
+    const y = x.add(1).expand([size, 4, 6]);
+    const first = await y.toHost();
+    assertEquals(kernelsOf(() => assertEquals(y.toHostSync(), first)), 0);
+    const views: [Tensor, number[]][] = [
+      [y.slice(0, 1), [7, 8, 9, 10, 11, 12]],
+      [y.slice(0, null, 2), [3, 9, 15, 21]],
+      [y.slice(0, 1, [0, 6, 2]), [7, 9, 11]],
+      [y.slice(0, [2, 4]).transpose(), [13, 19, 14, 20, 15, 21, 16, 22, 17, 23, 18, 24]],
+      [y.slice(0, 3).reshape([2, 3]).transpose().flip(0), [21, 24, 20, 23, 19, 22]],
+      [y.slice(0, 3, [0, 2]).unsqueeze(0).expand([2, 2]), [19, 20, 19, 20]],
+      [y.slice([0, 0]), []],
+    ];
+    for (const [view, expected] of views) {
+      const kernels = kernelsOf(() => assertEquals([...view.toHostSync()], expected));
+      assertEquals(kernels, 0, `${view}`);
     }
-  });
+  }
 });
 
-testOnBackends("a loss that was read is not computed again", (backend) => {
-  withDevice(backend, () => {
-    const w = Tensor.rand([30, 30], { requiresGrad: true });
-    const loss = w.matmul(w).tanh().mean();
-    const value = loss.itemSync();
-    assertEquals(kernelsOf(() => assertEquals(loss.itemSync(), value)), 0);
-    assertEquals(kernelsOf(() => assertEquals(loss.detach().itemSync(), value)), 0);
-  });
+testOnBackends("a loss that was read is not computed again", () => {
+  const w = Tensor.rand([30, 30], { requiresGrad: true });
+  const loss = w.matmul(w).tanh().mean();
+  const value = loss.itemSync();
+  assertEquals(kernelsOf(() => assertEquals(loss.itemSync(), value)), 0);
+  assertEquals(kernelsOf(() => assertEquals(loss.detach().itemSync(), value)), 0);
 });
 
 /** Results of `a`, read after `a` was disposed of. */
@@ -104,16 +100,14 @@ const afterDisposal: Record<string, (a: Tensor) => { read: () => Tensor; expecte
 };
 
 for (const [what, make] of Object.entries(afterDisposal)) {
-  testOnBackends(`dispose ends a tensor, not what needs its value: ${what}`, (backend) => {
-    withDevice(backend, () => {
-      const a = Tensor.full([1000], 2).realize();
-      const { read, expected } = make(a);
-      a.dispose();
-      // What comes into the place that would have been free.
-      for (let k = 0; k < 4; k++) Tensor.full([1000], -7).realize();
-      assert(read().toHostSync().every((v) => v === expected));
-      assertThrows(() => a.add(1), DisposedError);
-    });
+  testOnBackends(`dispose ends a tensor, not what needs its value: ${what}`, () => {
+    const a = Tensor.full([1000], 2).realize();
+    const { read, expected } = make(a);
+    a.dispose();
+    // What comes into the place that would have been free.
+    for (let k = 0; k < 4; k++) Tensor.full([1000], -7).realize();
+    assert(read().toHostSync().every((v) => v === expected));
+    assertThrows(() => a.add(1), DisposedError);
   });
 }
 
@@ -143,73 +137,65 @@ testOnBackends("an activation that nobody read is gone after the second step", (
   });
 });
 
-testOnBackends("a pending read has the value, whatever becomes of its tensor", async (backend) => {
-  await withDevice(backend, async () => {
-    const a = Tensor.full([500_000], 1).realize(), b = Tensor.full([500_000], 2).realize();
-    const sum = a.add(b);
-    const reads = [a, b, sum, a.slice([5, 10])].map((t) => t.toHost("float32"));
-    a.dispose();
-    sum.dispose();
-    b.assign(Tensor.full([500_000], 9)).realize();
-    for (let k = 0; k < 4; k++) Tensor.full([500_000], -7).realize();
-    const values = (await Promise.all(reads)).map((read) => new Set(read));
-    assertEquals(values.map((set) => [...set]), [[1], [2], [3], [1]]);
-    await assertRejects(() => a.toHost(), DisposedError);
-  });
+testOnBackends("a pending read has the value, whatever becomes of its tensor", async () => {
+  const a = Tensor.full([500_000], 1).realize(), b = Tensor.full([500_000], 2).realize();
+  const sum = a.add(b);
+  const reads = [a, b, sum, a.slice([5, 10])].map((t) => t.toHost("float32"));
+  a.dispose();
+  sum.dispose();
+  b.assign(Tensor.full([500_000], 9)).realize();
+  for (let k = 0; k < 4; k++) Tensor.full([500_000], -7).realize();
+  const values = (await Promise.all(reads)).map((read) => new Set(read));
+  assertEquals(values.map((set) => [...set]), [[1], [2], [3], [1]]);
+  await assertRejects(() => a.toHost(), DisposedError);
 });
 
-testOnBackends("a state is loaded as often as one likes, into several models", (backend) => {
-  withDevice(backend, () => {
-    const learner = () => {
-      const net = new nn.Linear(4, 4), adam = new optim.Adam(net.parameters(), { lr: 0.1 });
-      const step = (): number => {
-        const loss = net.forward(Tensor.ones([2, 4])).square().mean();
-        adam.zeroGrad();
-        loss.backward();
-        adam.step();
-        return loss.itemSync();
-      };
-      return { net, adam, step };
+testOnBackends("a state is loaded as often as one likes, into several models", () => {
+  const learner = () => {
+    const net = new nn.Linear(4, 4), adam = new optim.Adam(net.parameters(), { lr: 0.1 });
+    const step = (): number => {
+      const loss = net.forward(Tensor.ones([2, 4])).square().mean();
+      adam.zeroGrad();
+      loss.backward();
+      adam.step();
+      return loss.itemSync();
     };
-    const a = learner(), b = learner();
-    a.step();
-    const state = a.net.stateDict(), moments = a.adam.stateDict();
-    const before = state.weight!.toHostSync();
-    const runs = Array.from({ length: 6 }, (_, k) => {
-      const { net, adam, step } = k % 2 === 0 ? a : b;
-      net.loadStateDict(state);
-      adam.loadStateDict(moments);
-      return [step(), step(), step()];
-    });
-    for (const run of runs) assertEquals(run, runs[0]);
-    assertEquals(state.weight!.toHostSync(), before);
+    return { net, adam, step };
+  };
+  const a = learner(), b = learner();
+  a.step();
+  const state = a.net.stateDict(), moments = a.adam.stateDict();
+  const before = state.weight!.toHostSync();
+  const runs = Array.from({ length: 6 }, (_, k) => {
+    const { net, adam, step } = k % 2 === 0 ? a : b;
+    net.loadStateDict(state);
+    adam.loadStateDict(moments);
+    return [step(), step(), step()];
   });
+  for (const run of runs) assertEquals(run, runs[0]);
+  assertEquals(state.weight!.toHostSync(), before);
 });
 
-testOnBackends("requiresGrad counts when an operation is recorded", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.fromHost([1, 2]), w = Tensor.fromHost([3, 4], { requiresGrad: true });
-    const early = x.mul(w).sum();
-    x.requiresGrad = true;
-    early.backward();
-    assertEquals(x.grad, null);
-    assertEquals(w.grad!.toHostSync(), Float32Array.of(1, 2));
-    x.mul(w).sum().backward();
-    assertEquals(x.grad!.toHostSync(), Float32Array.of(3, 4));
-    const last = x.mul(w).sum();
-    w.requiresGrad = false;
-    last.backward();
-    assertEquals(x.grad!.toHostSync(), Float32Array.of(6, 8));
-    assertEquals(w.grad!.toHostSync(), Float32Array.of(2, 4));
-  });
+testOnBackends("requiresGrad counts when an operation is recorded", () => {
+  const x = Tensor.fromHost([1, 2]), w = Tensor.fromHost([3, 4], { requiresGrad: true });
+  const early = x.mul(w).sum();
+  x.requiresGrad = true;
+  early.backward();
+  assertEquals(x.grad, null);
+  assertEquals(w.grad!.toHostSync(), Float32Array.of(1, 2));
+  x.mul(w).sum().backward();
+  assertEquals(x.grad!.toHostSync(), Float32Array.of(3, 4));
+  const last = x.mul(w).sum();
+  w.requiresGrad = false;
+  last.backward();
+  assertEquals(x.grad!.toHostSync(), Float32Array.of(6, 8));
+  assertEquals(w.grad!.toHostSync(), Float32Array.of(2, 4));
 });
 
-testOnBackends("more ranges than axes are an error", (backend) => {
-  withDevice(backend, () => {
-    assertThrows(() => Tensor.ones([4]).slice(0, 0), ShapeError);
-    assertThrows(() => Tensor.ones([4, 1]).slice(0, 0, 0), ShapeError);
-    assertEquals(Tensor.ones([4, 1]).slice(0, 0).shape, []);
-  });
+testOnBackends("more ranges than axes are an error", () => {
+  assertThrows(() => Tensor.ones([4]).slice(0, 0), ShapeError);
+  assertThrows(() => Tensor.ones([4, 1]).slice(0, 0, 0), ShapeError);
+  assertEquals(Tensor.ones([4, 1]).slice(0, 0).shape, []);
 });
 
 testOnBackends("a loop that never awaits does not run out of memory by garbage", (backend) => {
@@ -246,18 +232,16 @@ testOnBackends("a loop of steps that disposes of nothing stays flat", (backend) 
   });
 });
 
-testOnBackends("a state that is passed on from step to step unread stays short", (backend) => {
-  withDevice(backend, () => {
-    const w = Tensor.ones([2], { requiresGrad: true }), sgd = new optim.SGD([w], { lr: 0.01 });
-    let state = Tensor.zeros([]);
-    for (let k = 0; k < 150; k++) {
-      const loss = w.square().sum();
-      sgd.zeroGrad();
-      loss.backward();
-      sgd.step();
-      state = state.mul(0.5).add(loss.detach());
-      assert(nodeOf(state).depth < 120, `${nodeOf(state).depth} operations`);
-    }
-    assert(Number.isFinite(state.itemSync()));
-  });
+testOnBackends("a state that is passed on from step to step unread stays short", () => {
+  const w = Tensor.ones([2], { requiresGrad: true }), sgd = new optim.SGD([w], { lr: 0.01 });
+  let state = Tensor.zeros([]);
+  for (let k = 0; k < 150; k++) {
+    const loss = w.square().sum();
+    sgd.zeroGrad();
+    loss.backward();
+    sgd.step();
+    state = state.mul(0.5).add(loss.detach());
+    assert(nodeOf(state).depth < 120, `${nodeOf(state).depth} operations`);
+  }
+  assert(Number.isFinite(state.itemSync()));
 });

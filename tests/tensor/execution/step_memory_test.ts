@@ -33,18 +33,13 @@ testOnBackends("a step holds each activation once, and gradients on the way brie
   });
 });
 
-testOnBackends(
-  "a view can be read when it alone holds the value that it is of",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      const x = Tensor.arange(2000, { dtype: "float32" }).realize();
-      const view = x.reshape([40, 50]);
-      x.dispose();
-      assertEquals((await view.toHost())[1999], 1999);
-      assertEquals(view.toHostSync()[7], 7);
-    });
-  },
-);
+testOnBackends("a view can be read when it alone holds the value that it is of", async () => {
+  const x = Tensor.arange(2000, { dtype: "float32" }).realize();
+  const view = x.reshape([40, 50]);
+  x.dispose();
+  assertEquals((await view.toHost())[1999], 1999);
+  assertEquals(view.toHostSync()[7], 7);
+});
 
 const changes: Record<string, (learned: readonly Tensor[]) => void> = {
   "clipped by their norm": (learned) => optim.clipGradNorm(learned, 0.1).dispose(),

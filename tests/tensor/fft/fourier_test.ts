@@ -3,16 +3,7 @@
  * both backends, both types.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import {
-  type DType,
-  fft,
-  func,
-  grad,
-  manualSeed,
-  ShapeError,
-  Tensor,
-  withDevice,
-} from "../../../mod.ts";
+import { type DType, fft, func, grad, manualSeed, ShapeError, Tensor } from "../../../mod.ts";
 import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -107,72 +98,61 @@ function check(c: Case, dtype: DType, tolerance: number): void {
 }
 
 testOnBackends("Fourier transforms and their gradients are PyTorch's", (backend) => {
-  withDevice(backend, () => {
-    const seen = new Set<string>();
-    for (const c of readLines<Case>("fft")) {
-      // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
-      const isFirst = seen.size < seen.add(c.op).size || c.variant === "67";
-      if (backend === "cpu" || isFirst && seen.size % 2 === 0) check(c, "float64", 1e-11);
-      if (backend === "cpu" || isFirst && seen.size % 2 === 1) check(c, "float32", 3e-5);
-    }
-  });
+  const seen = new Set<string>();
+  for (const c of readLines<Case>("fft")) {
+    // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
+    const isFirst = seen.size < seen.add(c.op).size || c.variant === "67";
+    if (backend === "cpu" || isFirst && seen.size % 2 === 0) check(c, "float64", 1e-11);
+    if (backend === "cpu" || isFirst && seen.size % 2 === 1) check(c, "float32", 3e-5);
+  }
 });
 
 testOnBackends("signals of any length come back from their frequencies", async (backend) => {
-  await withDevice(backend, async () => {
-    manualSeed(0);
-    const tried = backend === "cpu" ? Array.from({ length: 64 }, (_, k) => k + 1) : [3, 8, 60];
-    for (const n of [...tried, 1009, 12_000]) {
-      const x = Tensor.randn([2, n]), back = fft.irfft(fft.rfft(x), { n });
-      assert(await back.sub(x).abs().max().item() < 1e-5, `${n}`);
-    }
-  });
+  manualSeed(0);
+  const tried = backend === "cpu" ? Array.from({ length: 64 }, (_, k) => k + 1) : [3, 8, 60];
+  for (const n of [...tried, 1009, 12_000]) {
+    const x = Tensor.randn([2, n]), back = fft.irfft(fft.rfft(x), { n });
+    assert(await back.sub(x).abs().max().item() < 1e-5, `${n}`);
+  }
 });
 
-testOnBackends("long signals have the frequencies that a sum gives", async (backend) => {
-  await withDevice(backend, async () => {
-    const n = 9000, k = 4321, x = Tensor.randn([n], { dtype: "float64" }).realize();
-    const angle = Tensor.arange(n, { dtype: "float64" }).mul(-2 * Math.PI * k / n);
-    const z = fft.fft(x);
-    for (const [part, wave] of [[z.real, angle.cos()], [z.imag, angle.sin()]] as const) {
-      const found = await part.slice([k, k + 1]).item(), sum = await x.mul(wave).sum().item();
-      assert(Math.abs(found - sum) < 1e-8, `${found}, ${sum}`);
-    }
-  });
+testOnBackends("long signals have the frequencies that a sum gives", async () => {
+  const n = 9000, k = 4321, x = Tensor.randn([n], { dtype: "float64" }).realize();
+  const angle = Tensor.arange(n, { dtype: "float64" }).mul(-2 * Math.PI * k / n);
+  const z = fft.fft(x);
+  for (const [part, wave] of [[z.real, angle.cos()], [z.imag, angle.sin()]] as const) {
+    const found = await part.slice([k, k + 1]).item(), sum = await x.mul(wave).sum().item();
+    assert(Math.abs(found - sum) < 1e-8, `${found}, ${sum}`);
+  }
 });
 
-testOnBackends(
-  "complex numbers: arithmetic, magnitudes, gradients of two orders",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      const z = fft.ComplexTensor.fromPairs(Tensor.fromHost([[3, 4], [0, -2]]));
-      const w = fft.ComplexTensor.fromPairs(Tensor.fromHost([[1, 2], [2, 0]]));
-      assertEquals(await z.mul(w).toArray(), [[-5, 10], [0, -4]]);
-      assertEquals(await z.mul(w).div(w).toArray(), [[3, 4], [0, -2]]);
-      assertEquals(await z.add(1).sub(w).toArray(), [[3, 2], [-1, -2]]);
-      assertEquals(await z.conj().neg().toArray(), [[-3, 4], [-0, -2]]);
-      assertEquals(await z.abs().toArray(), [5, 2]);
-      assertEquals(await w.angle().toArray(), [Math.fround(Math.atan2(2, 1)), 0]);
-      assertEquals([...z.shape], [2]);
-      const matrix = z.reshape([1, 2]).matmul(w.reshape([2, 1]));
-      assertEquals(await matrix.toArray(), [[[-5, 6]]]);
-      const x = Tensor.fromHost([1, -2, 0.5], { requiresGrad: true });
-      const [first] = grad([fft.fft(x).abs().pow(4).sum()], [x], { createGraph: true });
-      const [second] = grad([first!.sum()], [x]);
-      const slope = (values: number[]) => {
-        const y = Tensor.fromHost(values, { dtype: "float64", requiresGrad: true });
-        return grad([fft.fft(y).abs().pow(4).sum()], [y])[0]!;
-      };
-      const step = 1e-4, up = slope([1 + step, -2 + step, 0.5 + step]);
-      const wanted = up.sub(slope([1 - step, -2 - step, 0.5 - step])).div(2 * step);
-      assertNear(second!, await wanted.toArray() as number[], 1e-4, "second derivative");
-      const zero = Tensor.zeros([2]);
-      zero.requiresGrad = true;
-      new fft.ComplexTensor(zero, zero).abs().sum().backward();
-      assertEquals(await zero.grad!.toArray(), [0, 0]);
-    });
-  },
-);
+testOnBackends("complex numbers: arithmetic, magnitudes, gradients of two orders", async () => {
+  const z = fft.ComplexTensor.fromPairs(Tensor.fromHost([[3, 4], [0, -2]]));
+  const w = fft.ComplexTensor.fromPairs(Tensor.fromHost([[1, 2], [2, 0]]));
+  assertEquals(await z.mul(w).toArray(), [[-5, 10], [0, -4]]);
+  assertEquals(await z.mul(w).div(w).toArray(), [[3, 4], [0, -2]]);
+  assertEquals(await z.add(1).sub(w).toArray(), [[3, 2], [-1, -2]]);
+  assertEquals(await z.conj().neg().toArray(), [[-3, 4], [-0, -2]]);
+  assertEquals(await z.abs().toArray(), [5, 2]);
+  assertEquals(await w.angle().toArray(), [Math.fround(Math.atan2(2, 1)), 0]);
+  assertEquals([...z.shape], [2]);
+  const matrix = z.reshape([1, 2]).matmul(w.reshape([2, 1]));
+  assertEquals(await matrix.toArray(), [[[-5, 6]]]);
+  const x = Tensor.fromHost([1, -2, 0.5], { requiresGrad: true });
+  const [first] = grad([fft.fft(x).abs().pow(4).sum()], [x], { createGraph: true });
+  const [second] = grad([first!.sum()], [x]);
+  const slope = (values: number[]) => {
+    const y = Tensor.fromHost(values, { dtype: "float64", requiresGrad: true });
+    return grad([fft.fft(y).abs().pow(4).sum()], [y])[0]!;
+  };
+  const step = 1e-4, up = slope([1 + step, -2 + step, 0.5 + step]);
+  const wanted = up.sub(slope([1 - step, -2 - step, 0.5 - step])).div(2 * step);
+  assertNear(second!, await wanted.toArray() as number[], 1e-4, "second derivative");
+  const zero = Tensor.zeros([2]);
+  zero.requiresGrad = true;
+  new fft.ComplexTensor(zero, zero).abs().sum().backward();
+  assertEquals(await zero.grad!.toArray(), [0, 0]);
+});
 
 Deno.test("fftshift and fftfreq are PyTorch's; shapes that have no transform are errors", async () => {
   assertEquals(await fft.fftshift(Tensor.arange(5)).toArray(), [3, 4, 0, 1, 2]);
@@ -184,22 +164,20 @@ Deno.test("fftshift and fftfreq are PyTorch's; shapes that have no transform are
   assertThrows(() => fft.fft2(Tensor.zeros([2, 2]), twice), ShapeError, "name each axis once");
 });
 
-testOnBackends("idct and istft give back what dct and stft were given", async (backend) => {
-  await withDevice(backend, async () => {
-    manualSeed(4);
-    for (const n of [1, 4, 7]) {
-      const x = Tensor.randn([2, n]);
-      for (const norm of ["backward", "ortho"] as const) {
-        assert(
-          await fft.idct(fft.dct(x, norm), norm).sub(x).abs().max().item() < 1e-5,
-          `${n} ${norm}`,
-        );
-      }
+testOnBackends("idct and istft give back what dct and stft were given", async () => {
+  manualSeed(4);
+  for (const n of [1, 4, 7]) {
+    const x = Tensor.randn([2, n]);
+    for (const norm of ["backward", "ortho"] as const) {
+      assert(
+        await fft.idct(fft.dct(x, norm), norm).sub(x).abs().max().item() < 1e-5,
+        `${n} ${norm}`,
+      );
     }
-    const x = Tensor.randn([2, 100]), options = { n: 16, window: fft.hann(16) };
-    const back = fft.istft(fft.stft(x, options), { ...options, length: 100 });
-    assert(await back.sub(x).abs().max().item() < 1e-5);
-  });
+  }
+  const x = Tensor.randn([2, 100]), options = { n: 16, window: fft.hann(16) };
+  const back = fft.istft(fft.stft(x, options), { ...options, length: 100 });
+  assert(await back.sub(x).abs().max().item() < 1e-5);
 });
 
 Deno.test("melFilters have their peaks evenly on the mel scale, or one area", async () => {
@@ -229,39 +207,37 @@ Deno.test("a signal without a whole piece has no stft", () => {
 
 testOnBackends(
   "ComplexTensor has roots, logarithms and powers, with PyTorch's gradients",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      const z = fft.ComplexTensor.fromPairs(
-        Tensor.fromHost([[3, 4], [-3, -4], [0, 2], [-4, 0], [0, 0]]),
-      );
-      const near = async (found: fft.ComplexTensor, expected: number[]) => {
-        const numbers = (await found.pairs().toArray() as number[][]).flat();
-        numbers.forEach((x, k) => assert(Math.abs(x - expected[k]!) < 1e-4, `${numbers}`));
-      };
-      await near(z.sqrt(), [2, 1, 1, -2, 1, 1, 0, 2, 0, 0]);
-      await near(z.pow(2), [-7, 24, -7, 24, -4, 0, 16, 0, 0, 0]);
-      const some = z.map((part) => part.slice([0, 3]));
-      await near(some.log().exp(), [3, 4, -3, -4, 0, 2]);
-      await near(some.pow(0.5), [2, 1, 1, -2, 1, 1]);
-      await near(some.mul(some.reciprocal()), [1, 0, 1, 0, 1, 0]);
-      await near(some.pow(some).log(), [
-        3 * Math.log(5) - 4 * Math.atan2(4, 3),
-        4 * Math.log(5) + 3 * Math.atan2(4, 3) - 2 * Math.PI,
-        ...(() => {
-          const [re, im] = [Math.log(5), Math.atan2(-4, -3)];
-          return [-3 * re + 4 * im, wrapped(-3 * im - 4 * re)];
-        })(),
-        -Math.PI,
-        2 * Math.log(2),
-      ]);
-      // d|sqrt z|^2 / dz = z / |z| in PyTorch's convention.
-      const slope = func.grad((z: fft.ComplexTensor) => z.sqrt().absSquare().sum())(some);
-      await near(slope, [0.6, 0.8, -0.6, -0.8, 0, 1]);
-      const matrix = z.map((part) => part.slice([0, 4]).reshape([2, 2]));
-      await near(matrix.adjoint().reshape([4]), [3, -4, 0, -2, -3, 4, -4, 0]);
-      await near(some.mean().reshape([1]), [0, 2 / 3]);
-      await near(some.add(Tensor.ones([2, 1])).map((part) => part.slice(1)), [4, 4, -2, -4, 1, 2]);
-    });
+  async () => {
+    const z = fft.ComplexTensor.fromPairs(
+      Tensor.fromHost([[3, 4], [-3, -4], [0, 2], [-4, 0], [0, 0]]),
+    );
+    const near = async (found: fft.ComplexTensor, expected: number[]) => {
+      const numbers = (await found.pairs().toArray() as number[][]).flat();
+      numbers.forEach((x, k) => assert(Math.abs(x - expected[k]!) < 1e-4, `${numbers}`));
+    };
+    await near(z.sqrt(), [2, 1, 1, -2, 1, 1, 0, 2, 0, 0]);
+    await near(z.pow(2), [-7, 24, -7, 24, -4, 0, 16, 0, 0, 0]);
+    const some = z.map((part) => part.slice([0, 3]));
+    await near(some.log().exp(), [3, 4, -3, -4, 0, 2]);
+    await near(some.pow(0.5), [2, 1, 1, -2, 1, 1]);
+    await near(some.mul(some.reciprocal()), [1, 0, 1, 0, 1, 0]);
+    await near(some.pow(some).log(), [
+      3 * Math.log(5) - 4 * Math.atan2(4, 3),
+      4 * Math.log(5) + 3 * Math.atan2(4, 3) - 2 * Math.PI,
+      ...(() => {
+        const [re, im] = [Math.log(5), Math.atan2(-4, -3)];
+        return [-3 * re + 4 * im, wrapped(-3 * im - 4 * re)];
+      })(),
+      -Math.PI,
+      2 * Math.log(2),
+    ]);
+    // d|sqrt z|^2 / dz = z / |z| in PyTorch's convention.
+    const slope = func.grad((z: fft.ComplexTensor) => z.sqrt().absSquare().sum())(some);
+    await near(slope, [0.6, 0.8, -0.6, -0.8, 0, 1]);
+    const matrix = z.map((part) => part.slice([0, 4]).reshape([2, 2]));
+    await near(matrix.adjoint().reshape([4]), [3, -4, 0, -2, -3, 4, -4, 0]);
+    await near(some.mean().reshape([1]), [0, 2 / 3]);
+    await near(some.add(Tensor.ones([2, 1])).map((part) => part.slice(1)), [4, 4, -2, -4, 1, 2]);
   },
 );
 

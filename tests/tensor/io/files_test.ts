@@ -177,48 +177,39 @@ Deno.test("loadNpy names the file that is no .npy", () =>
     assert(message.startsWith(`Cannot read "${path}": `));
   }));
 
-Deno.test({
-  name: "a file is saved with the permission to write it alone",
-  async fn() {
-    const folder = await Deno.makeTempDir(), path = `${folder}/t.npy`;
-    const program = `import { saveNpy, Tensor } from "${new URL(
-      "../../../mod.ts",
-      import.meta.url,
-    )}";
+Deno.test("a file is saved with the permission to write it alone", async () => {
+  const folder = await Deno.makeTempDir(), path = `${folder}/t.npy`;
+  const program = `import { saveNpy, Tensor } from "${new URL(
+    "../../../mod.ts",
+    import.meta.url,
+  )}";
       const t = Tensor.fromHost([1, 2], { device: "cpu" });
       for (let k = 0; k < 2; k++) await saveNpy(${JSON.stringify(path)}, t.add(k));`;
-    await Deno.writeTextFile(`${folder}/program.ts`, program);
-    const allowed = `--allow-write=${path}`, file = `${folder}/program.ts`;
-    const { code, err } = await runDeno(["run", "--no-prompt", "--no-check", allowed, file]);
-    assertEquals([code, err], [0, ""]);
-    const t = await loadNpy(path, { device: "cpu" });
-    assertEquals(await t.toArray(), [2, 3]);
-    assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), [
-      "program.ts",
-      "t.npy",
-    ]);
-    await Deno.remove(folder, { recursive: true });
-  },
+  await Deno.writeTextFile(`${folder}/program.ts`, program);
+  const allowed = `--allow-write=${path}`, file = `${folder}/program.ts`;
+  const { code, err } = await runDeno(["run", "--no-prompt", "--no-check", allowed, file]);
+  assertEquals([code, err], [0, ""]);
+  const t = await loadNpy(path, { device: "cpu" });
+  assertEquals(await t.toArray(), [2, 3]);
+  assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), [
+    "program.ts",
+    "t.npy",
+  ]);
+  await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test({
-  name: "what is no regular file is read to its end, and given up where it has none",
+Deno.test("what is no regular file is read to its end, and given up where it has none", {
   ignore: Deno.build.os === "windows",
-  fn: () =>
-    inFolder(async (folder) => {
-      const pipe = `${folder}/pipe`, path = `${folder}/x.npy`;
-      await saveNpy(path, Tensor.arange(0, 300_000, 1, { device: "cpu" }));
-      await new Deno.Command("mkfifo", { args: [pipe] }).output();
-      const writing = Deno.readFile(path).then((bytes) => Deno.writeFile(pipe, bytes));
-      const [x] = await Promise.all([loadNpy(pipe, { device: "cpu" }), writing]);
-      assertEquals((await x.toHost()).at(-1), 299_999);
-      await assertRejects(() => loadNpy("/dev/zero"), FileFormatError, '"/dev/zero": It is no reg');
-      for (const load of [loadNpy, loadSafetensors]) {
-        await assertRejects(
-          () => load(folder),
-          Deno.errors.IsADirectory,
-          `Cannot read "${folder}"`,
-        );
-      }
-    }),
-});
+}, () =>
+  inFolder(async (folder) => {
+    const pipe = `${folder}/pipe`, path = `${folder}/x.npy`;
+    await saveNpy(path, Tensor.arange(0, 300_000, 1, { device: "cpu" }));
+    await new Deno.Command("mkfifo", { args: [pipe] }).output();
+    const writing = Deno.readFile(path).then((bytes) => Deno.writeFile(pipe, bytes));
+    const [x] = await Promise.all([loadNpy(pipe, { device: "cpu" }), writing]);
+    assertEquals((await x.toHost()).at(-1), 299_999);
+    await assertRejects(() => loadNpy("/dev/zero"), FileFormatError, '"/dev/zero": It is no reg');
+    for (const load of [loadNpy, loadSafetensors]) {
+      await assertRejects(() => load(folder), Deno.errors.IsADirectory, `Cannot read "${folder}"`);
+    }
+  }));

@@ -41,37 +41,32 @@ function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
 }
 
 for (const [name, write] of Object.entries(writers)) {
-  Deno.test({
-    name: `${name}: mode, links and devices stay as they are, planted names are not followed`,
+  Deno.test(`${name}: mode, links and devices stay as they are, planted names are not followed`, {
     ignore,
-    fn: () =>
-      inFolder(async (folder) => {
-        const path = `${folder}/file`;
-        Deno.writeTextFileSync(path, "x".repeat(100_000));
-        Deno.chmodSync(path, 0o600);
-        Deno.writeTextFileSync(`${folder}/victim`, "precious");
-        Deno.symlinkSync(`${folder}/victim`, `${path}.${Deno.pid}.part`);
-        Deno.symlinkSync(path, `${folder}/link`);
-        Deno.symlinkSync("/dev/null", `${folder}/sink`);
-        await write(`${folder}/link`);
-        await write(`${folder}/sink`);
-        assert(Deno.lstatSync(`${folder}/link`).isSymlink);
-        assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
-        assert(Deno.lstatSync("/dev/null").isCharDevice);
-        assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
-        assert(Deno.statSync(path).size > 0 && !Deno.readTextFileSync(path).includes("xxxx"));
-        assertEquals(Deno.readTextFileSync(`${folder}/victim`), "precious");
-        assertEquals(
-          namesIn(folder),
-          ["file", `file.${Deno.pid}.part`, "link", "sink", "victim"],
-        );
-      }),
-  });
+  }, () =>
+    inFolder(async (folder) => {
+      const path = `${folder}/file`;
+      Deno.writeTextFileSync(path, "x".repeat(100_000));
+      Deno.chmodSync(path, 0o600);
+      Deno.writeTextFileSync(`${folder}/victim`, "precious");
+      Deno.symlinkSync(`${folder}/victim`, `${path}.${Deno.pid}.part`);
+      Deno.symlinkSync(path, `${folder}/link`);
+      Deno.symlinkSync("/dev/null", `${folder}/sink`);
+      await write(`${folder}/link`);
+      await write(`${folder}/sink`);
+      assert(Deno.lstatSync(`${folder}/link`).isSymlink);
+      assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
+      assert(Deno.lstatSync("/dev/null").isCharDevice);
+      assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
+      assert(Deno.statSync(path).size > 0 && !Deno.readTextFileSync(path).includes("xxxx"));
+      assertEquals(Deno.readTextFileSync(`${folder}/victim`), "precious");
+      assertEquals(namesIn(folder), ["file", `file.${Deno.pid}.part`, "link", "sink", "victim"]);
+    }));
 
-  Deno.test({
-    name: `${name}: a reader of the former file goes on reading it`,
-    ignore,
-    fn: () =>
+  Deno.test(
+    `${name}: a reader of the former file goes on reading it`,
+    { ignore },
+    () =>
       inFolder(async (folder) => {
         Deno.writeTextFileSync(`${folder}/file`, "former");
         using reader = Deno.openSync(`${folder}/file`);
@@ -80,7 +75,7 @@ for (const [name, write] of Object.entries(writers)) {
         assertEquals(new TextDecoder().decode(text.subarray(0, reader.readSync(text)!)), "former");
         assertEquals(namesIn(folder), ["file"]);
       }),
-  });
+  );
 }
 
 Deno.test("of two saves to one path at once one is there, whole: the later one", () =>

@@ -12,10 +12,9 @@ import {
   manualSeed,
   ShapeError,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 const t = (x: Tensor) => x.transpose(-1, -2);
 const symmetric = (x: Tensor) => x.add(t(x));
@@ -131,15 +130,13 @@ async function check(c: Case, dtype: DType, tolerance: number): Promise<void> {
 }
 
 testOnBackends("factors, solutions and their gradients are PyTorch's", async (backend) => {
-  await withDevice(backend, async () => {
-    const seen = new Set<string>();
-    for (const c of readLines<Case>("linalg")) {
-      // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
-      const isFirst = seen.size < seen.add(c.op).size;
-      if (backend === "cpu" || isFirst && seen.size % 2 === 0) await check(c, "float64", 1e-10);
-      if (backend === "cpu" || isFirst && seen.size % 2 === 1) await check(c, "float32", 2e-4);
-    }
-  });
+  const seen = new Set<string>();
+  for (const c of readLines<Case>("linalg")) {
+    // PoCL compiles for a while: there one case of an operation is enough, of a type by turns.
+    const isFirst = seen.size < seen.add(c.op).size;
+    if (backend === "cpu" || isFirst && seen.size % 2 === 0) await check(c, "float64", 1e-10);
+    if (backend === "cpu" || isFirst && seen.size % 2 === 1) await check(c, "float32", 2e-4);
+  }
 });
 
 /** The largest difference over the largest element. */
@@ -147,132 +144,114 @@ async function distance(a: Tensor, b: Tensor): Promise<number> {
   return await a.sub(b).abs().max().item() / Math.max(1, await b.abs().max().item());
 }
 
-testOnBackends("blocked factorizations give the matrix back", async (backend) => {
-  await withDevice(backend, async () => {
-    manualSeed(1);
-    const n = 150, a = Tensor.randn([n, n]).realize(), b = Tensor.randn([n, 3]).realize();
-    const spd = a.matmul(t(a)).add(Tensor.eye(n)).realize();
-    const l = linalg.cholesky(spd);
-    assert(await distance(l.matmul(t(l)), spd) < 1e-5, "cholesky");
-    for (const [rows, columns] of [[n, n], [n, 70], [70, n]] as const) {
-      const part = a.slice([0, rows], [0, columns]), { q, r } = linalg.qr(part);
-      assert(await distance(q.matmul(r), part) < 1e-5, `qr of ${rows} x ${columns}`);
-      const eye = Tensor.eye(q.shape[1]!);
-      assert(await distance(t(q).matmul(q), eye) < 1e-5, `orthogonal, ${rows} x ${columns}`);
-      assert(await distance(r, r.triu()) === 0, `a triangle, ${rows} x ${columns}`);
-    }
-    const factors = linalg.lu(a);
-    assert(await distance(factors.p.matmul(factors.l).matmul(factors.u), a) < 1e-4, "lu");
-    assert(await distance(spd.matmul(linalg.solve(spd, b)), b) < 1e-2, "solve");
-    const x = linalg.solveTriangular(l, b, { upper: false });
-    assert(await distance(l.matmul(x), b) < 1e-3, "lower triangle");
-    const y = linalg.solveTriangular(t(l), b, { upper: true });
-    assert(await distance(t(l).matmul(y), b) < 1e-3, "upper triangle");
-  });
+testOnBackends("blocked factorizations give the matrix back", async () => {
+  manualSeed(1);
+  const n = 150, a = Tensor.randn([n, n]).realize(), b = Tensor.randn([n, 3]).realize();
+  const spd = a.matmul(t(a)).add(Tensor.eye(n)).realize();
+  const l = linalg.cholesky(spd);
+  assert(await distance(l.matmul(t(l)), spd) < 1e-5, "cholesky");
+  for (const [rows, columns] of [[n, n], [n, 70], [70, n]] as const) {
+    const part = a.slice([0, rows], [0, columns]), { q, r } = linalg.qr(part);
+    assert(await distance(q.matmul(r), part) < 1e-5, `qr of ${rows} x ${columns}`);
+    const eye = Tensor.eye(q.shape[1]!);
+    assert(await distance(t(q).matmul(q), eye) < 1e-5, `orthogonal, ${rows} x ${columns}`);
+    assert(await distance(r, r.triu()) === 0, `a triangle, ${rows} x ${columns}`);
+  }
+  const factors = linalg.lu(a);
+  assert(await distance(factors.p.matmul(factors.l).matmul(factors.u), a) < 1e-4, "lu");
+  assert(await distance(spd.matmul(linalg.solve(spd, b)), b) < 1e-2, "solve");
+  const x = linalg.solveTriangular(l, b, { upper: false });
+  assert(await distance(l.matmul(x), b) < 1e-3, "lower triangle");
+  const y = linalg.solveTriangular(t(l), b, { upper: true });
+  assert(await distance(t(l).matmul(y), b) < 1e-3, "upper triangle");
 });
 
-testOnBackends("svd and eigh of 64 rows, of any rank, are orthogonal", async (backend) => {
-  await withDevice(backend, async () => {
-    manualSeed(2);
-    const low = Tensor.randn([64, 5]).matmul(Tensor.randn([5, 40])).realize();
-    for (const a of [low, t(low), low.mul(1e-12), low.zerosLike(), Tensor.randn([2, 64, 64])]) {
-      const { u, s, vh } = linalg.svd(a), k = s.shape.at(-1)!;
-      const first = u.slice(...u.shape.slice(0, -1).map(() => null), [0, k]);
-      const rows = vh.slice(...vh.shape.slice(0, -2).map(() => null), [0, k]);
-      assert(await distance(first.mul(s.unsqueeze(-2)).matmul(rows), a) < 1e-5);
-      assert(await distance(t(u).matmul(u), Tensor.eye(u.shape.at(-1)!)) < 1e-5, "U");
-      assert(await distance(vh.matmul(t(vh)), Tensor.eye(vh.shape.at(-1)!)) < 1e-5, "V");
-    }
-    assertEquals(await linalg.matrixRank(low).item(), 5);
-    const m = low.matmul(t(low)), { values, vectors: v } = linalg.eigh(m);
-    assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 1e-5);
-    assert(await distance(t(v).matmul(v), Tensor.eye(64)) < 1e-5);
-  });
+testOnBackends("svd and eigh of 64 rows, of any rank, are orthogonal", async () => {
+  manualSeed(2);
+  const low = Tensor.randn([64, 5]).matmul(Tensor.randn([5, 40])).realize();
+  for (const a of [low, t(low), low.mul(1e-12), low.zerosLike(), Tensor.randn([2, 64, 64])]) {
+    const { u, s, vh } = linalg.svd(a), k = s.shape.at(-1)!;
+    const first = u.slice(...u.shape.slice(0, -1).map(() => null), [0, k]);
+    const rows = vh.slice(...vh.shape.slice(0, -2).map(() => null), [0, k]);
+    assert(await distance(first.mul(s.unsqueeze(-2)).matmul(rows), a) < 1e-5);
+    assert(await distance(t(u).matmul(u), Tensor.eye(u.shape.at(-1)!)) < 1e-5, "U");
+    assert(await distance(vh.matmul(t(vh)), Tensor.eye(vh.shape.at(-1)!)) < 1e-5, "V");
+  }
+  assertEquals(await linalg.matrixRank(low).item(), 5);
+  const m = low.matmul(t(low)), { values, vectors: v } = linalg.eigh(m);
+  assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 1e-5);
+  assert(await distance(t(v).matmul(v), Tensor.eye(64)) < 1e-5);
 });
 
-testOnBackends(
-  "svd and eigh of 100 rows have orthogonal vectors, of any scale",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      manualSeed(3);
-      const a = Tensor.randn([110, 100]).realize(), low = a.matmul(Tensor.randn([100, 7]));
-      // Columns from 1 to 1e-14: squares of the last ones leave the range of float32.
-      const graded = a.mul(Tensor.linspace(0, -14 * Math.LN10, 100).exp());
-      for (
-        const x of [
-          a,
-          graded,
-          low.matmul(Tensor.randn([7, 100])),
-          a.mul(1e-15),
-          a.mul(1e15),
-          a.zerosLike(),
-        ]
-      ) {
-        const { u, s, vh } = linalg.svd(x, { fullMatrices: false }),
-          size = await x.abs().max().item() || 1;
-        assert(await distance(u.mul(s.div(size).unsqueeze(-2)).matmul(vh), x.div(size)) < 3e-5);
-        assert(await distance(t(u).matmul(u), Tensor.eye(100)) < 3e-5, "U");
-        assert(await distance(vh.matmul(t(vh)), Tensor.eye(100)) < 3e-5, "V");
-        const m = t(x.div(size)).matmul(x.div(size)).div(110),
-          { values, vectors: v } = linalg.eigh(m);
-        assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 3e-5);
-        assert(await distance(t(v).matmul(v), Tensor.eye(100)) < 3e-5, "vectors");
-      }
-      const d = Tensor.arange(100).cast("float32");
-      assert(await distance(linalg.eigvalsh(linalg.diag(d)), d) < 1e-5, "a diagonal");
-    });
-  },
-);
-
-testOnBackends("matrices without rows have factors, and a determinant of 1", async (backend) => {
-  await withDevice(backend, async () => {
-    const none = Tensor.zeros([2, 0, 0]);
-    assertEquals(await linalg.det(none).toArray(), [1, 1]);
-    assertEquals(await linalg.slogdet(none).sign.toArray(), [1, 1]);
-    assertEquals([...linalg.inv(none).shape], [2, 0, 0]);
-    assertEquals([...linalg.cholesky(none).shape], [2, 0, 0]);
-    assertEquals([...linalg.svd(Tensor.zeros([3, 0])).u.shape], [3, 3]);
-    assertEquals([...linalg.pinv(Tensor.zeros([3, 0])).shape], [0, 3]);
-  });
+testOnBackends("svd and eigh of 100 rows have orthogonal vectors, of any scale", async () => {
+  manualSeed(3);
+  const a = Tensor.randn([110, 100]).realize(), low = a.matmul(Tensor.randn([100, 7]));
+  // Columns from 1 to 1e-14: squares of the last ones leave the range of float32.
+  const graded = a.mul(Tensor.linspace(0, -14 * Math.LN10, 100).exp());
+  for (
+    const x of [
+      a,
+      graded,
+      low.matmul(Tensor.randn([7, 100])),
+      a.mul(1e-15),
+      a.mul(1e15),
+      a.zerosLike(),
+    ]
+  ) {
+    const { u, s, vh } = linalg.svd(x, { fullMatrices: false }),
+      size = await x.abs().max().item() || 1;
+    assert(await distance(u.mul(s.div(size).unsqueeze(-2)).matmul(vh), x.div(size)) < 3e-5);
+    assert(await distance(t(u).matmul(u), Tensor.eye(100)) < 3e-5, "U");
+    assert(await distance(vh.matmul(t(vh)), Tensor.eye(100)) < 3e-5, "V");
+    const m = t(x.div(size)).matmul(x.div(size)).div(110),
+      { values, vectors: v } = linalg.eigh(m);
+    assert(await distance(v.mul(values.unsqueeze(-2)).matmul(t(v)), m) < 3e-5);
+    assert(await distance(t(v).matmul(v), Tensor.eye(100)) < 3e-5, "vectors");
+  }
+  const d = Tensor.arange(100).cast("float32");
+  assert(await distance(linalg.eigvalsh(linalg.diag(d)), d) < 1e-5, "a diagonal");
 });
 
-testOnBackends(
-  "a matrix without a factorization is named when the result is read",
-  async (backend) => {
-    await withDevice(backend, async () => {
-      const good = [[2, 0], [0, 2]], indefinite = [[1, 2], [2, 1]], singular = [[1, 1], [1, 1]];
-      const bad = Tensor.fromHost([good, indefinite]);
-      await assertRejects(
-        () => linalg.cholesky(bad).toHost(),
-        RangeError,
-        "batch element 1 is not positive definite",
-      );
-      for (const op of [linalg.inv, (a: Tensor) => linalg.solve(a, Tensor.ones([2, 1]))]) {
-        await assertRejects(
-          () => op(Tensor.fromHost([good, singular])).toHost(),
-          RangeError,
-          "batch element 1 is singular",
-        );
-      }
-      assertEquals(await linalg.cholesky(Tensor.fromHost(good).mul(2)).toArray(), [[2, 0], [0, 2]]);
-    });
-  },
-);
+testOnBackends("matrices without rows have factors, and a determinant of 1", async () => {
+  const none = Tensor.zeros([2, 0, 0]);
+  assertEquals(await linalg.det(none).toArray(), [1, 1]);
+  assertEquals(await linalg.slogdet(none).sign.toArray(), [1, 1]);
+  assertEquals([...linalg.inv(none).shape], [2, 0, 0]);
+  assertEquals([...linalg.cholesky(none).shape], [2, 0, 0]);
+  assertEquals([...linalg.svd(Tensor.zeros([3, 0])).u.shape], [3, 3]);
+  assertEquals([...linalg.pinv(Tensor.zeros([3, 0])).shape], [0, 3]);
+});
 
-testOnBackends("norms have gradients of every order where a power has no slope", (backend) => {
-  withDevice(backend, () => {
-    for (const ord of [0.5, 1, 1.5, 2, 3, Infinity]) {
-      for (const data of [[0, 0, 0], [0, 3, 4]]) {
-        const x = Tensor.fromHost(data, { requiresGrad: true });
-        const [first] = grad([linalg.vectorNorm(x, { ord })], [x], { createGraph: true });
-        assertEquals(first!.toHostSync()[0], 0, `the gradient of order ${ord} at ${data}`);
-        if (!first!.requiresGrad) continue;
-        const [second] = grad([first!.sum()], [x]);
-        const values = [...second!.toHostSync()];
-        assert(values.every(Number.isFinite), `the second of order ${ord} at ${data}: ${values}`);
-      }
+testOnBackends("a matrix without a factorization is named when the result is read", async () => {
+  const good = [[2, 0], [0, 2]], indefinite = [[1, 2], [2, 1]], singular = [[1, 1], [1, 1]];
+  const bad = Tensor.fromHost([good, indefinite]);
+  await assertRejects(
+    () => linalg.cholesky(bad).toHost(),
+    RangeError,
+    "batch element 1 is not positive definite",
+  );
+  for (const op of [linalg.inv, (a: Tensor) => linalg.solve(a, Tensor.ones([2, 1]))]) {
+    await assertRejects(
+      () => op(Tensor.fromHost([good, singular])).toHost(),
+      RangeError,
+      "batch element 1 is singular",
+    );
+  }
+  assertEquals(await linalg.cholesky(Tensor.fromHost(good).mul(2)).toArray(), [[2, 0], [0, 2]]);
+});
+
+testOnBackends("norms have gradients of every order where a power has no slope", () => {
+  for (const ord of [0.5, 1, 1.5, 2, 3, Infinity]) {
+    for (const data of [[0, 0, 0], [0, 3, 4]]) {
+      const x = Tensor.fromHost(data, { requiresGrad: true });
+      const [first] = grad([linalg.vectorNorm(x, { ord })], [x], { createGraph: true });
+      assertEquals(first!.toHostSync()[0], 0, `the gradient of order ${ord} at ${data}`);
+      if (!first!.requiresGrad) continue;
+      const [second] = grad([first!.sum()], [x]);
+      const values = [...second!.toHostSync()];
+      assert(values.every(Number.isFinite), `the second of order ${ord} at ${data}: ${values}`);
     }
-  });
+  }
 });
 
 Deno.test("linalg refuses what is no matrix, in words", () => {
@@ -290,59 +269,53 @@ Deno.test("linalg refuses what is no matrix, in words", () => {
   assertThrows(() => linalg.cholesky(eye, typo), TypeError, 'did you mean "upper"');
 });
 
-testOnBackends("the gradient of a singular determinant is its cofactors", async (backend) => {
-  await withDevice(backend, async () => {
-    const a = Tensor.fromHost([[1, 2, 0], [2, 4, 0], [0.5, 1, 3]], { requiresGrad: true });
-    linalg.det(a).backward();
-    await assertNear(a.grad!, [12, -6, 0, -6, 3, 0, 0, 0, 0], 1e-5, "cofactors");
-  });
+testOnBackends("the gradient of a singular determinant is its cofactors", async () => {
+  const a = Tensor.fromHost([[1, 2, 0], [2, 4, 0], [0.5, 1, 3]], { requiresGrad: true });
+  linalg.det(a).backward();
+  await assertNear(a.grad!, [12, -6, 0, -6, 3, 0, 0, 0, 0], 1e-5, "cofactors");
 });
 
-Deno.test("second derivatives of linalg are those of differences", async () => {
-  await withDevice("cpu", async () => {
-    manualSeed(3);
-    const a = Tensor.randn([3, 3], { dtype: "float64" }),
-      spd = a.matmul(t(a)).add(Tensor.eye(3, { dtype: "float64" })).realize();
-    const direction = Tensor.randn([3, 3], { dtype: "float64" }).realize(),
-      turn = symmetric(direction).realize();
-    const functions: Record<string, (x: Tensor) => Tensor> = {
-      cholesky: (x) => linalg.cholesky(x).pow(3).sum(),
-      inv: (x) => linalg.inv(x).pow(3).sum(),
-      det: (x) => linalg.det(x).pow(2),
-      slogdet: (x) => linalg.slogdet(x).logabsdet.pow(2),
-      qr: (x) => linalg.qr(x).r.pow(3).sum(),
-      pinv: (x) => linalg.pinv(x).pow(3).sum(),
-      eigh: (x) => linalg.eigh(x).values.pow(3).sum(),
-      svd: (x) => linalg.svd(x).u.mul(linalg.svd(x).vh).abs().sum(),
-      lu: (x) => linalg.lu(x).l.add(linalg.lu(x).u).pow(3).sum(),
+testOnCPU("second derivatives of linalg are those of differences", async () => {
+  manualSeed(3);
+  const a = Tensor.randn([3, 3], { dtype: "float64" }),
+    spd = a.matmul(t(a)).add(Tensor.eye(3, { dtype: "float64" })).realize();
+  const direction = Tensor.randn([3, 3], { dtype: "float64" }).realize(),
+    turn = symmetric(direction).realize();
+  const functions: Record<string, (x: Tensor) => Tensor> = {
+    cholesky: (x) => linalg.cholesky(x).pow(3).sum(),
+    inv: (x) => linalg.inv(x).pow(3).sum(),
+    det: (x) => linalg.det(x).pow(2),
+    slogdet: (x) => linalg.slogdet(x).logabsdet.pow(2),
+    qr: (x) => linalg.qr(x).r.pow(3).sum(),
+    pinv: (x) => linalg.pinv(x).pow(3).sum(),
+    eigh: (x) => linalg.eigh(x).values.pow(3).sum(),
+    svd: (x) => linalg.svd(x).u.mul(linalg.svd(x).vh).abs().sum(),
+    lu: (x) => linalg.lu(x).l.add(linalg.lu(x).u).pow(3).sum(),
+  };
+  for (const [name, f] of Object.entries(functions)) {
+    const slope = (at: Tensor, createGraph = false) => {
+      at.requiresGrad = true;
+      return grad([f(at)], [at], { createGraph })[0]!.mul(turn).sum();
     };
-    for (const [name, f] of Object.entries(functions)) {
-      const slope = (at: Tensor, createGraph = false) => {
-        at.requiresGrad = true;
-        return grad([f(at)], [at], { createGraph })[0]!.mul(turn).sum();
-      };
-      const x = spd.detach(), second = grad([slope(x, true)], [x])[0]!.mul(turn).sum();
-      const step = 1e-5, up = slope(spd.add(turn.mul(step)).detach());
-      const down = slope(spd.sub(turn.mul(step)).detach());
-      const wanted = await up.sub(down).div(2 * step).item();
-      const found = await second.item();
-      assert(
-        Math.abs(found - wanted) < 1e-4 * (1 + Math.abs(wanted)),
-        `${name}: ${found}, ${wanted}`,
-      );
-    }
-  });
+    const x = spd.detach(), second = grad([slope(x, true)], [x])[0]!.mul(turn).sum();
+    const step = 1e-5, up = slope(spd.add(turn.mul(step)).detach());
+    const down = slope(spd.sub(turn.mul(step)).detach());
+    const wanted = await up.sub(down).div(2 * step).item();
+    const found = await second.item();
+    assert(
+      Math.abs(found - wanted) < 1e-4 * (1 + Math.abs(wanted)),
+      `${name}: ${found}, ${wanted}`,
+    );
+  }
 });
 
-testOnBackends("a compiled function solves and reports as a plain one does", async (backend) => {
-  await withDevice(backend, async () => {
-    const step = compile((a: Tensor) => linalg.inv(a).add(0));
-    for (let k = 1; k < 5; k++) {
-      assertEquals(
-        await step(Tensor.eye(2).mul(k)).toArray(),
-        [[1 / k, 0], [0, 1 / k]].map((row) => row.map(Math.fround)),
-      );
-    }
-    await assertRejects(() => step(Tensor.zeros([2, 2])).toHost(), RangeError, "singular");
-  });
+testOnBackends("a compiled function solves and reports as a plain one does", async () => {
+  const step = compile((a: Tensor) => linalg.inv(a).add(0));
+  for (let k = 1; k < 5; k++) {
+    assertEquals(
+      await step(Tensor.eye(2).mul(k)).toArray(),
+      [[1 / k, 0], [0, 1 / k]].map((row) => row.map(Math.fround)),
+    );
+  }
+  await assertRejects(() => step(Tensor.zeros([2, 2])).toHost(), RangeError, "singular");
 });

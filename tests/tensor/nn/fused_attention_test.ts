@@ -153,9 +153,7 @@ async function agrees(name: string, each: Case): Promise<void> {
 }
 
 for (const [name, each] of Object.entries(cases)) {
-  testOnBackends(`attention in one operation, ${name}: float64 agrees`, (backend) => {
-    return withDevice(backend, () => agrees(name, each));
-  });
+  testOnBackends(`attention in one operation, ${name}: float64 agrees`, () => agrees(name, each));
 }
 
 testOpenCL("all gradients of a head are one kernel where heads are spread over the cores", () => {
@@ -190,33 +188,29 @@ function heads(x: Tensor, count: number): Tensor[] {
   );
 }
 
-testOnBackends("attention in one operation reads heads where they lie", (backend) => {
-  return withDevice(backend, async () => {
-    manualSeed(5);
-    const x = Tensor.randn([2, 21, 3 * 24], { requiresGrad: true }).realize();
-    const wide = wideLeafOf(x);
-    const [found, expected] = [x, wide].map((x) => {
-      const [q, k, v] = heads(x, 3) as [Tensor, Tensor, Tensor];
-      const y = attend(q, k, v, { isCausal: true }).transpose(1, 2).reshape([2, 21, 24]);
-      return [y, ...grad([y.square().sum()], [x])];
-    });
-    await assertNear(found![0]!, expected![0]!, 2e-6, "output");
-    await assertNear(found![1]!, expected![1]!, 2e-6, "gradient");
+testOnBackends("attention in one operation reads heads where they lie", async () => {
+  manualSeed(5);
+  const x = Tensor.randn([2, 21, 3 * 24], { requiresGrad: true }).realize();
+  const wide = wideLeafOf(x);
+  const [found, expected] = [x, wide].map((x) => {
+    const [q, k, v] = heads(x, 3) as [Tensor, Tensor, Tensor];
+    const y = attend(q, k, v, { isCausal: true }).transpose(1, 2).reshape([2, 21, 24]);
+    return [y, ...grad([y.square().sum()], [x])];
   });
+  await assertNear(found![0]!, expected![0]!, 2e-6, "output");
+  await assertNear(found![1]!, expected![1]!, 2e-6, "gradient");
 });
 
-testOnBackends("attention in one operation: keys of fewer heads broadcast", (backend) => {
-  return withDevice(backend, async () => {
-    manualSeed(5);
-    const shapes = [[2, 2, 3, 20, 8], [2, 2, 1, 30, 8], [2, 2, 1, 30, 8]];
-    const leaves = shapes.map((shape) => Tensor.randn(shape, { requiresGrad: true }).realize());
-    const wide = leaves.map(wideLeafOf);
-    const [found, expected] = [leaves, wide].map(([q, k, v]) => {
-      const y = attend(q!, k!, v!);
-      return [y, ...grad([y.square().sum()], [q!, k!, v!])];
-    });
-    for (let k = 0; k < 4; k++) await assertNear(found![k]!, expected![k]!, 2e-6, `${k}`);
+testOnBackends("attention in one operation: keys of fewer heads broadcast", async () => {
+  manualSeed(5);
+  const shapes = [[2, 2, 3, 20, 8], [2, 2, 1, 30, 8], [2, 2, 1, 30, 8]];
+  const leaves = shapes.map((shape) => Tensor.randn(shape, { requiresGrad: true }).realize());
+  const wide = leaves.map(wideLeafOf);
+  const [found, expected] = [leaves, wide].map(([q, k, v]) => {
+    const y = attend(q!, k!, v!);
+    return [y, ...grad([y.square().sum()], [q!, k!, v!])];
   });
+  for (let k = 0; k < 4; k++) await assertNear(found![k]!, expected![k]!, 2e-6, `${k}`);
 });
 
 /** Matrix units have tiles of attention for half types only. */
@@ -225,86 +219,76 @@ function typeInOneOperation(backend: string): "float32" | "float16" {
   return attention.has("float32") ? "float32" : "float16";
 }
 
-testOnBackends("attention in one operation: its peak grows with the length", (backend) => {
-  return withDevice(backend, async () => {
-    const dtype = typeInOneOperation(backend);
-    // What other tests left must not go meanwhile.
-    runCollector();
-    await new Promise((resolve) => setTimeout(resolve, 0));
-    const peaks = [1024, 2048].map((l) => {
-      const leaves = [0, 1, 2].map(() => leafOf(Tensor.randn([4, l, 8]).cast(dtype)));
-      memory.resetPeakStats();
-      const before = memory.stats().currentAllocated;
-      const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-      const output = attend(q, k, v, { isCausal: true });
-      const found = grad([output.square().sum()], leaves).map((g) => g.realize());
-      const peak = memory.stats().peakAllocated - before;
-      for (const x of [...found, ...leaves]) x.dispose();
-      return peak;
-    });
-    // The built-in backend has room for the scores of a tile, of a fixed size.
-    const tile = backend === "cpu" ? 4 * 4 * 2 ** 20 : 0;
-    assert(peaks[1]! <= 2.2 * peaks[0]! + tile, `${peaks}`);
-    assert(peaks[1]! < 4 * 2048 * 2048, `${peaks}`);
+testOnBackends("attention in one operation: its peak grows with the length", async (backend) => {
+  const dtype = typeInOneOperation(backend);
+  // What other tests left must not go meanwhile.
+  runCollector();
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  const peaks = [1024, 2048].map((l) => {
+    const leaves = [0, 1, 2].map(() => leafOf(Tensor.randn([4, l, 8]).cast(dtype)));
+    memory.resetPeakStats();
+    const before = memory.stats().currentAllocated;
+    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+    const output = attend(q, k, v, { isCausal: true });
+    const found = grad([output.square().sum()], leaves).map((g) => g.realize());
+    const peak = memory.stats().peakAllocated - before;
+    for (const x of [...found, ...leaves]) x.dispose();
+    return peak;
   });
+  // The built-in backend has room for the scores of a tile, of a fixed size.
+  const tile = backend === "cpu" ? 4 * 4 * 2 ** 20 : 0;
+  assert(peaks[1]! <= 2.2 * peaks[0]! + tile, `${peaks}`);
+  assert(peaks[1]! < 4 * 2048 * 2048, `${peaks}`);
 });
 
 testOnBackends(
   "attention in one operation: compiled steps draw dropout anew, as eager ones",
-  (backend) => {
-    return withDevice(backend, async () => {
-      const q = Tensor.ones([2, 20, 8], { requiresGrad: true }).realize();
-      const step = (): Tensor => {
-        const y = attend(q, q, q, { dropout: 0.5 });
-        return grad([y.sum()], [q])[0]!;
-      };
-      const compiled = compile(step);
-      const run = async (fn: () => Tensor): Promise<number[][]> => {
-        manualSeed(11);
-        const found: number[][] = [];
-        for (let k = 0; k < 4; k++) found.push(await fn().flatten().toNumbers() as number[]);
-        return found;
-      };
-      const eager = await run(step), replayed = await run(compiled);
-      assertEquals(replayed, eager);
-      assert(`${eager[2]}` !== `${eager[3]}`);
-    });
+  async () => {
+    const q = Tensor.ones([2, 20, 8], { requiresGrad: true }).realize();
+    const step = (): Tensor => {
+      const y = attend(q, q, q, { dropout: 0.5 });
+      return grad([y.sum()], [q])[0]!;
+    };
+    const compiled = compile(step);
+    const run = async (fn: () => Tensor): Promise<number[][]> => {
+      manualSeed(11);
+      const found: number[][] = [];
+      for (let k = 0; k < 4; k++) found.push(await fn().flatten().toNumbers() as number[]);
+      return found;
+    };
+    const eager = await run(step), replayed = await run(compiled);
+    assertEquals(replayed, eager);
+    assert(`${eager[2]}` !== `${eager[3]}`);
   },
 );
 
-testOnBackends("attention in one operation: checkpoints and second derivatives", (backend) => {
-  return withDevice(backend, async () => {
-    manualSeed(5);
-    const leaves = [0, 1, 2].map(() => Tensor.randn([2, 9, 4], { requiresGrad: true }).realize());
-    const wide = leaves.map(wideLeafOf);
-    const [found, expected] = [leaves, wide].map((leaves) => {
-      const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-      const first = grad([attend(q, k, v).square().sum()], leaves, { createGraph: true });
-      return grad([first.map((g) => g.square().sum()).reduce((a, b) => a.add(b))], leaves);
-    });
-    for (let k = 0; k < 3; k++) await assertNear(found![k]!, expected![k]!, 1e-5, `second ${k}`);
-    manualSeed(9);
+testOnBackends("attention in one operation: checkpoints and second derivatives", async () => {
+  manualSeed(5);
+  const leaves = [0, 1, 2].map(() => Tensor.randn([2, 9, 4], { requiresGrad: true }).realize());
+  const wide = leaves.map(wideLeafOf);
+  const [found, expected] = [leaves, wide].map((leaves) => {
     const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-    const plain = grad([attend(q, k, v, { dropout: 0.2 }).sum()], leaves);
-    manualSeed(9);
-    const again = (q: Tensor, k: Tensor, v: Tensor): Tensor => attend(q, k, v, { dropout: 0.2 });
-    const saved = grad([checkpoint(again, q, k, v).sum()], leaves);
-    for (let k = 0; k < 3; k++) {
-      assertEquals(await saved[k]!.toArray(), await plain[k]!.toArray());
-    }
+    const first = grad([attend(q, k, v).square().sum()], leaves, { createGraph: true });
+    return grad([first.map((g) => g.square().sum()).reduce((a, b) => a.add(b))], leaves);
   });
+  for (let k = 0; k < 3; k++) await assertNear(found![k]!, expected![k]!, 1e-5, `second ${k}`);
+  manualSeed(9);
+  const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+  const plain = grad([attend(q, k, v, { dropout: 0.2 }).sum()], leaves);
+  manualSeed(9);
+  const again = (q: Tensor, k: Tensor, v: Tensor): Tensor => attend(q, k, v, { dropout: 0.2 });
+  const saved = grad([checkpoint(again, q, k, v).sum()], leaves);
+  for (let k = 0; k < 3; k++) {
+    assertEquals(await saved[k]!.toArray(), await plain[k]!.toArray());
+  }
 });
 
-testOnBackends("attention in one operation: equal runs give equal bits", (backend) => {
-  return withDevice(backend, async () => {
-    const leaves = [0, 1, 2].map(() =>
-      Tensor.randn([3, 100, 16], { requiresGrad: true }).realize()
-    );
-    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-    const run = (): Promise<unknown[]> =>
-      Promise.all(grad([attend(q, k, v).square().sum()], leaves).map((g) => g.toArray()));
-    assertEquals(await run(), await run());
-  });
+testOnBackends("attention in one operation: equal runs give equal bits", async () => {
+  const leaves = [0, 1, 2].map(() => Tensor.randn([3, 100, 16], { requiresGrad: true }).realize());
+  const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+  const run = (): Promise<unknown[]> =>
+    Promise.all(grad([attend(q, k, v).square().sum()], leaves).map((g) => g.toArray()));
+  assertEquals(await run(), await run());
 });
 
 testOpenCL(

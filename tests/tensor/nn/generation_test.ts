@@ -70,68 +70,62 @@ async function sample(logits: Tensor): Promise<number> {
 
 testOnBackends(
   "a GPT generates with a cache what it does without, and builds no kernels",
-  (backend) => {
-    return withDevice(backend, async () => {
-      manualSeed(5);
-      const model = new GPT().eval();
-      const caches = model.blocks.map(() =>
-        new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
-      );
-      const words = [3, 1, 4, 1];
-      const ids = (of: number[]): Tensor => Tensor.fromHost(Int32Array.from(of)).unsqueeze(0);
-      let given = words.slice();
-      let built = 0;
-      while (words.length < CAPACITY) {
-        const logits = noGrad(() => model.forward(ids(given), caches).slice(0, -1)).realize();
-        if (words.length === 6) built = profiler.counters().programsBuilt;
-        const next = await sample(logits);
-        if (words.length > 6) assertEquals(profiler.counters().programsBuilt, built);
-        if (words.length % 3 === 0) {
-          const whole = noGrad(() => model.forward(ids(words)).slice(0, -1)).realize();
-          await assertClose(logits, whole, 1e-5, `logits behind ${words.length} words`);
-          built = profiler.counters().programsBuilt;
-        }
-        words.push(next);
-        given = [next];
+  async () => {
+    manualSeed(5);
+    const model = new GPT().eval();
+    const caches = model.blocks.map(() =>
+      new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
+    );
+    const words = [3, 1, 4, 1];
+    const ids = (of: number[]): Tensor => Tensor.fromHost(Int32Array.from(of)).unsqueeze(0);
+    let given = words.slice();
+    let built = 0;
+    while (words.length < CAPACITY) {
+      const logits = noGrad(() => model.forward(ids(given), caches).slice(0, -1)).realize();
+      if (words.length === 6) built = profiler.counters().programsBuilt;
+      const next = await sample(logits);
+      if (words.length > 6) assertEquals(profiler.counters().programsBuilt, built);
+      if (words.length % 3 === 0) {
+        const whole = noGrad(() => model.forward(ids(words)).slice(0, -1)).realize();
+        await assertClose(logits, whole, 1e-5, `logits behind ${words.length} words`);
+        built = profiler.counters().programsBuilt;
       }
-      assertEquals(caches.map((cache) => cache.length), [CAPACITY - 1, CAPACITY - 1]);
-      for (const cache of caches) cache.dispose();
-      model.dispose();
-    });
+      words.push(next);
+      given = [next];
+    }
+    assertEquals(caches.map((cache) => cache.length), [CAPACITY - 1, CAPACITY - 1]);
+    for (const cache of caches) cache.dispose();
+    model.dispose();
   },
 );
 
-testOnBackends("a GPT of such parts learns", (backend) => {
-  return withDevice(backend, async () => {
-    manualSeed(6);
-    const model = new GPT();
-    const adam = new optim.Adam(model.parameters(), { lr: 1e-2 });
-    const ids = Tensor.randint(0, WORDS, [2, 7]).realize();
-    const losses: number[] = [];
-    for (let step = 0; step < 15; step++) {
-      const logits = model.forward(ids.slice(null, [0, -1])).reshape([-1, WORDS]);
-      using loss = logits.crossEntropy(ids.slice(null, [1, null]).reshape([-1]));
-      adam.zeroGrad();
-      loss.backward();
-      adam.step();
-      losses.push(await loss.item());
-    }
-    assert(losses.at(-1)! < 0.5 * losses[0]!, `${losses}`);
-    adam.dispose();
-    model.dispose();
-  });
+testOnBackends("a GPT of such parts learns", async () => {
+  manualSeed(6);
+  const model = new GPT();
+  const adam = new optim.Adam(model.parameters(), { lr: 1e-2 });
+  const ids = Tensor.randint(0, WORDS, [2, 7]).realize();
+  const losses: number[] = [];
+  for (let step = 0; step < 15; step++) {
+    const logits = model.forward(ids.slice(null, [0, -1])).reshape([-1, WORDS]);
+    using loss = logits.crossEntropy(ids.slice(null, [1, null]).reshape([-1]));
+    adam.zeroGrad();
+    loss.backward();
+    adam.step();
+    losses.push(await loss.item());
+  }
+  assert(losses.at(-1)! < 0.5 * losses[0]!, `${losses}`);
+  adam.dispose();
+  model.dispose();
 });
 
-testOnBackends("a token in a KeyValueCache leaves nothing behind", (backend) => {
-  return withDevice(backend, () => {
-    using cache = new nn.KeyValueCache({ heads: 2, capacity: 12, features: 8 });
-    using rows = Tensor.randn([1, 2, 1, 8]).realize();
-    const held = Array.from({ length: 6 }, () => {
-      using mask = cache.append(rows, rows).mask;
-      return memory.stats(mask.device).currentAllocated;
-    });
-    assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${held}`);
+testOnBackends("a token in a KeyValueCache leaves nothing behind", () => {
+  using cache = new nn.KeyValueCache({ heads: 2, capacity: 12, features: 8 });
+  using rows = Tensor.randn([1, 2, 1, 8]).realize();
+  const held = Array.from({ length: 6 }, () => {
+    using mask = cache.append(rows, rows).mask;
+    return memory.stats(mask.device).currentAllocated;
   });
+  assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${held}`);
 });
 
 testOnBackends("a word takes each layer once, whatever is in the caches of others", (backend) => {
@@ -159,64 +153,58 @@ testOnBackends("a word takes each layer once, whatever is in the caches of other
   });
 });
 
-testOnBackends("rows that wait in a cache are those that were appended", (backend) => {
-  return withDevice(backend, async () => {
-    using cache = new nn.KeyValueCache({ heads: 1, capacity: 5, features: 1 });
-    const masks: Tensor[] = [];
-    for (let at = 0; at < 5; at++) {
-      using rows = Tensor.fromHost([at]).reshape([1, 1, 1, 1]), computed = rows.add(1);
-      masks.push(cache.append(rows, computed).mask);
-      if (at === 2) await masks[1]!.toArray();
-    }
-    const masked = await Promise.all(masks.map((mask) => mask.cast("int32").sum().item()));
-    assertEquals(masked, [1, 2, 3, 4, 5]);
-    cache.clear();
-    using nine = Tensor.full([1, 1, 1, 1], 9);
-    const { keys, values } = cache.append(nine, nine);
-    assertEquals(await keys.flatten().toArray(), [9, 1, 2, 3, 4]);
-    assertEquals(await values.flatten().toArray(), [9, 2, 3, 4, 5]);
-  });
+testOnBackends("rows that wait in a cache are those that were appended", async () => {
+  using cache = new nn.KeyValueCache({ heads: 1, capacity: 5, features: 1 });
+  const masks: Tensor[] = [];
+  for (let at = 0; at < 5; at++) {
+    using rows = Tensor.fromHost([at]).reshape([1, 1, 1, 1]), computed = rows.add(1);
+    masks.push(cache.append(rows, computed).mask);
+    if (at === 2) await masks[1]!.toArray();
+  }
+  const masked = await Promise.all(masks.map((mask) => mask.cast("int32").sum().item()));
+  assertEquals(masked, [1, 2, 3, 4, 5]);
+  cache.clear();
+  using nine = Tensor.full([1, 1, 1, 1], 9);
+  const { keys, values } = cache.append(nine, nine);
+  assertEquals(await keys.flatten().toArray(), [9, 1, 2, 3, 4]);
+  assertEquals(await values.flatten().toArray(), [9, 2, 3, 4, 5]);
 });
 
-testOnBackends("KeyValueCache holds what was appended, and says when it is full", (backend) => {
-  return withDevice(backend, async () => {
-    using cache = new nn.KeyValueCache({ heads: 1, capacity: 4, features: 1, dtype: "float16" });
-    const rows = (...of: number[]): Tensor => Tensor.fromHost(of).reshape([1, 1, of.length, 1]);
-    cache.append(rows(1, 2), rows(3, 4));
-    const { keys, values, mask } = cache.append(rows(5, 6), rows(7, 8));
-    assertEquals(await keys.flatten().toArray(), [1, 2, 5, 6]);
-    assertEquals(await values.flatten().toArray(), [3, 4, 7, 8]);
-    assertEquals(await mask.cast("int32").toArray(), [[1, 1, 1, 0], [1, 1, 1, 1]]);
-    assertThrows(() => cache.append(rows(1), rows(1)), RangeError, "holds 4 of 4");
-    cache.clear();
-    assertEquals([cache.length, await cache.position.item()], [0, 0]);
-    const again = cache.append(rows(9), rows(9));
-    assertEquals(await again.mask.cast("int32").toArray(), [[1, 0, 0, 0]]);
-    assertThrows(() => cache.append(rows(1), rows(1, 2)), ShapeError, "[1, 1, L, 1]");
-    assertThrows(() => new nn.KeyValueCache({ heads: 1 } as never), TypeError, "capacity");
-  });
+testOnBackends("KeyValueCache holds what was appended, and says when it is full", async () => {
+  using cache = new nn.KeyValueCache({ heads: 1, capacity: 4, features: 1, dtype: "float16" });
+  const rows = (...of: number[]): Tensor => Tensor.fromHost(of).reshape([1, 1, of.length, 1]);
+  cache.append(rows(1, 2), rows(3, 4));
+  const { keys, values, mask } = cache.append(rows(5, 6), rows(7, 8));
+  assertEquals(await keys.flatten().toArray(), [1, 2, 5, 6]);
+  assertEquals(await values.flatten().toArray(), [3, 4, 7, 8]);
+  assertEquals(await mask.cast("int32").toArray(), [[1, 1, 1, 0], [1, 1, 1, 1]]);
+  assertThrows(() => cache.append(rows(1), rows(1)), RangeError, "holds 4 of 4");
+  cache.clear();
+  assertEquals([cache.length, await cache.position.item()], [0, 0]);
+  const again = cache.append(rows(9), rows(9));
+  assertEquals(await again.mask.cast("int32").toArray(), [[1, 0, 0, 0]]);
+  assertThrows(() => cache.append(rows(1), rows(1, 2)), ShapeError, "[1, 1, L, 1]");
+  assertThrows(() => new nn.KeyValueCache({ heads: 1 } as never), TypeError, "capacity");
 });
 
-testOnBackends("KeyValueCache.position stays what it was when more are appended", (backend) => {
-  return withDevice(backend, async () => {
-    using cache = new nn.KeyValueCache({ heads: 1, capacity: 8, features: 2 });
-    const [q, k] = [Tensor.randn([1, 1, 3, 2]).realize(), Tensor.ones([1, 1, 3, 2])];
-    const rotary = new nn.RotaryEmbedding(2), rotated = await rotary.forward(q, 0).toArray();
-    for (const wrap of [<F>(fn: F): F => fn, compile as <F>(fn: F) => F]) {
-      const turned = wrap((x: Tensor) => {
-        const { position } = cache;
-        cache.append(k, k);
-        return rotary.forward(x, position);
-      });
-      const before = cache.position;
-      assertEquals(await turned(q).toArray(), rotated);
-      assertEquals([await before.item(), await cache.position.item()], [0, 3]);
-      cache.clear();
-      assertEquals(await turned(q).toArray(), rotated);
-      assertEquals(await before.item(), 0);
-      cache.clear();
-    }
-  });
+testOnBackends("KeyValueCache.position stays what it was when more are appended", async () => {
+  using cache = new nn.KeyValueCache({ heads: 1, capacity: 8, features: 2 });
+  const [q, k] = [Tensor.randn([1, 1, 3, 2]).realize(), Tensor.ones([1, 1, 3, 2])];
+  const rotary = new nn.RotaryEmbedding(2), rotated = await rotary.forward(q, 0).toArray();
+  for (const wrap of [<F>(fn: F): F => fn, compile as <F>(fn: F) => F]) {
+    const turned = wrap((x: Tensor) => {
+      const { position } = cache;
+      cache.append(k, k);
+      return rotary.forward(x, position);
+    });
+    const before = cache.position;
+    assertEquals(await turned(q).toArray(), rotated);
+    assertEquals([await before.item(), await cache.position.item()], [0, 3]);
+    cache.clear();
+    assertEquals(await turned(q).toArray(), rotated);
+    assertEquals(await before.item(), 0);
+    cache.clear();
+  }
 });
 
 /** One layer that attends to all keys so far, which are put together anew for each word. */

@@ -1,6 +1,6 @@
 // Models of PyTorch: its state files load, and the same model gives the same outputs, gradients and
 // running statistics, and learns along the same curve.
-import { nn, noGrad, optim, Tensor, withDevice } from "../../../mod.ts";
+import { nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { assertClose, fixture, part } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -90,51 +90,47 @@ const models: Record<string, { make: () => nn.Module; loss: Loss }> = {
 };
 
 for (const [name, { make, loss: lossOf }] of Object.entries(models)) {
-  testOnBackends(`${name}: outputs, gradients and statistics are PyTorch's`, (backend) => {
-    return withDevice(backend, async () => {
-      const model = make();
-      model.loadStateDict(await fixture(name, backend));
-      const run = await fixture(`${name}_run`, backend);
-      const input = run.input!;
-      const output = noGrad(() => model.eval().forward(input));
-      await assertClose(output, run.eval_output!, 1e-5, "output in use");
+  testOnBackends(`${name}: outputs, gradients and statistics are PyTorch's`, async (backend) => {
+    const model = make();
+    model.loadStateDict(await fixture(name, backend));
+    const run = await fixture(`${name}_run`, backend);
+    const input = run.input!;
+    const output = noGrad(() => model.eval().forward(input));
+    await assertClose(output, run.eval_output!, 1e-5, "output in use");
 
-      const trained = model.train().forward(input);
-      const loss = lossOf(trained, input);
-      loss.backward();
-      await assertClose(trained, run.train_output!, 1e-5, "output in training");
-      await assertClose(loss, run.loss!, 1e-5, "loss");
-      const parameters = new Map(model.namedParameters());
-      for (const [path, gradient] of part(run, "gradient")) {
-        await assertClose(parameters.get(path)!.grad!, gradient, 1e-5, `gradient of ${path}`);
+    const trained = model.train().forward(input);
+    const loss = lossOf(trained, input);
+    loss.backward();
+    await assertClose(trained, run.train_output!, 1e-5, "output in training");
+    await assertClose(loss, run.loss!, 1e-5, "loss");
+    const parameters = new Map(model.namedParameters());
+    for (const [path, gradient] of part(run, "gradient")) {
+      await assertClose(parameters.get(path)!.grad!, gradient, 1e-5, `gradient of ${path}`);
+    }
+    const buffers = new Map(model.namedBuffers());
+    if (buffers.size > 0) {
+      for (const [path, value] of part(run, "buffer")) {
+        await assertClose(buffers.get(path)!, value, 1e-5, path);
       }
-      const buffers = new Map(model.namedBuffers());
-      if (buffers.size > 0) {
-        for (const [path, value] of part(run, "buffer")) {
-          await assertClose(buffers.get(path)!, value, 1e-5, path);
-        }
-      }
-      model.dispose();
-    });
+    }
+    model.dispose();
   });
 
-  testOnBackends(`${name}: the loss follows PyTorch's`, (backend) => {
-    return withDevice(backend, async () => {
-      const model = make();
-      model.loadStateDict(await fixture(name, backend));
-      const { input, losses } = await fixture(`${name}_run`, backend);
-      // The fixture's model has seen its input once before.
-      if (name === "convnet") noGrad(() => model.forward(input!)).realize();
-      const optimizer = new optim.Adam(model.parameters(), { lr: 2e-3 });
-      for (let step = 0; step < losses!.size; step++) {
-        using loss = lossOf(model.forward(input!), input!);
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        await assertClose(loss, losses!.slice(step), 1e-4, `loss of step ${step}`);
-      }
-      optimizer.dispose();
-      model.dispose();
-    });
+  testOnBackends(`${name}: the loss follows PyTorch's`, async (backend) => {
+    const model = make();
+    model.loadStateDict(await fixture(name, backend));
+    const { input, losses } = await fixture(`${name}_run`, backend);
+    // The fixture's model has seen its input once before.
+    if (name === "convnet") noGrad(() => model.forward(input!)).realize();
+    const optimizer = new optim.Adam(model.parameters(), { lr: 2e-3 });
+    for (let step = 0; step < losses!.size; step++) {
+      using loss = lossOf(model.forward(input!), input!);
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      await assertClose(loss, losses!.slice(step), 1e-4, `loss of step ${step}`);
+    }
+    optimizer.dispose();
+    model.dispose();
   });
 }

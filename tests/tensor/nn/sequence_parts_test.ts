@@ -3,28 +3,26 @@ import { DTypeError, grad, nn, ShapeError, Tensor, withDevice } from "../../../m
 import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
-testOnBackends("RMSNorm: values and gradients are PyTorch's", (backend) => {
-  return withDevice(backend, async () => {
-    const run = await fixture("sequence_parts", backend);
-    for (
-      const [name, layer] of Object.entries({
-        rms_norm: new nn.RMSNorm(6),
-        rms_norm_axes: new nn.RMSNorm([5, 6], { eps: 0.01 }),
-      })
-    ) {
-      const expected = new Case(run, name);
-      layer.loadStateDict(expected.state);
-      await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
-    }
-    const plain = new nn.RMSNorm(6, { affine: false });
-    await new Case(run, "rms_norm_tiny").check(({ x }) => ({ output: plain.forward(x!) }));
-    assertEquals(plain.parameters(), []);
-    const half = plain.forward(Tensor.full([2, 6], 300, { dtype: "float16" }));
-    assertEquals([half.dtype, await half.slice(0, 0).item()], ["float16", 1]);
-    assertEquals(plain.forward(Tensor.ones([0, 6])).shape, [0, 6]);
-    assertThrows(() => plain.forward(Tensor.ones([2, 5])), ShapeError, "last axes must be [6]");
-    assertThrows(() => plain.forward(Tensor.ones([6], { dtype: "int32" })), DTypeError, "int32");
-  });
+testOnBackends("RMSNorm: values and gradients are PyTorch's", async (backend) => {
+  const run = await fixture("sequence_parts", backend);
+  for (
+    const [name, layer] of Object.entries({
+      rms_norm: new nn.RMSNorm(6),
+      rms_norm_axes: new nn.RMSNorm([5, 6], { eps: 0.01 }),
+    })
+  ) {
+    const expected = new Case(run, name);
+    layer.loadStateDict(expected.state);
+    await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
+  }
+  const plain = new nn.RMSNorm(6, { affine: false });
+  await new Case(run, "rms_norm_tiny").check(({ x }) => ({ output: plain.forward(x!) }));
+  assertEquals(plain.parameters(), []);
+  const half = plain.forward(Tensor.full([2, 6], 300, { dtype: "float16" }));
+  assertEquals([half.dtype, await half.slice(0, 0).item()], ["float16", 1]);
+  assertEquals(plain.forward(Tensor.ones([0, 6])).shape, [0, 6]);
+  assertThrows(() => plain.forward(Tensor.ones([2, 5])), ShapeError, "last axes must be [6]");
+  assertThrows(() => plain.forward(Tensor.ones([6], { dtype: "int32" })), DTypeError, "int32");
 });
 
 testOnCPU("RMSNorm: second derivatives are those of its definition", async () => {
@@ -45,48 +43,42 @@ testOnCPU("RMSNorm: second derivatives are those of its definition", async () =>
   });
 });
 
-testOnBackends("SwiGLU: values and gradients are PyTorch's", (backend) => {
-  return withDevice(backend, async () => {
-    const expected = new Case(await fixture("sequence_parts", backend), "swiglu");
-    const layer = new nn.SwiGLU(6, 10);
-    layer.loadStateDict(expected.state);
-    await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
-  });
+testOnBackends("SwiGLU: values and gradients are PyTorch's", async (backend) => {
+  const expected = new Case(await fixture("sequence_parts", backend), "swiglu");
+  const layer = new nn.SwiGLU(6, 10);
+  layer.loadStateDict(expected.state);
+  await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
 });
 
 testOnBackends(
   "RotaryEmbedding's waves are those of doubles, far from the start, too",
-  (backend) => {
-    return withDevice(backend, async () => {
-      const rotary = new nn.RotaryEmbedding(128), start = 100_000, half = 64;
-      const x = Tensor.concat([Tensor.ones([1, half]), Tensor.zeros([1, half])], 1);
-      const turned = await rotary.forward(x, start).toNumbers();
-      for (let k = 0; k < half; k++) {
-        const angle = start * Math.fround(10_000 ** (-k / half));
-        // The product is rounded to float32: half a unit in the last place.
-        const room = angle * 2 ** -24 + 1e-6;
-        assert(Math.abs(turned[k]! - Math.cos(angle)) < room, `cos of pair ${k}`);
-        assert(Math.abs(turned[half + k]! - Math.sin(angle)) < room, `sin of pair ${k}`);
-      }
-    });
+  async () => {
+    const rotary = new nn.RotaryEmbedding(128), start = 100_000, half = 64;
+    const x = Tensor.concat([Tensor.ones([1, half]), Tensor.zeros([1, half])], 1);
+    const turned = await rotary.forward(x, start).toNumbers();
+    for (let k = 0; k < half; k++) {
+      const angle = start * Math.fround(10_000 ** (-k / half));
+      // The product is rounded to float32: half a unit in the last place.
+      const room = angle * 2 ** -24 + 1e-6;
+      assert(Math.abs(turned[k]! - Math.cos(angle)) < room, `cos of pair ${k}`);
+      assert(Math.abs(turned[half + k]! - Math.sin(angle)) < room, `sin of pair ${k}`);
+    }
   },
 );
 
-testOnBackends("RotaryEmbedding rotates as complex numbers do", (backend) => {
-  return withDevice(backend, async () => {
-    const run = await fixture("sequence_parts", backend);
-    const halves = new nn.RotaryEmbedding(6);
-    await new Case(run, "rotary").check(({ x }) => ({ output: halves.forward(x!) }));
-    const pairs = new nn.RotaryEmbedding(6, { base: 500, interleaved: true });
-    const start = Tensor.fromHost(Int32Array.of(7));
-    for (const first of [7, start, start.squeeze(), Tensor.arange(7, 12, 1, { dtype: "int32" })]) {
-      await new Case(run, "rotary_pairs").check(({ x }) => ({ output: pairs.forward(x!, first) }));
-    }
-    assertEquals(halves.forward(Tensor.ones([2, 6], { dtype: "float16" })).dtype, "float16");
-    assertThrows(() => new nn.RotaryEmbedding(5), RangeError, "even");
-    assertThrows(() => halves.forward(Tensor.ones([2, 4])), ShapeError, "(..., L, 6)");
-    assertThrows(() => halves.forward(Tensor.ones([2, 6]), Tensor.ones([1])), DTypeError);
-    const three = Tensor.arange(0, 3, 1, { dtype: "int32" });
-    assertThrows(() => halves.forward(Tensor.ones([2, 6]), three), ShapeError, "[3]");
-  });
+testOnBackends("RotaryEmbedding rotates as complex numbers do", async (backend) => {
+  const run = await fixture("sequence_parts", backend);
+  const halves = new nn.RotaryEmbedding(6);
+  await new Case(run, "rotary").check(({ x }) => ({ output: halves.forward(x!) }));
+  const pairs = new nn.RotaryEmbedding(6, { base: 500, interleaved: true });
+  const start = Tensor.fromHost(Int32Array.of(7));
+  for (const first of [7, start, start.squeeze(), Tensor.arange(7, 12, 1, { dtype: "int32" })]) {
+    await new Case(run, "rotary_pairs").check(({ x }) => ({ output: pairs.forward(x!, first) }));
+  }
+  assertEquals(halves.forward(Tensor.ones([2, 6], { dtype: "float16" })).dtype, "float16");
+  assertThrows(() => new nn.RotaryEmbedding(5), RangeError, "even");
+  assertThrows(() => halves.forward(Tensor.ones([2, 4])), ShapeError, "(..., L, 6)");
+  assertThrows(() => halves.forward(Tensor.ones([2, 6]), Tensor.ones([1])), DTypeError);
+  const three = Tensor.arange(0, 3, 1, { dtype: "int32" });
+  assertThrows(() => halves.forward(Tensor.ones([2, 6]), three), ShapeError, "[3]");
 });

@@ -1,57 +1,54 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { nn, Tensor, withDevice } from "../../../mod.ts";
+import { nn, Tensor } from "../../../mod.ts";
 import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 const small = { dimFeedforward: 12, dropout: 0 };
 const gelu = { ...small, normFirst: true, activation: "gelu" } as const;
 
-testOnBackends("TransformerEncoderLayer: outputs and gradients are PyTorch's", (backend) => {
-  return withDevice(backend, async () => {
-    const run = await fixture("transformer_layers", backend);
-    for (
-      const [name, options] of Object.entries({
-        encoder: small,
-        encoder_first: { ...gelu, batchFirst: true },
-      })
-    ) {
-      const expected = new Case(run, name);
-      const layer = new nn.TransformerEncoderLayer(8, 2, options);
-      layer.loadStateDict(expected.state);
-      const masks = { isCausal: true, keyPaddingMask: run["masks.padding"]! };
-      await expected.check(({ x }) => ({ output: layer.forward(x!, masks) }), layer, 1e-5);
-    }
-  });
+testOnBackends("TransformerEncoderLayer: outputs and gradients are PyTorch's", async (backend) => {
+  const run = await fixture("transformer_layers", backend);
+  for (
+    const [name, options] of Object.entries({
+      encoder: small,
+      encoder_first: { ...gelu, batchFirst: true },
+    })
+  ) {
+    const expected = new Case(run, name);
+    const layer = new nn.TransformerEncoderLayer(8, 2, options);
+    layer.loadStateDict(expected.state);
+    const masks = { isCausal: true, keyPaddingMask: run["masks.padding"]! };
+    await expected.check(({ x }) => ({ output: layer.forward(x!, masks) }), layer, 1e-5);
+  }
 });
 
-testOnBackends("TransformerDecoderLayer: outputs and gradients are PyTorch's", (backend) => {
-  return withDevice(backend, async () => {
-    const run = await fixture("transformer_layers", backend);
-    for (
-      const [name, options] of Object.entries({
-        decoder: small,
-        decoder_first: { ...gelu, layerNormEps: 1e-3 },
-      })
-    ) {
-      const expected = new Case(run, name);
-      const layer = new nn.TransformerDecoderLayer(8, 2, options);
-      layer.loadStateDict(expected.state);
-      const masks = {
-        isCausal: true,
-        memoryMask: expected.get("memory_mask"),
-        memoryKeyPaddingMask: expected.get("memory_padding"),
-      };
-      await expected.check(
-        ({ x, memory }) => ({ output: layer.forward(x!, memory!, masks) }),
-        layer,
-        1e-5,
-      );
-    }
-  });
+testOnBackends("TransformerDecoderLayer: outputs and gradients are PyTorch's", async (backend) => {
+  const run = await fixture("transformer_layers", backend);
+  for (
+    const [name, options] of Object.entries({
+      decoder: small,
+      decoder_first: { ...gelu, layerNormEps: 1e-3 },
+    })
+  ) {
+    const expected = new Case(run, name);
+    const layer = new nn.TransformerDecoderLayer(8, 2, options);
+    layer.loadStateDict(expected.state);
+    const masks = {
+      isCausal: true,
+      memoryMask: expected.get("memory_mask"),
+      memoryKeyPaddingMask: expected.get("memory_padding"),
+    };
+    await expected.check(
+      ({ x, memory }) => ({ output: layer.forward(x!, memory!, masks) }),
+      layer,
+      1e-5,
+    );
+  }
 });
 
-Deno.test("TransformerEncoder and TransformerDecoder run their layers in turn, named as PyTorch's", async () => {
-  await withDevice("cpu", async () => {
+testOnCPU(
+  "TransformerEncoder and TransformerDecoder run their layers in turn, named as PyTorch's",
+  async () => {
     const options = { dimFeedforward: 12, dropout: 0 };
     const encoder = new nn.TransformerEncoder(
       () => new nn.TransformerEncoderLayer(8, 2, options),
@@ -76,30 +73,23 @@ Deno.test("TransformerEncoder and TransformerDecoder run their layers in turn, n
       "norm.bias",
     ]);
     assertThrows(() => new nn.TransformerEncoder(() => first!, 0), RangeError, "count");
-  });
-});
+  },
+);
 
-testOnBackends("transformer layers: batchFirst, no batch, dropout in training only", (backend) => {
-  return withDevice(backend, async () => {
-    const layer = new nn.TransformerEncoderLayer(8, 2, { dimFeedforward: 12, batchFirst: true });
-    const other = new nn.TransformerEncoderLayer(8, 2, { dimFeedforward: 12 });
-    other.loadStateDict(layer.stateDict());
-    const x = Tensor.randn([3, 5, 8]).realize();
-    const trained = await layer.forward(x).toHost();
-    const output = layer.eval().forward(x);
-    assertEquals(trained.some((v, k) => v === 0 && k > 0), false);
-    await assertClose(
-      other.eval().forward(x.transpose(0, 1)).transpose(0, 1),
-      output,
-      1e-6,
-      "order",
-    );
-    await assertClose(layer.forward(x.slice(1)), output.slice(1), 1e-6, "one sequence");
-    assertThrows(() => new nn.TransformerEncoderLayer(9, 2), RangeError, "9 features");
-    assertThrows(
-      () => new nn.TransformerDecoderLayer(8, 2, { heads: 2 } as never),
-      TypeError,
-      '"heads"',
-    );
-  });
+testOnBackends("transformer layers: batchFirst, no batch, dropout in training only", async () => {
+  const layer = new nn.TransformerEncoderLayer(8, 2, { dimFeedforward: 12, batchFirst: true });
+  const other = new nn.TransformerEncoderLayer(8, 2, { dimFeedforward: 12 });
+  other.loadStateDict(layer.stateDict());
+  const x = Tensor.randn([3, 5, 8]).realize();
+  const trained = await layer.forward(x).toHost();
+  const output = layer.eval().forward(x);
+  assertEquals(trained.some((v, k) => v === 0 && k > 0), false);
+  await assertClose(other.eval().forward(x.transpose(0, 1)).transpose(0, 1), output, 1e-6, "order");
+  await assertClose(layer.forward(x.slice(1)), output.slice(1), 1e-6, "one sequence");
+  assertThrows(() => new nn.TransformerEncoderLayer(9, 2), RangeError, "9 features");
+  assertThrows(
+    () => new nn.TransformerDecoderLayer(8, 2, { heads: 2 } as never),
+    TypeError,
+    '"heads"',
+  );
 });

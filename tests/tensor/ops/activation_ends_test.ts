@@ -1,6 +1,6 @@
 /** Activations and their gradients, where numbers are so large that they are those of a straight line. */
 import { assertEquals } from "@std/assert";
-import { type DType, memory, realizeAll, Tensor, withDevice } from "../../../mod.ts";
+import { type DType, memory, realizeAll, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 /** The lines of large positive and negative `x`, by their slopes and what is added. */
@@ -37,46 +37,38 @@ const largest: Partial<Record<DType, number>> = {
 /** Those whose derivatives take the difference from 1 times `x`: a kernel takes PoCL its time to build. */
 const steep = ["tanh", "silu", "mish", "gelu by tanh"];
 
-testOnBackends(
-  "activations and their gradients are lines for large numbers",
-  (backend) =>
-    withDevice(backend, () => {
-      for (const [dtype, most] of Object.entries(largest) as [DType, number][]) {
-        const powers = Array.from({ length: 132 }, (_, k) => 10 ** (3 + (k >> 1) % (most - 2)));
-        const numbers = Float64Array.from(powers, (x, k) => k % 2 === 0 ? x : -x);
-        for (const [name, { of, above, below }] of Object.entries(activations)) {
-          if (backend === "cl" && (!steep.includes(name) || dtype.endsWith("16"))) continue;
-          const x = Tensor.fromHost(numbers).cast(dtype).realize();
-          x.requiresGrad = true;
-          const y = of(x);
-          y.sum().backward();
-          realizeAll([y, x.grad!]);
-          const read = (t: Tensor): number[] =>
-            Array.from(t.toHostSync() as Iterable<number>, (v) => Number(v) + 0); // -0 is 0
-          const [given, values, slopes] = [read(x.detach()), read(y.detach()), read(x.grad!)];
-          const ends = given.map((x) => x > 0 ? above : below);
-          assertEquals(slopes, ends.map(([slope]) => slope), `gradient of ${name} (${dtype})`);
-          const wanted = ends.map(([slope, value], k) => slope === 0 ? value : given[k]!);
-          assertEquals(values, wanted, `${name} (${dtype})`);
-        }
-      }
-    }),
-);
-
-testOnBackends(
-  "leakyRelu keeps no mask behind its gradient",
-  (backend) =>
-    withDevice(backend, () => {
-      const x = Tensor.rand([1000]).sub(0.5).detach().realize();
+testOnBackends("activations and their gradients are lines for large numbers", (backend) => {
+  for (const [dtype, most] of Object.entries(largest) as [DType, number][]) {
+    const powers = Array.from({ length: 132 }, (_, k) => 10 ** (3 + (k >> 1) % (most - 2)));
+    const numbers = Float64Array.from(powers, (x, k) => k % 2 === 0 ? x : -x);
+    for (const [name, { of, above, below }] of Object.entries(activations)) {
+      if (backend === "cl" && (!steep.includes(name) || dtype.endsWith("16"))) continue;
+      const x = Tensor.fromHost(numbers).cast(dtype).realize();
       x.requiresGrad = true;
-      const held = Array.from({ length: 5 }, () => {
-        const y = x.leakyRelu(0.1), sum = y.sum();
-        sum.backward();
-        const gradient = x.grad!;
-        x.grad = null;
-        for (const tensor of [gradient.realize(), sum, y]) tensor.dispose();
-        return memory.stats().requestedBytes;
-      });
-      assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
-    }),
-);
+      const y = of(x);
+      y.sum().backward();
+      realizeAll([y, x.grad!]);
+      const read = (t: Tensor): number[] =>
+        Array.from(t.toHostSync() as Iterable<number>, (v) => Number(v) + 0); // -0 is 0
+      const [given, values, slopes] = [read(x.detach()), read(y.detach()), read(x.grad!)];
+      const ends = given.map((x) => x > 0 ? above : below);
+      assertEquals(slopes, ends.map(([slope]) => slope), `gradient of ${name} (${dtype})`);
+      const wanted = ends.map(([slope, value], k) => slope === 0 ? value : given[k]!);
+      assertEquals(values, wanted, `${name} (${dtype})`);
+    }
+  }
+});
+
+testOnBackends("leakyRelu keeps no mask behind its gradient", () => {
+  const x = Tensor.rand([1000]).sub(0.5).detach().realize();
+  x.requiresGrad = true;
+  const held = Array.from({ length: 5 }, () => {
+    const y = x.leakyRelu(0.1), sum = y.sum();
+    sum.backward();
+    const gradient = x.grad!;
+    x.grad = null;
+    for (const tensor of [gradient.realize(), sum, y]) tensor.dispose();
+    return memory.stats().requestedBytes;
+  });
+  assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
+});

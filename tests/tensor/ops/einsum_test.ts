@@ -1,6 +1,6 @@
 /** Errors of einsum for equations that are none, and how it fits beside the other operations. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { amp, compile, einsum, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { amp, compile, einsum, ShapeError, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 const a = (): Tensor => Tensor.ones([2, 3]);
@@ -24,23 +24,19 @@ Deno.test("einsum refuses what its operands do not fit, and names it", () => {
   assertThrows(() => einsum("ij", 3 as unknown as Tensor), TypeError, "pass a tensor");
 });
 
-testOnBackends("einsum is replayed by compile, and follows autocast", (backend) => {
-  withDevice(backend, () => {
-    const step = compile((x: Tensor, w: Tensor) => einsum("bi,ij->bj", x, w).sum());
-    for (let k = 1; k < 5; k++) {
-      assertEquals(step(Tensor.full([2, 3], k), Tensor.ones([3, 4])).itemSync(), 24 * k);
-    }
-    const half = amp.autocast("float16", () => einsum("ij,kj->ik", a(), a()));
-    assertEquals(half.dtype, "float16");
-  });
+testOnBackends("einsum is replayed by compile, and follows autocast", () => {
+  const step = compile((x: Tensor, w: Tensor) => einsum("bi,ij->bj", x, w).sum());
+  for (let k = 1; k < 5; k++) {
+    assertEquals(step(Tensor.full([2, 3], k), Tensor.ones([3, 4])).itemSync(), 24 * k);
+  }
+  const half = amp.autocast("float16", () => einsum("ij,kj->ik", a(), a()));
+  assertEquals(half.dtype, "float16");
 });
 
-testOnBackends("einsum joins the cheapest pair first", (backend) => {
-  withDevice(backend, () => {
-    // From left to right there would be a matrix of 2000 by 2000.
-    const [x, y, v] = [Tensor.ones([2000, 1]), Tensor.ones([1, 2000]), Tensor.ones([2000])];
-    const out = einsum("ij,jk,k->i", x, y, v);
-    assert(!out.explain().includes("4000000"));
-    assertEquals(out.slice(0).itemSync(), 2000);
-  });
+testOnBackends("einsum joins the cheapest pair first", () => {
+  // From left to right there would be a matrix of 2000 by 2000.
+  const [x, y, v] = [Tensor.ones([2000, 1]), Tensor.ones([1, 2000]), Tensor.ones([2000])];
+  const out = einsum("ij,jk,k->i", x, y, v);
+  assert(!out.explain().includes("4000000"));
+  assertEquals(out.slice(0).itemSync(), 2000);
 });

@@ -17,7 +17,7 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { hasOpenCL, testOnBackends, testOpenCL } from "../../opencl.ts";
+import { hasOpenCL, testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
 
 const like = (x: Tensor) => ({ shape: x.shape, dtype: x.dtype });
 
@@ -65,18 +65,16 @@ function counted(fn: () => void): number {
   return profiler.counters().kernels - before;
 }
 
-testOnBackends("rawKernel is fed by and feeds what fuses", async (backend) => {
-  await withDevice(backend, async () => {
-    const a = Tensor.fromHost([1, 2, 3]).mul(2),
-      b = Tensor.arange(6, { dtype: "float32" }).reshape([3, 2]).slice(null, 1);
-    assertNear(await axpy(a, b, 0.5, 10).add(1).toHost(), [12, 33, 54]);
-    assertNear(await axpy(Tensor.ones([2, 2]), Tensor.full([], 3).expand([2, 2]), 1, 1).toHost(), [
-      4,
-      4,
-      4,
-      4,
-    ]);
-  });
+testOnBackends("rawKernel is fed by and feeds what fuses", async () => {
+  const a = Tensor.fromHost([1, 2, 3]).mul(2),
+    b = Tensor.arange(6, { dtype: "float32" }).reshape([3, 2]).slice(null, 1);
+  assertNear(await axpy(a, b, 0.5, 10).add(1).toHost(), [12, 33, 54]);
+  assertNear(await axpy(Tensor.ones([2, 2]), Tensor.full([], 3).expand([2, 2]), 1, 1).toHost(), [
+    4,
+    4,
+    4,
+    4,
+  ]);
 });
 
 testOnBackends("the outputs of one rawKernel come from one launch", async (backend) => {
@@ -105,149 +103,133 @@ testOnBackends("the outputs of one rawKernel come from one launch", async (backe
   });
 });
 
-testOnBackends("gradients of several outputs meet, also where one is not used", async (backend) => {
-  await withDevice(backend, async () => {
-    const x = Tensor.fromHost([0.5, -1], { requiresGrad: true });
-    const [s, c, sign] = sincos(x);
-    assertEquals(sign!.requiresGrad, false);
-    s!.mul(2).add(c!).sum().backward();
-    const expected = [0.5, -1].map((v) => 2 * Math.cos(v) - Math.sin(v));
-    assertNear(await x.grad!.toHost(), expected);
-    const [only] = grad([sincos(x)[1]!.sum()], [x]);
-    assertNear(await only!.toHost(), [0.5, -1].map((v) => -Math.sin(v)));
-    const [first] = grad([sincos(x)[0]!.sum()], [x], { createGraph: true });
-    const [second] = grad([first!.sum()], [x]);
-    assertNear(await second!.toHost(), [0.5, -1].map((v) => -Math.sin(v)));
-    const z = Tensor.fromHost([0.5], { requiresGrad: true });
-    checkpoint((v: Tensor) => sincos(v)[0]!.square(), z).sum().backward();
-    assertNear(await z.grad!.toHost(), [2 * Math.sin(0.5) * Math.cos(0.5)]);
-  });
+testOnBackends("gradients of several outputs meet, also where one is not used", async () => {
+  const x = Tensor.fromHost([0.5, -1], { requiresGrad: true });
+  const [s, c, sign] = sincos(x);
+  assertEquals(sign!.requiresGrad, false);
+  s!.mul(2).add(c!).sum().backward();
+  const expected = [0.5, -1].map((v) => 2 * Math.cos(v) - Math.sin(v));
+  assertNear(await x.grad!.toHost(), expected);
+  const [only] = grad([sincos(x)[1]!.sum()], [x]);
+  assertNear(await only!.toHost(), [0.5, -1].map((v) => -Math.sin(v)));
+  const [first] = grad([sincos(x)[0]!.sum()], [x], { createGraph: true });
+  const [second] = grad([first!.sum()], [x]);
+  assertNear(await second!.toHost(), [0.5, -1].map((v) => -Math.sin(v)));
+  const z = Tensor.fromHost([0.5], { requiresGrad: true });
+  checkpoint((v: Tensor) => sincos(v)[0]!.square(), z).sum().backward();
+  assertNear(await z.grad!.toHost(), [2 * Math.sin(0.5) * Math.cos(0.5)]);
 });
 
-testOnBackends("a compiled step with a rawKernel trains as one that is not", async (backend) => {
-  await withDevice(backend, async () => {
-    const losses = async (isCompiled: boolean): Promise<number[]> => {
-      const w = Tensor.fromHost([0.3, -0.2, 0.9], { requiresGrad: true });
-      const sgd = new optim.SGD([w], { lr: 0.1 });
-      const plain = (x: Tensor, s: number): Tensor => {
-        sgd.zeroGrad();
-        const loss = axpy(w.mul(x), sincos(w)[0]!, s, 2).square().sum();
-        loss.backward();
-        sgd.step();
-        return loss;
-      };
-      const step = isCompiled ? compile(plain) : plain;
-      const found: number[] = [];
-      for (let k = 0; k < 6; k++) {
-        found.push(await step(Tensor.fromHost([1, k, 2]), k === 4 ? 3 : 0.5).item());
-      }
-      return found;
+testOnBackends("a compiled step with a rawKernel trains as one that is not", async () => {
+  const losses = async (isCompiled: boolean): Promise<number[]> => {
+    const w = Tensor.fromHost([0.3, -0.2, 0.9], { requiresGrad: true });
+    const sgd = new optim.SGD([w], { lr: 0.1 });
+    const plain = (x: Tensor, s: number): Tensor => {
+      sgd.zeroGrad();
+      const loss = axpy(w.mul(x), sincos(w)[0]!, s, 2).square().sum();
+      loss.backward();
+      sgd.step();
+      return loss;
     };
-    assertEquals(await losses(true), await losses(false));
-  });
-});
-
-testOnBackends("element types are those that are declared", async (backend) => {
-  await withDevice(backend, async () => {
-    for (const [dtype, C] of [["int32", "int"], ["int64", "long"], ["uint8", "uchar"]] as const) {
-      const twice = rawKernel("twice", {
-        source:
-          `kernel void twice(global const T* x, global T* y) { const size_t i = get_global_id(0); y[i] = x[i] + x[i]; }`,
-        buildOptions: `-DT=${C}`,
-        output: (x) => like(x),
-        cpu: ([x], [y]) => x!.forEach((v, i) => y![i] = v as number + (v as number)),
-      });
-      const x = Tensor.fromHost([1, 2, 3], { dtype });
-      assertEquals(await twice(x).toArray(), [2, 4, 6], dtype);
-      const e = assertThrows(() => twice(Tensor.ones([3])), DTypeError);
-      assert(/twice.*input 0.*float32.*x.*cast/s.test(e.message), e.message);
+    const step = isCompiled ? compile(plain) : plain;
+    const found: number[] = [];
+    for (let k = 0; k < 6; k++) {
+      found.push(await step(Tensor.fromHost([1, k, 2]), k === 4 ? 3 : 0.5).item());
     }
-    const halved = rawKernel("halved", {
+    return found;
+  };
+  assertEquals(await losses(true), await losses(false));
+});
+
+testOnBackends("element types are those that are declared", async () => {
+  for (const [dtype, C] of [["int32", "int"], ["int64", "long"], ["uint8", "uchar"]] as const) {
+    const twice = rawKernel("twice", {
       source:
-        "kernel void halved(global const ushort* x, global ushort* y) { y[get_global_id(0)] = x[get_global_id(0)]; }",
+        `kernel void twice(global const T* x, global T* y) { const size_t i = get_global_id(0); y[i] = x[i] + x[i]; }`,
+      buildOptions: `-DT=${C}`,
       output: (x) => like(x),
-      cpu: ([x], [y]) => x!.forEach((v, i) => y![i] = v),
+      cpu: ([x], [y]) => x!.forEach((v, i) => y![i] = v as number + (v as number)),
     });
-    assertEquals(await halved(Tensor.fromHost([1.5, -2], { dtype: "bfloat16" })).toArray(), [
-      1.5,
-      -2,
-    ]);
+    const x = Tensor.fromHost([1, 2, 3], { dtype });
+    assertEquals(await twice(x).toArray(), [2, 4, 6], dtype);
+    const e = assertThrows(() => twice(Tensor.ones([3])), DTypeError);
+    assert(/twice.*input 0.*float32.*x.*cast/s.test(e.message), e.message);
+  }
+  const halved = rawKernel("halved", {
+    source:
+      "kernel void halved(global const ushort* x, global ushort* y) { y[get_global_id(0)] = x[get_global_id(0)]; }",
+    output: (x) => like(x),
+    cpu: ([x], [y]) => x!.forEach((v, i) => y![i] = v),
   });
+  assertEquals(await halved(Tensor.fromHost([1.5, -2], { dtype: "bfloat16" })).toArray(), [
+    1.5,
+    -2,
+  ]);
 });
 
-testOnBackends("empty tensors, no tensors, and a work-group of one's own", async (backend) => {
-  await withDevice(backend, async () => {
-    assertEquals(await axpy(Tensor.ones([0, 3]), Tensor.ones([0, 3]), 1, 1).toArray(), []);
-    const total = rawKernel("total", {
-      source: `kernel void total(global const float* x, global float* y, int n) {
+testOnBackends("empty tensors, no tensors, and a work-group of one's own", async () => {
+  assertEquals(await axpy(Tensor.ones([0, 3]), Tensor.ones([0, 3]), 1, 1).toArray(), []);
+  const total = rawKernel("total", {
+    source: `kernel void total(global const float* x, global float* y, int n) {
   float sum = 0; for (int i = 0; i < n; ++i) sum += x[i]; if (get_global_id(0) == 0) y[0] = sum; }`,
-      output: () => ({ shape: [], dtype: "float32" }),
-      global: () => [8],
-      local: [4],
-      cpu: ([x], [y]) => y![0] = [...x!].reduce<number>((a, b) => a + Number(b), 0),
-    });
-    assertEquals(await total(Tensor.arange(5, { dtype: "float32" }), 5).item(), 10);
-    assertEquals(await total(Tensor.ones([0]), 0).item(), 0);
-    const ramp = rawKernel("ramp", {
-      source:
-        "kernel void ramp(global int* y, int first) { y[get_global_id(0)] = get_global_id(0) + first; }",
-      output: () => ({ shape: [4], dtype: "int32" }),
-      cpu: (_, [y], [first]) => {
-        for (let i = 0; i < 4; i++) y![i] = i + first!;
-      },
-    });
-    assertEquals(await ramp(7).toArray(), [7, 8, 9, 10]);
+    output: () => ({ shape: [], dtype: "float32" }),
+    global: () => [8],
+    local: [4],
+    cpu: ([x], [y]) => y![0] = [...x!].reduce<number>((a, b) => a + Number(b), 0),
   });
+  assertEquals(await total(Tensor.arange(5, { dtype: "float32" }), 5).item(), 10);
+  assertEquals(await total(Tensor.ones([0]), 0).item(), 0);
+  const ramp = rawKernel("ramp", {
+    source:
+      "kernel void ramp(global int* y, int first) { y[get_global_id(0)] = get_global_id(0) + first; }",
+    output: () => ({ shape: [4], dtype: "int32" }),
+    cpu: (_, [y], [first]) => {
+      for (let i = 0; i < 4; i++) y![i] = i + first!;
+    },
+  });
+  assertEquals(await ramp(7).toArray(), [7, 8, 9, 10]);
 });
 
-testOnBackends("a rawKernel says what was declared", (backend) => {
-  withDevice(backend, () => {
-    const x = Tensor.ones([2]);
-    const fails = (fn: () => unknown, pattern: RegExp): void => {
-      const error = assertThrows(fn, Error);
-      assert(pattern.test(error.message), error.message);
-    };
-    fails(
-      () => axpy(x, 1, 1),
-      /axpy with 1 tensor: it declares 3 pointers \(global const float \*a/,
-    );
-    fails(() => axpy(1, 1), /axpy with 0 tensors: its output\(\) takes 1/);
-    fails(() => axpy(x, x, 1), /axpy with 1 number: it declares 2 \(float s, int n\)/);
-    fails(() => axpy(x, x, 1, 1.5), /axpy with the number 1.5: it declares "int n"/);
-    fails(() => axpy(x, 1, x, 1), /axpy with .* behind a number as argument 2/);
-    fails(() => axpy(x, "a" as unknown as number), /as argument 1/);
-    const made = (source: string, more = {}) =>
-      rawKernel("k", { source, output: (x) => like(x), cpu: () => {}, ...more });
-    fails(() => made("kernel void other(global float* x) {}"), /k: the source declares other/);
-    fails(
-      () => made("kernel void k(local float* x) {}"),
-      /"local float\* x", memory of a work-group/,
-    );
-    fails(() => made("kernel void k(int n, global float* x) {}"), /behind the number "int n"/);
-    fails(
-      () => made("kernel void k(global float* x, float4 v) {}"),
-      /"float4 v", which is no number/,
-    );
-    fails(
-      () => made("kernel void k(global float* x, global const float* y) {}")(x),
-      /its output 0 as "global const float\* y"/,
-    );
-    const plain = "kernel void k(global const float* x, global float* y) {}";
-    fails(() => made(plain, { local: [3] })(x), /2\] work-items in groups of \[3\]/);
-    fails(() => made(plain, { global: () => [0] })(x), /nobody would write/);
-    assertThrows(
-      () => made(plain, { output: () => ({ shape: [-1], dtype: "float32" }) })(x),
-      ShapeError,
-    );
-    fails(() => made(plain, { outputs: 1 }), /outputs/);
-    x.requiresGrad = true;
-    fails(
-      () => made(plain)(x).sum().backward(),
-      /backward through the kernel k: it has no gradient/,
-    );
-    const wrong = made(plain, { gradient: () => [Tensor.ones([3])] });
-    assertThrows(() => wrong(x).sum().backward(), ShapeError, "k: its gradient gave shape [3]");
-  });
+testOnBackends("a rawKernel says what was declared", () => {
+  const x = Tensor.ones([2]);
+  const fails = (fn: () => unknown, pattern: RegExp): void => {
+    const error = assertThrows(fn, Error);
+    assert(pattern.test(error.message), error.message);
+  };
+  fails(() => axpy(x, 1, 1), /axpy with 1 tensor: it declares 3 pointers \(global const float \*a/);
+  fails(() => axpy(1, 1), /axpy with 0 tensors: its output\(\) takes 1/);
+  fails(() => axpy(x, x, 1), /axpy with 1 number: it declares 2 \(float s, int n\)/);
+  fails(() => axpy(x, x, 1, 1.5), /axpy with the number 1.5: it declares "int n"/);
+  fails(() => axpy(x, 1, x, 1), /axpy with .* behind a number as argument 2/);
+  fails(() => axpy(x, "a" as unknown as number), /as argument 1/);
+  const made = (source: string, more = {}) =>
+    rawKernel("k", { source, output: (x) => like(x), cpu: () => {}, ...more });
+  fails(() => made("kernel void other(global float* x) {}"), /k: the source declares other/);
+  fails(
+    () => made("kernel void k(local float* x) {}"),
+    /"local float\* x", memory of a work-group/,
+  );
+  fails(() => made("kernel void k(int n, global float* x) {}"), /behind the number "int n"/);
+  fails(
+    () => made("kernel void k(global float* x, float4 v) {}"),
+    /"float4 v", which is no number/,
+  );
+  fails(
+    () => made("kernel void k(global float* x, global const float* y) {}")(x),
+    /its output 0 as "global const float\* y"/,
+  );
+  const plain = "kernel void k(global const float* x, global float* y) {}";
+  fails(() => made(plain, { local: [3] })(x), /2\] work-items in groups of \[3\]/);
+  fails(() => made(plain, { global: () => [0] })(x), /nobody would write/);
+  assertThrows(
+    () => made(plain, { output: () => ({ shape: [-1], dtype: "float32" }) })(x),
+    ShapeError,
+  );
+  fails(() => made(plain, { outputs: 1 }), /outputs/);
+  x.requiresGrad = true;
+  fails(() => made(plain)(x).sum().backward(), /backward through the kernel k: it has no gradient/);
+  const wrong = made(plain, { gradient: () => [Tensor.ones([3])] });
+  assertThrows(() => wrong(x).sum().backward(), ShapeError, "k: its gradient gave shape [3]");
 });
 
 testOpenCL("a rawKernel that does not compile is named, with its lines", async () => {
@@ -310,8 +292,9 @@ kernel void noted(global const float* x, global float* y) { //@ twice
     }),
 );
 
-Deno.test("a cpu function that goes on after an await is refused: its outputs would be old memory", () =>
-  withDevice("cpu", async () => {
+testOnCPU(
+  "a cpu function that goes on after an await is refused: its outputs would be old memory",
+  async () => {
     const later = rawKernel("later", {
       source: "",
       output: (x) => like(x),
@@ -326,4 +309,5 @@ Deno.test("a cpu function that goes on after an await is refused: its outputs wo
       TypeError,
       "later by an asynchronous function",
     );
-  }));
+  },
+);

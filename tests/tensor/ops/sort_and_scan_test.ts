@@ -81,30 +81,26 @@ async function selects(isBuilt: boolean): Promise<void> {
   }
 }
 
-testOnBackends("topk is the beginning of a sorted row, at every length and type", (backend) => {
-  return withDevice(backend, () => selects(backend === "cl"));
+testOnBackends(
+  "topk is the beginning of a sorted row, at every length and type",
+  (backend) => selects(backend === "cl"),
+);
+
+testOnBackends("topk of other axes and of nothing", async () => {
+  const x = Tensor.fromHost([[1, 5], [4, 2], [3, 3]]);
+  assertEquals(await x.topk(2, 0).values.toArray(), [[4, 5], [3, 3]]);
+  assertEquals(await x.topk(2, 0, { largest: false }).indices.toArray(), [[0, 1], [2, 2]]);
+  assertEquals(x.topk(0, 1).values.shape, [3, 0]);
+  assertEquals(Tensor.zeros([0, 5]).topk(3, 1).indices.shape, [0, 3]);
 });
 
-testOnBackends("topk of other axes and of nothing", (backend) =>
-  withDevice(backend, async () => {
-    const x = Tensor.fromHost([[1, 5], [4, 2], [3, 3]]);
-    assertEquals(await x.topk(2, 0).values.toArray(), [[4, 5], [3, 3]]);
-    assertEquals(await x.topk(2, 0, { largest: false }).indices.toArray(), [[0, 1], [2, 2]]);
-    assertEquals(x.topk(0, 1).values.shape, [3, 0]);
-    assertEquals(Tensor.zeros([0, 5]).topk(3, 1).indices.shape, [0, 3]);
-  }));
-
-testOnBackends(
-  "a few of many are found without sorting all",
-  (backend) =>
-    withDevice(backend, () => {
-      if (backendOf(manager.default(backend)).capabilities.maxSelected === 0) return;
-      const x = Tensor.rand([64, 256]).realize();
-      profiler.reset();
-      x.topk(8).indices.realize();
-      assert(profiler.counters().bytesMoved < 64 * 256 * 4, `${profiler.counters().bytesMoved}`);
-    }),
-);
+testOnBackends("a few of many are found without sorting all", (backend) => {
+  if (backendOf(manager.default(backend)).capabilities.maxSelected === 0) return;
+  const x = Tensor.rand([64, 256]).realize();
+  profiler.reset();
+  x.topk(8).indices.realize();
+  assert(profiler.counters().bytesMoved < 64 * 256 * 4, `${profiler.counters().bytesMoved}`);
+});
 
 testOpenCL("argsort as GPUs compute it is the same", () => withDeviceType("gpu", sorts));
 
@@ -153,25 +149,19 @@ testOnBackends("running results are right at every length", (backend) => {
 
 testOpenCL("running results as GPUs compute them are right", () => withDeviceType("gpu", scans));
 
-testOnBackends("running sums of half types, and of NaN and infinities", (backend) => {
-  return withDevice(backend, async () => {
-    const x = Tensor.fromHost([1, 2, Infinity, 3, NaN, 1]);
-    assertEquals(await x.cumsum(0).toArray(), [1, 3, Infinity, Infinity, NaN, NaN]);
-    const half = Tensor.ones([40_000]).mul(0.001).cast("float16").cumsum(0);
-    const last = await half.slice([39_999, 40_000]).cast("float32").toHost();
-    assert(Math.abs(Number(last[0]) - 40) < 0.1, `${last}`);
-  });
+testOnBackends("running sums of half types, and of NaN and infinities", async () => {
+  const x = Tensor.fromHost([1, 2, Infinity, 3, NaN, 1]);
+  assertEquals(await x.cumsum(0).toArray(), [1, 3, Infinity, Infinity, NaN, NaN]);
+  const half = Tensor.ones([40_000]).mul(0.001).cast("float16").cumsum(0);
+  const last = await half.slice([39_999, 40_000]).cast("float32").toHost();
+  assert(Math.abs(Number(last[0]) - 40) < 0.1, `${last}`);
 });
 
-testOnBackends(
-  "sort, topk and gather leave nothing when their results are disposed of",
-  (backend) =>
-    withDevice(backend, () => {
-      const x = Tensor.rand([64]).realize(), before = memory.stats().currentAllocated;
-      for (const ordered of [x.sort(0), x.topk(3)]) {
-        ordered.values.realize().dispose();
-        ordered.indices.dispose();
-      }
-      assertEquals(memory.stats().currentAllocated, before);
-    }),
-);
+testOnBackends("sort, topk and gather leave nothing when their results are disposed of", () => {
+  const x = Tensor.rand([64]).realize(), before = memory.stats().currentAllocated;
+  for (const ordered of [x.sort(0), x.topk(3)]) {
+    ordered.values.realize().dispose();
+    ordered.indices.dispose();
+  }
+  assertEquals(memory.stats().currentAllocated, before);
+});

@@ -45,51 +45,46 @@ const shapes: readonly (readonly number[])[] = [[rows, 65], [rows, 5, 13], [rows
 for (const dtype of ["float32", "float16", "bfloat16"] as const satisfies readonly DType[]) {
   testOnBackends(
     `the gradient of a few of many rows is that of all, in ${dtype}`,
-    (backend) =>
-      withDevice(backend, async () => {
-        for (const shape of shapes) {
-          const gradient = async (gathers: boolean): Promise<unknown> => {
-            manualSeed(5);
-            const x = Tensor.rand(shape).cast(dtype).realize();
-            x.requiresGrad = true;
-            const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
-            return await gathering(backend, gathers, () => {
-              const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
-              return found!.cast("float32").toHost();
-            });
-          };
-          assertEquals(await gradient(true), await gradient(false));
-        }
-      }),
+    async (backend) => {
+      for (const shape of shapes) {
+        const gradient = async (gathers: boolean): Promise<unknown> => {
+          manualSeed(5);
+          const x = Tensor.rand(shape).cast(dtype).realize();
+          x.requiresGrad = true;
+          const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
+          return await gathering(backend, gathers, () => {
+            const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
+            return found!.cast("float32").toHost();
+          });
+        };
+        assertEquals(await gradient(true), await gradient(false));
+      }
+    },
   );
 }
 
-testOnBackends(
-  "an embedding learns the same where its gradient is gathered",
-  (backend) =>
-    withDevice(backend, async () => {
-      const learned = (gathers: boolean): Promise<unknown> =>
-        gathering(backend, gathers, async () => {
-          manualSeed(2);
-          const table = new nn.Embedding(rows, 64, { paddingIndex: 7 });
-          const optimizer = new optim.AdamW(table.parameters(), { lr: 0.1 });
-          const step = (ids: Tensor): Tensor => {
-            const loss = table.forward(ids).square().sum();
-            optimizer.zeroGrad();
-            loss.backward();
-            optimizer.step();
-            return loss;
-          };
-          const compiled = compile(step), losses: number[] = [];
-          for (const call of [step, step, compiled, compiled, compiled, step]) {
-            losses.push(await call(ids(200)).item() as number);
-          }
-          const after = await table.weight.grad!.toHost();
-          return [losses, await table.weight.toHost(), after];
-        });
-      assertEquals(await learned(true), await learned(false));
-    }),
-);
+testOnBackends("an embedding learns the same where its gradient is gathered", async (backend) => {
+  const learned = (gathers: boolean): Promise<unknown> =>
+    gathering(backend, gathers, async () => {
+      manualSeed(2);
+      const table = new nn.Embedding(rows, 64, { paddingIndex: 7 });
+      const optimizer = new optim.AdamW(table.parameters(), { lr: 0.1 });
+      const step = (ids: Tensor): Tensor => {
+        const loss = table.forward(ids).square().sum();
+        optimizer.zeroGrad();
+        loss.backward();
+        optimizer.step();
+        return loss;
+      };
+      const compiled = compile(step), losses: number[] = [];
+      for (const call of [step, step, compiled, compiled, compiled, step]) {
+        losses.push(await call(ids(200)).item() as number);
+      }
+      const after = await table.weight.grad!.toHost();
+      return [losses, await table.weight.toHost(), after];
+    });
+  assertEquals(await learned(true), await learned(false));
+});
 
 testOnCPU("second derivatives of picked rows", async () => {
   const x = Tensor.rand([rows, 64]).realize();
@@ -123,13 +118,9 @@ testOpenCL("an embedding's update goes over its rows once", () =>
     assert(bytes < 4 * weights, `${bytes} bytes for ${weights}`);
   }));
 
-testOnBackends(
-  "an index that no row has is an error of its gradient, too",
-  (backend) =>
-    withDevice(backend, async () => {
-      const x = Tensor.rand([rows, 64]).realize();
-      x.requiresGrad = true;
-      const [found] = grad([x.indexSelect(0, Tensor.fromHost(Int32Array.of(3, rows))).sum()], [x]);
-      await assertRejects(() => found!.toArray(), RangeError, `${rows}`);
-    }),
-);
+testOnBackends("an index that no row has is an error of its gradient, too", async () => {
+  const x = Tensor.rand([rows, 64]).realize();
+  x.requiresGrad = true;
+  const [found] = grad([x.indexSelect(0, Tensor.fromHost(Int32Array.of(3, rows))).sum()], [x]);
+  await assertRejects(() => found!.toArray(), RangeError, `${rows}`);
+});

@@ -5,7 +5,7 @@ import { extent } from "../../../backend/kernel/kernel.ts";
 import { noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { adjointProduct } from "../../../tensor/ops/images/adjoint.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import { hasOpenCL } from "../../opencl.ts";
+import { hasOpenCL, testOnCPU } from "../../opencl.ts";
 
 /** Whole numbers: every order of summation gives the same floats. */
 function whole(shape: readonly number[], factor: number): Tensor {
@@ -24,28 +24,26 @@ function productsOf(t: Tensor): number {
   return products;
 }
 
-Deno.test("the gradient of an image under a convolution with steps multiplies no zeros", () =>
-  withDevice("cpu", () => {
-    for (const [kernel, stride, padding] of [[3, 2, 1], [1, 2, 0], [5, 3, 2], [4, 2, 1]] as const) {
-      const x = Tensor.full([4, 32, 48, 48], 1), w = Tensor.full([32, 32, kernel, kernel], 1);
-      const y = noGrad(() => x.conv2d(w, { stride, padding }));
-      const forward = productsOf(y);
-      x.requiresGrad = true;
-      x.conv2d(w, { stride, padding }).backward(Tensor.full(y.shape, 2).realize());
-      const backward = productsOf(x.grad!);
-      assert(
-        backward <= 1.1 * forward,
-        `${kernel}x${kernel} in steps of ${stride}: ${backward} products, forward ${forward}`,
-      );
-    }
-  }));
+testOnCPU("the gradient of an image under a convolution with steps multiplies no zeros", () => {
+  for (const [kernel, stride, padding] of [[3, 2, 1], [1, 2, 0], [5, 3, 2], [4, 2, 1]] as const) {
+    const x = Tensor.full([4, 32, 48, 48], 1), w = Tensor.full([32, 32, kernel, kernel], 1);
+    const y = noGrad(() => x.conv2d(w, { stride, padding }));
+    const forward = productsOf(y);
+    x.requiresGrad = true;
+    x.conv2d(w, { stride, padding }).backward(Tensor.full(y.shape, 2).realize());
+    const backward = productsOf(x.grad!);
+    assert(
+      backward <= 1.1 * forward,
+      `${kernel}x${kernel} in steps of ${stride}: ${backward} products, forward ${forward}`,
+    );
+  }
+});
 
-Deno.test("a transposed convolution multiplies no zeros", () =>
-  withDevice("cpu", () => {
-    const x = Tensor.full([4, 32, 24, 24], 1), w = Tensor.full([32, 32, 4, 4], 1);
-    const products = noGrad(() => productsOf(x.convTranspose2d(w, { stride: 2, padding: 1 })));
-    assert(products <= 1.1 * 4 * 32 * 32 * 24 * 24 * 16, `${products} products`);
-  }));
+testOnCPU("a transposed convolution multiplies no zeros", () => {
+  const x = Tensor.full([4, 32, 24, 24], 1), w = Tensor.full([32, 32, 4, 4], 1);
+  const products = noGrad(() => productsOf(x.convTranspose2d(w, { stride: 2, padding: 1 })));
+  assert(products <= 1.1 * 4 * 32 * 32 * 24 * 24 * 16, `${products} products`);
+});
 
 /** The definition: every product goes where it came from. */
 function adjoint(g: Tensor, w: Tensor, geometry: Geometry, lengths: readonly number[]): number[] {

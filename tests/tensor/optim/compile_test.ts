@@ -1,6 +1,6 @@
 // Steps that are recorded once and replayed: whatever changes from step to step must be in memory.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { amp, compile, manualSeed, nn, optim, Tensor, withDevice } from "../../../mod.ts";
+import { amp, compile, manualSeed, nn, optim, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 function makeModel(): nn.Module {
@@ -40,49 +40,43 @@ async function losses(make: Make, compiled: boolean): Promise<number[]> {
 }
 
 for (const [name, make] of Object.entries(makers)) {
-  testOnBackends(`a compiled step of ${name} is the same step`, (backend) => {
-    return withDevice(backend, async () => {
-      const expected = await losses(make, false), actual = await losses(make, true);
-      assertEquals(actual.length, expected.length);
-      actual.forEach((value, k) => assertAlmostEquals(value, expected[k]!, 1e-5));
-    });
+  testOnBackends(`a compiled step of ${name} is the same step`, async () => {
+    const expected = await losses(make, false), actual = await losses(make, true);
+    assertEquals(actual.length, expected.length);
+    actual.forEach((value, k) => assertAlmostEquals(value, expected[k]!, 1e-5));
   });
 }
 
-testOnBackends("a compiled step with a scaler recovers from overflow", (backend) => {
-  return withDevice(backend, async () => {
-    const w = Tensor.ones([2], { requiresGrad: true });
-    const optimizer = new optim.SGD([w], { lr: 0.25 });
-    const scaler = new amp.GradScaler({ initScale: 4, growthInterval: 2 });
-    const step = compile((factor: Tensor) => {
-      const loss = w.mul(factor).sum();
-      optimizer.zeroGrad();
-      scaler.scale(loss).backward();
-      scaler.step(optimizer);
-      scaler.update();
-      return loss;
-    });
-    const scales: number[] = [];
-    for (const value of [1, 1, Infinity, 1, 1]) {
-      using factor = Tensor.fromHost(value);
-      step(factor).dispose();
-      scales.push(await scaler.currentScale());
-    }
-    assertEquals(scales, [4, 8, 4, 4, 8]);
-    assertEquals(await w.toArray(), [0, 0]);
+testOnBackends("a compiled step with a scaler recovers from overflow", async () => {
+  const w = Tensor.ones([2], { requiresGrad: true });
+  const optimizer = new optim.SGD([w], { lr: 0.25 });
+  const scaler = new amp.GradScaler({ initScale: 4, growthInterval: 2 });
+  const step = compile((factor: Tensor) => {
+    const loss = w.mul(factor).sum();
+    optimizer.zeroGrad();
+    scaler.scale(loss).backward();
+    scaler.step(optimizer);
+    scaler.update();
+    return loss;
   });
+  const scales: number[] = [];
+  for (const value of [1, 1, Infinity, 1, 1]) {
+    using factor = Tensor.fromHost(value);
+    step(factor).dispose();
+    scales.push(await scaler.currentScale());
+  }
+  assertEquals(scales, [4, 8, 4, 4, 8]);
+  assertEquals(await w.toArray(), [0, 0]);
 });
 
-testOnBackends("a compiled dropout drops others every time", (backend) => {
-  return withDevice(backend, async () => {
-    const layer = new nn.Dropout(0.5);
-    const run = compile((x: Tensor) => layer.forward(x));
-    const x = Tensor.ones([200]).realize();
-    const draws = new Set<string>();
-    for (let k = 0; k < 4; k++) {
-      using y = run(x);
-      draws.add(String(await y.toArray()));
-    }
-    assertEquals(draws.size, 4);
-  });
+testOnBackends("a compiled dropout drops others every time", async () => {
+  const layer = new nn.Dropout(0.5);
+  const run = compile((x: Tensor) => layer.forward(x));
+  const x = Tensor.ones([200]).realize();
+  const draws = new Set<string>();
+  for (let k = 0; k < 4; k++) {
+    using y = run(x);
+    draws.add(String(await y.toArray()));
+  }
+  assertEquals(draws.size, 4);
 });

@@ -1,7 +1,7 @@
 /** L-BFGS goes where PyTorch's goes, and goes on from its state. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { backendOf } from "../../../backend/internal.ts";
-import { manager, optim, Tensor, withDevice } from "../../../mod.ts";
+import { manager, optim, Tensor } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
@@ -11,64 +11,58 @@ const setups: Record<string, optim.LBFGSOptions> = {
 };
 
 for (const [name, options] of Object.entries(setups)) {
-  testOnBackends(
-    `${name} is where PyTorch's is, also when it is resumed`,
-    (backend) =>
-      withDevice(backend, async () => {
-        if (!backendOf(manager.active).capabilities.dtypes.has("float64")) return;
-        const run = await fixture("more_optimizers", backend);
-        // In double precision: what rounding changes grows with each iteration.
-        const [x, y, weight, bias] = ["x", "y", "weight", "bias"].map((key) =>
-          run[key]!.cast("float64").realize()
-        ) as [Tensor, Tensor, Tensor, Tensor];
-        weight.requiresGrad = bias.requiresGrad = true;
-        let optimizer = new optim.LBFGS([weight, bias], options);
-        const closure = (): Tensor => {
-          optimizer.zeroGrad();
-          const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
-          loss.backward();
-          return loss;
-        };
-        let former = Infinity;
-        for (let step = 0; step < 4; step++) {
-          const loss = await optimizer.step(closure);
-          // By the rate alone, an iteration may go too far.
-          assert(loss < former || !options.lineSearchFn, `step ${step}: ${loss} after ${former}`);
-          former = loss;
-          const expected = await run[name]!.slice(step).toHost();
-          const found = [...await weight.toHost(), ...await bias.toHost()].map(Number);
-          found.forEach((value, k) => {
-            const difference = Math.abs(value - Number(expected[k]));
-            assert(
-              difference < 1e-6 * (1 + Math.abs(value)),
-              `step ${step}: ${value} is off by ${difference}`,
-            );
-          });
-          const resumed = new optim.LBFGS([weight, bias], options);
-          resumed.loadStateDict(JSON.parse(JSON.stringify(optimizer.stateDict())));
-          assertEquals(resumed.stateDict(), optimizer.stateDict());
-          optimizer = resumed;
-        }
-      }),
-  );
-}
-
-Deno.test("LBFGS says what it takes", async () => {
-  await withDevice("cpu", async () => {
-    const x = Tensor.ones([2], { requiresGrad: true });
-    assertThrows(() => new optim.LBFGS([Tensor.ones([2])]), TypeError, "require a gradient");
-    assertThrows(() => new optim.LBFGS([]), TypeError, "no parameters");
-    const optimizer = new optim.LBFGS([x]);
-    await assertRejects(() => optimizer.step(undefined as never), TypeError, "closure");
-    const other = new optim.LBFGS([Tensor.ones([3], { requiresGrad: true })]);
-    await optimizer.step(() => {
+  testOnBackends(`${name} is where PyTorch's is, also when it is resumed`, async (backend) => {
+    if (!backendOf(manager.active).capabilities.dtypes.has("float64")) return;
+    const run = await fixture("more_optimizers", backend);
+    // In double precision: what rounding changes grows with each iteration.
+    const [x, y, weight, bias] = ["x", "y", "weight", "bias"].map((key) =>
+      run[key]!.cast("float64").realize()
+    ) as [Tensor, Tensor, Tensor, Tensor];
+    weight.requiresGrad = bias.requiresGrad = true;
+    let optimizer = new optim.LBFGS([weight, bias], options);
+    const closure = (): Tensor => {
       optimizer.zeroGrad();
-      const loss = x.square().sum();
+      const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
       loss.backward();
       return loss;
-    });
-    assertThrows(() => other.loadStateDict(optimizer.stateDict()), RangeError, "have 3");
+    };
+    let former = Infinity;
+    for (let step = 0; step < 4; step++) {
+      const loss = await optimizer.step(closure);
+      // By the rate alone, an iteration may go too far.
+      assert(loss < former || !options.lineSearchFn, `step ${step}: ${loss} after ${former}`);
+      former = loss;
+      const expected = await run[name]!.slice(step).toHost();
+      const found = [...await weight.toHost(), ...await bias.toHost()].map(Number);
+      found.forEach((value, k) => {
+        const difference = Math.abs(value - Number(expected[k]));
+        assert(
+          difference < 1e-6 * (1 + Math.abs(value)),
+          `step ${step}: ${value} is off by ${difference}`,
+        );
+      });
+      const resumed = new optim.LBFGS([weight, bias], options);
+      resumed.loadStateDict(JSON.parse(JSON.stringify(optimizer.stateDict())));
+      assertEquals(resumed.stateDict(), optimizer.stateDict());
+      optimizer = resumed;
+    }
   });
+}
+
+testOnCPU("LBFGS says what it takes", async () => {
+  const x = Tensor.ones([2], { requiresGrad: true });
+  assertThrows(() => new optim.LBFGS([Tensor.ones([2])]), TypeError, "require a gradient");
+  assertThrows(() => new optim.LBFGS([]), TypeError, "no parameters");
+  const optimizer = new optim.LBFGS([x]);
+  await assertRejects(() => optimizer.step(undefined as never), TypeError, "closure");
+  const other = new optim.LBFGS([Tensor.ones([3], { requiresGrad: true })]);
+  await optimizer.step(() => {
+    optimizer.zeroGrad();
+    const loss = x.square().sum();
+    loss.backward();
+    return loss;
+  });
+  assertThrows(() => other.loadStateDict(optimizer.stateDict()), RangeError, "have 3");
 });
 
 testOnCPU("LBFGS refuses a step while its last is not through", async () => {

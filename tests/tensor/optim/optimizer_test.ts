@@ -52,109 +52,95 @@ const makers: Record<string, (parameters: Tensor[]) => optim.Optimizer> = {
 };
 
 for (const [name, make] of Object.entries(makers)) {
-  testOnBackends(`${name} goes on from a saved state to the last bit`, (backend) => {
-    return withDevice(backend, async () => {
-      manualSeed(7);
-      const model = makeModel(), optimizer = make(model.parameters());
-      train(model, optimizer, 5);
-      optimizer.lr = 0.003;
-      const path = await Deno.makeTempFile();
-      await saveSafetensors(path, optimizer.stateDict());
-      const weights = model.stateDict();
-      const expected = train(model, optimizer, 5);
+  testOnBackends(`${name} goes on from a saved state to the last bit`, async (backend) => {
+    manualSeed(7);
+    const model = makeModel(), optimizer = make(model.parameters());
+    train(model, optimizer, 5);
+    optimizer.lr = 0.003;
+    const path = await Deno.makeTempFile();
+    await saveSafetensors(path, optimizer.stateDict());
+    const weights = model.stateDict();
+    const expected = train(model, optimizer, 5);
 
-      const other = makeModel();
-      other.loadStateDict(weights);
-      const resumed = make(other.parameters());
-      resumed.loadStateDict(await loadSafetensors(path, { device: backend }));
-      await Deno.remove(path);
-      assertEquals(resumed.lr, 0.003);
-      assertEquals(train(other, resumed, 5), expected);
-    });
+    const other = makeModel();
+    other.loadStateDict(weights);
+    const resumed = make(other.parameters());
+    resumed.loadStateDict(await loadSafetensors(path, { device: backend }));
+    await Deno.remove(path);
+    assertEquals(resumed.lr, 0.003);
+    assertEquals(train(other, resumed, 5), expected);
   });
 }
 
 testOnBackends("memory does not grow from step to step", (backend) => {
-  withDevice(backend, () => {
-    const dev = manager.default(backend);
-    for (const make of Object.values(makers)) {
-      const model = makeModel(), optimizer = make(model.parameters());
-      train(model, optimizer, 2);
-      const live = memory.stats(dev).currentAllocated;
-      train(model, optimizer, 5);
-      // Less where the collector has found what other tests have left.
-      const after = memory.stats(dev).currentAllocated;
-      assert(after <= live, `${after - live} bytes more`);
-    }
-  });
+  const dev = manager.default(backend);
+  for (const make of Object.values(makers)) {
+    const model = makeModel(), optimizer = make(model.parameters());
+    train(model, optimizer, 2);
+    const live = memory.stats(dev).currentAllocated;
+    train(model, optimizer, 5);
+    // Less where the collector has found what other tests have left.
+    const after = memory.stats(dev).currentAllocated;
+    assert(after <= live, `${after - live} bytes more`);
+  }
 });
 
-testOnBackends("Adam takes one kernel a parameter and one for its bias corrections", (backend) => {
-  withDevice(backend, () => {
-    const parameters = [3, 5, 7].map((n) => Tensor.ones([n, n], { requiresGrad: true }));
-    const optimizer = new optim.Adam(parameters);
-    for (const parameter of parameters) parameter.grad = parameter.onesLike().realize();
-    optimizer.step();
-    profiler.reset();
-    optimizer.step();
-    assert(profiler.counters().kernels <= 4, `${profiler.counters().kernels} kernels`);
-  });
+testOnBackends("Adam takes one kernel a parameter and one for its bias corrections", () => {
+  const parameters = [3, 5, 7].map((n) => Tensor.ones([n, n], { requiresGrad: true }));
+  const optimizer = new optim.Adam(parameters);
+  for (const parameter of parameters) parameter.grad = parameter.onesLike().realize();
+  optimizer.step();
+  profiler.reset();
+  optimizer.step();
+  assert(profiler.counters().kernels <= 4, `${profiler.counters().kernels} kernels`);
 });
 
-testOnBackends("what was computed before a step can be read after it", (backend) => {
-  return withDevice(backend, async () => {
-    const w = Tensor.fromHost([1, 2], { requiresGrad: true });
-    const optimizer = new optim.SGD([w], { lr: 1 });
-    const y = w.mul(10);
-    y.sum().backward();
-    optimizer.step();
-    assertEquals(await y.toArray(), [10, 20]);
-    assertEquals(await w.toArray(), [-9, -8]);
-  });
+testOnBackends("what was computed before a step can be read after it", async () => {
+  const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+  const optimizer = new optim.SGD([w], { lr: 1 });
+  const y = w.mul(10);
+  y.sum().backward();
+  optimizer.step();
+  assertEquals(await y.toArray(), [10, 20]);
+  assertEquals(await w.toArray(), [-9, -8]);
 });
 
-testOnBackends("parameters without a gradient stay, zeroGrad takes all gradients", (backend) => {
-  return withDevice(backend, async () => {
-    const [a, b] = [1, 2].map((v) => Tensor.full([2], v, { requiresGrad: true }));
-    const optimizer = new optim.Adam([a!, b!], { lr: 0.5 });
-    optimizer.step();
-    a!.sum().backward();
-    optimizer.step();
-    assertEquals(await b!.toArray(), [2, 2]);
-    assertAlmostEquals((await a!.toHost())[0] as number, 0.5, 1e-5);
-    optimizer.zeroGrad();
-    assertEquals(a!.grad, null);
-  });
+testOnBackends("parameters without a gradient stay, zeroGrad takes all gradients", async () => {
+  const [a, b] = [1, 2].map((v) => Tensor.full([2], v, { requiresGrad: true }));
+  const optimizer = new optim.Adam([a!, b!], { lr: 0.5 });
+  optimizer.step();
+  a!.sum().backward();
+  optimizer.step();
+  assertEquals(await b!.toArray(), [2, 2]);
+  assertAlmostEquals((await a!.toHost())[0] as number, 0.5, 1e-5);
+  optimizer.zeroGrad();
+  assertEquals(a!.grad, null);
 });
 
-testOnBackends("half precision parameters learn by moments of single precision", (backend) => {
-  return withDevice(backend, async () => {
-    for (const dtype of ["float16", "bfloat16"] as const) {
-      const w = Tensor.full([4], 1, { dtype, requiresGrad: true });
-      const optimizer = new optim.Adam([w], { lr: 0.25 });
-      w.mul(1e-3).sum().backward();
-      optimizer.step();
-      assertEquals(w.dtype, dtype);
-      assertEquals(await w.toArray(), [0.75, 0.75, 0.75, 0.75]);
-      const { "state.0.exp_avg_sq": square } = optimizer.stateDict();
-      assertEquals(square!.dtype, "float32");
-    }
-  });
+testOnBackends("half precision parameters learn by moments of single precision", async () => {
+  for (const dtype of ["float16", "bfloat16"] as const) {
+    const w = Tensor.full([4], 1, { dtype, requiresGrad: true });
+    const optimizer = new optim.Adam([w], { lr: 0.25 });
+    w.mul(1e-3).sum().backward();
+    optimizer.step();
+    assertEquals(w.dtype, dtype);
+    assertEquals(await w.toArray(), [0.75, 0.75, 0.75, 0.75]);
+    const { "state.0.exp_avg_sq": square } = optimizer.stateDict();
+    assertEquals(square!.dtype, "float32");
+  }
 });
 
-testOnBackends("a step can be held back on the device", (backend) => {
-  return withDevice(backend, async () => {
-    const w = Tensor.fromHost([1, 2], { requiresGrad: true });
-    const optimizer = new optim.Adam([w], { lr: 0.5 });
-    w.sum().backward();
-    using yes = Tensor.fromHost(true), no = Tensor.fromHost(false);
-    optimizer.step({ skip: () => yes });
-    assertEquals(await w.toArray(), [1, 2]);
-    assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 0);
-    optimizer.step({ skip: () => no });
-    assertAlmostEquals((await w.toHost())[0] as number, 0.5, 1e-5);
-    assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 1);
-  });
+testOnBackends("a step can be held back on the device", async () => {
+  const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+  const optimizer = new optim.Adam([w], { lr: 0.5 });
+  w.sum().backward();
+  using yes = Tensor.fromHost(true), no = Tensor.fromHost(false);
+  optimizer.step({ skip: () => yes });
+  assertEquals(await w.toArray(), [1, 2]);
+  assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 0);
+  optimizer.step({ skip: () => no });
+  assertAlmostEquals((await w.toHost())[0] as number, 0.5, 1e-5);
+  assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 1);
 });
 
 /** Steps of a small model, which `change` gets before each. */
@@ -211,15 +197,13 @@ testOpenCL(
   },
 );
 
-testOnBackends("an optimizer goes on with a model that is cast", (backend) => {
-  return withDevice(backend, async () => {
-    const expected = await losses(kinds.Adam, () => {});
-    const actual = await losses(kinds.Adam, (model, step) => {
-      if (step === 2) model.half();
-      if (step === 4) model.to("float32");
-    });
-    actual.forEach((v, k) => assertAlmostEquals(v, expected[k]!, 0.02));
+testOnBackends("an optimizer goes on with a model that is cast", async () => {
+  const expected = await losses(kinds.Adam, () => {});
+  const actual = await losses(kinds.Adam, (model, step) => {
+    if (step === 2) model.half();
+    if (step === 4) model.to("float32");
   });
+  actual.forEach((v, k) => assertAlmostEquals(v, expected[k]!, 0.02));
 });
 
 testOnBackends("a compiled step goes on with a model that is cast", (backend) => {
@@ -247,47 +231,43 @@ testOnBackends("a compiled step goes on with a model that is cast", (backend) =>
   });
 });
 
-testOnBackends("to() takes gradients along, and the tensors stay the same", (backend) => {
-  return withDevice(backend, async () => {
-    const model = new nn.Linear(2, 1), { weight } = model;
-    model.forward(Tensor.ones([3, 2])).sum().backward();
-    const before = gradientOf(weight)!;
-    model.half();
-    assert(before.disposed, "the former gradient waits for no collector");
-    assertStrictEquals(model.weight, weight);
-    assertEquals([weight.grad!.dtype, await weight.grad!.toArray()], ["float16", [[3, 3]]]);
-  });
+testOnBackends("to() takes gradients along, and the tensors stay the same", async () => {
+  const model = new nn.Linear(2, 1), { weight } = model;
+  model.forward(Tensor.ones([3, 2])).sum().backward();
+  const before = gradientOf(weight)!;
+  model.half();
+  assert(before.disposed, "the former gradient waits for no collector");
+  assertStrictEquals(model.weight, weight);
+  assertEquals([weight.grad!.dtype, await weight.grad!.toArray()], ["float16", [[3, 3]]]);
 });
 
-testOnBackends("optimizers refuse what they cannot use", (backend) => {
-  withDevice(backend, () => {
-    const w = Tensor.ones([2], { requiresGrad: true });
-    const refused = (
-      fn: () => unknown,
-      text: string,
-      type: Parameters<typeof assertThrows>[1] = TypeError,
-    ) => assertThrows(fn, type, text);
-    refused(() => new optim.SGD([]), "no parameters");
-    refused(() => new optim.SGD([Tensor.ones([2])]), "require a gradient");
-    refused(() => new optim.SGD([w.mul(2)]), "require a gradient");
-    refused(() => new optim.SGD([w, w]), "twice");
-    refused(() => new optim.SGD([w], { lr: -1 }), "with lr -1", RangeError);
-    refused(() => new optim.SGD([w], { nesterov: true }), "nesterov", RangeError);
-    refused(
-      () => new optim.Adam([w], { beta2: 1 }),
-      "beta2 1: pass a number of at least 0 and below 1",
-      RangeError,
-    );
-    refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
-    refused(() => new optim.Adam([w]).lr = "0.1" as never, 'rate of "0.1": pass a number');
-    refused(() => optim.clipGradNorm([w], 1), "call backward() first", Error);
-    const optimizer = new optim.Adam([w]), state = optimizer.stateDict();
-    const { "state.0.step": _, ...without } = state;
-    refused(() => optimizer.loadStateDict(without), "state.0.step", RangeError);
-    refused(
-      () => optimizer.loadStateDict({ ...state, "state.0.exp_avg": Tensor.ones([3]) }),
-      "state.0.exp_avg is [2] and got [3]",
-      ShapeError,
-    );
-  });
+testOnBackends("optimizers refuse what they cannot use", () => {
+  const w = Tensor.ones([2], { requiresGrad: true });
+  const refused = (
+    fn: () => unknown,
+    text: string,
+    type: Parameters<typeof assertThrows>[1] = TypeError,
+  ) => assertThrows(fn, type, text);
+  refused(() => new optim.SGD([]), "no parameters");
+  refused(() => new optim.SGD([Tensor.ones([2])]), "require a gradient");
+  refused(() => new optim.SGD([w.mul(2)]), "require a gradient");
+  refused(() => new optim.SGD([w, w]), "twice");
+  refused(() => new optim.SGD([w], { lr: -1 }), "with lr -1", RangeError);
+  refused(() => new optim.SGD([w], { nesterov: true }), "nesterov", RangeError);
+  refused(
+    () => new optim.Adam([w], { beta2: 1 }),
+    "beta2 1: pass a number of at least 0 and below 1",
+    RangeError,
+  );
+  refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
+  refused(() => new optim.Adam([w]).lr = "0.1" as never, 'rate of "0.1": pass a number');
+  refused(() => optim.clipGradNorm([w], 1), "call backward() first", Error);
+  const optimizer = new optim.Adam([w]), state = optimizer.stateDict();
+  const { "state.0.step": _, ...without } = state;
+  refused(() => optimizer.loadStateDict(without), "state.0.step", RangeError);
+  refused(
+    () => optimizer.loadStateDict({ ...state, "state.0.exp_avg": Tensor.ones([3]) }),
+    "state.0.exp_avg is [2] and got [3]",
+    ShapeError,
+  );
 });

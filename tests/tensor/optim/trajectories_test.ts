@@ -1,6 +1,6 @@
 // 50 steps of a regression by every optimizer: all parameters stay where PyTorch's are.
 import { assert } from "@std/assert";
-import { optim, type Tensor, withDevice } from "../../../mod.ts";
+import { optim, type Tensor } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -135,24 +135,22 @@ async function assertRow(expected: Tensor, step: number, parts: Tensor[]): Promi
 }
 
 for (const [name, setup] of Object.entries(setups)) {
-  testOnBackends(`${name} stays within 1e-4 of PyTorch over 50 steps`, (backend) => {
-    return withDevice(backend, async () => {
-      const run = await fixture(setup.fixture ?? "optimizers", backend);
-      const { x, y } = run as Record<"x" | "y", Tensor>;
-      const [weight, bias] = [run.weight!, run.bias!];
-      weight.requiresGrad = bias.requiresGrad = true;
-      const optimizer = setup.make(weight, bias), scheduler = setup.schedule?.(optimizer);
-      for (let step = 0; step < 50; step++) {
-        const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
-        optimizer.zeroGrad();
-        loss.backward();
-        if (setup.biasLearns?.(step) === false) bias.grad = null;
-        setup.afterBackward?.([weight, bias].filter((p) => p.grad));
-        optimizer.step();
-        scheduler?.step();
-        if (step % 10 === 9 || step === 0) await assertRow(run[name]!, step, [weight, bias]);
-      }
-      optimizer.dispose();
-    });
+  testOnBackends(`${name} stays within 1e-4 of PyTorch over 50 steps`, async (backend) => {
+    const run = await fixture(setup.fixture ?? "optimizers", backend);
+    const { x, y } = run as Record<"x" | "y", Tensor>;
+    const [weight, bias] = [run.weight!, run.bias!];
+    weight.requiresGrad = bias.requiresGrad = true;
+    const optimizer = setup.make(weight, bias), scheduler = setup.schedule?.(optimizer);
+    for (let step = 0; step < 50; step++) {
+      const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
+      optimizer.zeroGrad();
+      loss.backward();
+      if (setup.biasLearns?.(step) === false) bias.grad = null;
+      setup.afterBackward?.([weight, bias].filter((p) => p.grad));
+      optimizer.step();
+      scheduler?.step();
+      if (step % 10 === 9 || step === 0) await assertRow(run[name]!, step, [weight, bias]);
+    }
+    optimizer.dispose();
   });
 }

@@ -30,11 +30,7 @@ async function valuesAfterSteps(
   const parameters = [leaf([1, -2, 3]), leaf([0.5, 4, -1])],
     [a, b] = parameters as [Tensor, Tensor];
   using optimizer = new make(parameters, { lr: 0.1 });
-  const losses = [
-    () => a.square().sum(),
-    () => b.square().sum(),
-    () => a.mul(b).sum(),
-  ];
+  const losses = [() => a.square().sum(), () => b.square().sum(), () => a.mul(b).sum()];
   const seen: unknown[] = [];
   for (let step = 0; step < 9; step++) {
     if (step === 5) optimizer.lr = 0.05;
@@ -72,41 +68,37 @@ testOpenCL("AdamW steps on OpenCL as its operations say", async () => {
   await withDevice("cl", () => compare("AdamW"));
 });
 
-testOnBackends("a step that is known goes on from state that was loaded", async (backend) => {
-  await withDevice(backend, async () => {
-    const run = (Class: typeof optim.Adam): Promise<unknown> => {
-      const p = leaf([1, 2]);
-      const optimizer = new Class([p], { lr: 0.1 });
-      const step = (): void => {
-        optimizer.zeroGrad(), p.square().sum().backward(), optimizer.step();
-      };
-      step(), step();
-      const saved = optimizer.stateDict();
-      step(), step();
-      optimizer.loadStateDict(saved);
-      step();
-      return p.toArray();
+testOnBackends("a step that is known goes on from state that was loaded", async () => {
+  const run = (Class: typeof optim.Adam): Promise<unknown> => {
+    const p = leaf([1, 2]);
+    const optimizer = new Class([p], { lr: 0.1 });
+    const step = (): void => {
+      optimizer.zeroGrad(), p.square().sum().backward(), optimizer.step();
     };
-    assertEquals(await run(classes.Adam[0]), await run(classes.Adam[1]));
-  });
+    step(), step();
+    const saved = optimizer.stateDict();
+    step(), step();
+    optimizer.loadStateDict(saved);
+    step();
+    return p.toArray();
+  };
+  assertEquals(await run(classes.Adam[0]), await run(classes.Adam[1]));
 });
 
-testOnBackends("a scaler holds back a step that is known", async (backend) => {
-  await withDevice(backend, async () => {
-    const p = leaf([1, 2]), adam = new optim.Adam([p], { lr: 0.1 }), scaler = new amp.GradScaler();
-    const step = (factor: number): void => {
-      adam.zeroGrad();
-      scaler.scale(p.mul(factor).sum()).backward();
-      scaler.step(adam);
-      scaler.update();
-    };
-    step(1), step(1);
-    const before = await p.toArray();
-    step(Infinity);
-    assertEquals(await p.toArray(), before);
-    step(1);
-    assert((await p.toArray() as number[])[0]! < (before as number[])[0]!);
-  });
+testOnBackends("a scaler holds back a step that is known", async () => {
+  const p = leaf([1, 2]), adam = new optim.Adam([p], { lr: 0.1 }), scaler = new amp.GradScaler();
+  const step = (factor: number): void => {
+    adam.zeroGrad();
+    scaler.scale(p.mul(factor).sum()).backward();
+    scaler.step(adam);
+    scaler.update();
+  };
+  step(1), step(1);
+  const before = await p.toArray();
+  step(Infinity);
+  assertEquals(await p.toArray(), before);
+  step(1);
+  assert((await p.toArray() as number[])[0]! < (before as number[])[0]!);
 });
 
 function input(shape: number[]): Node {

@@ -2,6 +2,7 @@ import { assert } from "@std/assert";
 import fc from "fast-check";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { assertAgree, sourcesOf } from "../strategies.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 /** Gradients of the means of windows for weights. */
 function gradient(
@@ -41,15 +42,13 @@ Deno.test("windows are added up in vectors, wherever they begin and whatever lie
   });
 });
 
-Deno.test("the gradient of pooling is that of the reference, where windows overlap", () => {
-  withDevice("cpu", () => {
-    for (const [kernel, stride, padding] of [[3, 2, 1], [3, 1, 1], [5, 3, 2], [2, 3, 0]] as const) {
-      assertAgree(() => {
-        const values = Float32Array.from({ length: 3 * 19 * 23 }, (_, k) => k * 7919 % 101);
-        const x = Tensor.fromHost(values, { shape: [1, 3, 19, 23], requiresGrad: true });
-        x.maxPool2d(kernel, { stride, padding }).square().sum().backward();
-        return x.grad!;
-      });
-    }
-  });
+testOnCPU("the gradient of pooling is that of the reference, where windows overlap", () => {
+  for (const [kernel, stride, padding] of [[3, 2, 1], [3, 1, 1], [5, 3, 2], [2, 3, 0]] as const) {
+    assertAgree(() => {
+      const values = Float32Array.from({ length: 3 * 19 * 23 }, (_, k) => k * 7919 % 101);
+      const x = Tensor.fromHost(values, { shape: [1, 3, 19, 23], requiresGrad: true });
+      x.maxPool2d(kernel, { stride, padding }).square().sum().backward();
+      return x.grad!;
+    });
+  }
 });

@@ -9,6 +9,7 @@ import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 /** Small whole numbers, so that every sum is exact. */
 function filled(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {
@@ -37,164 +38,147 @@ function assertProduct(m: number, n: number, k: number, left = false, right = fa
   );
 }
 
-Deno.test("products larger than a block are the sums of their blocks", () => {
-  withDevice("cpu", () => {
-    assertProduct(101, 9, 1030);
-    assertProduct(5, 521, 40, true, true);
-    assertProduct(97, 264, 520);
-    assertProduct(1, 300, 700, false, true);
-    assertProduct(130, 6, 515, true);
-  });
+testOnCPU("products larger than a block are the sums of their blocks", () => {
+  assertProduct(101, 9, 1030);
+  assertProduct(5, 521, 40, true, true);
+  assertProduct(97, 264, 520);
+  assertProduct(1, 300, 700, false, true);
+  assertProduct(130, 6, 515, true);
 });
 
-Deno.test("many rows by a large matrix: blocks of shared lines, panels of it, its rows transposed", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "many rows by a large matrix: blocks of shared lines, panels of it, its rows transposed",
+  () => {
     for (const left of [false, true]) {
       assertProduct(331, 131, 301, left);
       assertProduct(323, 136, 258, left, true);
       assertProduct(64, 67, 30, left, true);
     }
-  });
-});
+  },
+);
 
-Deno.test("every rest of a tile is computed, and nothing around it is written", () => {
-  withDevice("cpu", () => {
-    for (let rest = 0; rest < 6; rest++) {
-      for (const n of [8, 13, 16]) {
-        assertProduct(12 + rest, n, 11);
-        assertProduct(6 + rest, n, 12, true, true);
-      }
+testOnCPU("every rest of a tile is computed, and nothing around it is written", () => {
+  for (let rest = 0; rest < 6; rest++) {
+    for (const n of [8, 13, 16]) {
+      assertProduct(12 + rest, n, 11);
+      assertProduct(6 + rest, n, 12, true, true);
     }
-  });
+  }
 });
 
-Deno.test("batches, some of them broadcast, are products of their own", () => {
-  withDevice("cpu", () => {
-    assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([3, 2, 9, 17], 3)));
-    assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([2, 9, 17], 3)));
-    assertAgree(() => filled([3, 1, 13, 9]).matmul(filled([1, 4, 17, 9], 3).transpose()));
-  });
+testOnCPU("batches, some of them broadcast, are products of their own", () => {
+  assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([3, 2, 9, 17], 3)));
+  assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([2, 9, 17], 3)));
+  assertAgree(() => filled([3, 1, 13, 9]).matmul(filled([1, 4, 17, 9], 3).transpose()));
 });
 
-Deno.test("windows of images are read where they are", () => {
-  withDevice("cpu", () => {
-    const image = filled([3, 8, 13, 12]), weight = filled([16, 8, 3, 3], 5);
-    const convolved = () => image.conv2d(weight, { padding: 1, stride: 2 }).relu();
+testOnCPU("windows of images are read where they are", () => {
+  const image = filled([3, 8, 13, 12]), weight = filled([16, 8, 3, 3], 5);
+  const convolved = () => image.conv2d(weight, { padding: 1, stride: 2 }).relu();
+  assertAgree(convolved);
+  const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
+  const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
+  assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
+  assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
+});
+
+testOnCPU("windows of few channels are columns that a table finds: none are copied", () => {
+  for (
+    const [channels, filters, height, width] of [[16, 16, 9, 16], [3, 7, 5, 24], [20, 5, 8, 8]]
+  ) {
+    const image = filled([2, channels!, height! + 2, width! + 2]);
+    const weight = filled([filters!, channels!, 3, 3], 5);
+    const convolved = () => image.conv2d(weight).add(1);
     assertAgree(convolved);
     const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
     const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
-    assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
-    assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
-  });
+    const k = 9 * channels!;
+    assertStringIncludes(
+      source,
+      `2 times ${filters} x ${k} by ${k} x ${height! * width!}, float32\n`,
+    );
+  }
 });
 
-Deno.test("windows of few channels are columns that a table finds: none are copied", () => {
-  withDevice("cpu", () => {
-    for (
-      const [channels, filters, height, width] of [[16, 16, 9, 16], [3, 7, 5, 24], [20, 5, 8, 8]]
-    ) {
-      const image = filled([2, channels!, height! + 2, width! + 2]);
-      const weight = filled([filters!, channels!, 3, 3], 5);
-      const convolved = () => image.conv2d(weight).add(1);
-      assertAgree(convolved);
-      const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
-      const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
-      const k = 9 * channels!;
-      assertStringIncludes(
-        source,
-        `2 times ${filters} x ${k} by ${k} x ${height! * width!}, float32\n`,
-      );
-    }
+testOnCPU("a product for which that memory has no room is computed in other memory", () => {
+  const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
+  const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
+  const { kernel } = schedule([nodeOf(a.matmul(b))]).kernels[0]!;
+  const inputs = [a, b].map((tensor) => {
+    const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
+    const block = memory.allocate(bytes.length);
+    wasmBackend.write(block, bytes);
+    return block;
   });
+  const output = memory.allocate(4 * 20 * 17);
+  let asked = 0;
+  const full: GemmHost = {
+    compile: () => ({ source: "", run() {} }),
+    othersWorked() {},
+    withScratch(_, size, use) {
+      asked++;
+      using block = elsewhere.allocate(4 * size) as HostBlock & Disposable;
+      return use(block);
+    },
+  };
+  let ranFallback = 0;
+  const fallback = { source: "", run: () => void ranFallback++ };
+  const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full, () => fallback)!;
+  runner.run(inputs, [output]);
+  assertEquals([ranFallback, asked > 0], [1, true]);
+  for (const block of [...inputs, output]) block.release();
 });
 
-Deno.test("a product for which that memory has no room is computed in other memory", () => {
-  withDevice("cpu", () => {
-    const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
-    const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
-    const { kernel } = schedule([nodeOf(a.matmul(b))]).kernels[0]!;
+testOnCPU("half floats are multiplied as floats", () => {
+  for (const dtype of ["float16", "bfloat16"] as const) {
+    assertAgree(() => filled([20, 30], 1, dtype).matmul(filled([30, 17], 2, dtype)).add(1));
+  }
+});
+
+testOnCPU("tiles are the same in engines that give a module no memory of its own", () => {
+  const { memory, strategy } = wasmBackend, { memory: shared } = strategy.wasm!;
+  const host: GemmHost = {
+    compile: () => ({ source: "", run() {} }),
+    othersWorked() {},
+    withScratch(_, size, use) {
+      using block = memory.allocate(4 * size);
+      return use(block);
+    },
+  };
+  for (const [m, n, k] of [[20, 17, 300], [3, 16, 40], [64, 64, 144]] as const) {
+    const a = filled([m, k], 1), b = filled([k, n], 2), product = a.matmul(b);
+    const { kernel } = schedule([nodeOf(product)]).kernels[0]!;
     const inputs = [a, b].map((tensor) => {
       const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
       const block = memory.allocate(bytes.length);
       wasmBackend.write(block, bytes);
       return block;
     });
-    const output = memory.allocate(4 * 20 * 17);
-    let asked = 0;
-    const full: GemmHost = {
-      compile: () => ({ source: "", run() {} }),
-      othersWorked() {},
-      withScratch(_, size, use) {
-        asked++;
-        using block = elsewhere.allocate(4 * size) as HostBlock & Disposable;
-        return use(block);
-      },
-    };
-    let ranFallback = 0;
-    const fallback = { source: "", run: () => void ranFallback++ };
-    const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full, () => fallback)!;
-    runner.run(inputs, [output]);
-    assertEquals([ranFallback, asked > 0], [1, true]);
-    for (const block of [...inputs, output]) block.release();
-  });
+    const found = [true, false].map((hasPrivatePages) => {
+      const runtime = new WasmRuntime(shared, 2, { relaxed: false, hasPrivatePages });
+      const output = memory.allocate(4 * m * n), sums = new Float32Array(m * n);
+      const none = (): never => {
+        throw new Error("Tiles compute it");
+      };
+      contractionRunner(kernel as LoopKernel, runtime, host, none)!.run(inputs, [output]);
+      wasmBackend.readSync(output, new Uint8Array(sums.buffer));
+      output.release();
+      return sums;
+    });
+    assertEquals(found[1], found[0]);
+    assertEquals([...found[0]!], compute(wasmBackend, a.matmul(b)));
+    for (const block of inputs) block.release();
+  }
 });
 
-Deno.test("half floats are multiplied as floats", () => {
-  withDevice("cpu", () => {
-    for (const dtype of ["float16", "bfloat16"] as const) {
-      assertAgree(() => filled([20, 30], 1, dtype).matmul(filled([30, 17], 2, dtype)).add(1));
-    }
-  });
-});
-
-Deno.test("tiles are the same in engines that give a module no memory of its own", () => {
-  withDevice("cpu", () => {
-    const { memory, strategy } = wasmBackend, { memory: shared } = strategy.wasm!;
-    const host: GemmHost = {
-      compile: () => ({ source: "", run() {} }),
-      othersWorked() {},
-      withScratch(_, size, use) {
-        using block = memory.allocate(4 * size);
-        return use(block);
-      },
-    };
-    for (const [m, n, k] of [[20, 17, 300], [3, 16, 40], [64, 64, 144]] as const) {
-      const a = filled([m, k], 1), b = filled([k, n], 2), product = a.matmul(b);
-      const { kernel } = schedule([nodeOf(product)]).kernels[0]!;
-      const inputs = [a, b].map((tensor) => {
-        const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
-        const block = memory.allocate(bytes.length);
-        wasmBackend.write(block, bytes);
-        return block;
-      });
-      const found = [true, false].map((hasPrivatePages) => {
-        const runtime = new WasmRuntime(shared, 2, { relaxed: false, hasPrivatePages });
-        const output = memory.allocate(4 * m * n), sums = new Float32Array(m * n);
-        const none = (): never => {
-          throw new Error("Tiles compute it");
-        };
-        contractionRunner(kernel as LoopKernel, runtime, host, none)!.run(inputs, [output]);
-        wasmBackend.readSync(output, new Uint8Array(sums.buffer));
-        output.release();
-        return sums;
-      });
-      assertEquals(found[1], found[0]);
-      assertEquals([...found[0]!], compute(wasmBackend, a.matmul(b)));
-      for (const block of inputs) block.release();
-    }
-  });
-});
-
-Deno.test("sums of any length are those of their pieces, however the left operand lies", () => {
-  withDevice("cpu", () => {
-    for (
-      const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4097, 16_384, 16_385]
-    ) {
-      assertProduct(13, 19, k);
-      assertProduct(13, 19, k, true);
-      assertProduct(13, 16, k, false, true);
-    }
-  });
+testOnCPU("sums of any length are those of their pieces, however the left operand lies", () => {
+  for (
+    const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4097, 16_384, 16_385]
+  ) {
+    assertProduct(13, 19, k);
+    assertProduct(13, 19, k, true);
+    assertProduct(13, 16, k, false, true);
+  }
 });
 
 Deno.test("a single row or column is added up by itself, with what follows it", () => {
@@ -216,8 +200,9 @@ Deno.test("a single row or column is added up by itself, with what follows it", 
   });
 });
 
-Deno.test("what follows a product is computed in its parts: biases of rows and columns, residuals, rests", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "what follows a product is computed in its parts: biases of rows and columns, residuals, rests",
+  () => {
     for (const [m, n, k] of [[37, 41, 19], [6, 200, 300], [130, 7, 64], [64, 96, 40]] as const) {
       const of = (dtype: DType, isTransposed: boolean): Tensor => {
         manualSeed(9);
@@ -241,5 +226,5 @@ Deno.test("what follows a product is computed in its parts: biases of rows and c
         });
       }
     }
-  });
-});
+  },
+);

@@ -1,10 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { type DType, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, manualSeed, noGrad, Tensor } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { strategyWith } from "../../../../backend/cpu/strategy/strategy.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
 import { backendWith, compute, wasmBackend } from "../strategies.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 /** Images, channels, height, width, taps, padding: rests of rows and vectors, and none. */
 const cases: readonly (readonly number[])[] = [
@@ -38,8 +39,9 @@ function isByChannel(tensor: Tensor): boolean {
   return wasmBackend.prepare(kernels).some(({ source }) => source.includes("by themselves"));
 }
 
-Deno.test("channels that are convolved by themselves, and their gradients, are those of doubles", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "channels that are convolved by themselves, and their gradients, are those of doubles",
+  () => {
     for (const given of cases) {
       const wanted = results(given, "float64").map((t) => numbers(t));
       results(given, "float32").forEach((tensor, k) => {
@@ -51,8 +53,8 @@ Deno.test("channels that are convolved by themselves, and their gradients, are t
         });
       });
     }
-  });
-});
+  },
+);
 
 /** Height, width, taps, stride, dilation, padding: odd and even rows, rests, bands, zeros that no window sees. */
 const steps: readonly (readonly [number, number, number, number, number, number])[] = [
@@ -67,8 +69,9 @@ const steps: readonly (readonly [number, number, number, number, number, number]
   [5, 64, 7, 1, 1, 6],
 ];
 
-Deno.test("channels by themselves are padded as they are read, in steps, with what follows them", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "channels by themselves are padded as they are read, in steps, with what follows them",
+  () => {
     manualSeed(5);
     const [bias, residual] = [3.5, 0.25];
     for (const [h, w, taps, stride, dilation, padding] of steps) {
@@ -92,68 +95,58 @@ Deno.test("channels by themselves are padded as they are read, in steps, with wh
         assert(error < 3e-5, `${value}, not ${wanted[k]} at ${k}: ${[h, w, taps, stride]}`);
       });
     }
-  });
+  },
+);
+
+testOnCPU("several kernels a channel, long steps and half floats go other ways", () => {
+  const image = noGrad(() => Tensor.randn([2, 8, 20, 20]).realize());
+  const kernels = noGrad(() => Tensor.randn([8, 1, 3, 3]).realize());
+  const others = [
+    image.conv2d(kernels, { groups: 8, stride: 3 }),
+    image.conv2d(Tensor.randn([16, 1, 3, 3]).realize(), { groups: 8 }),
+    image.cast("float16").conv2d(kernels.cast("float16"), { groups: 8 }),
+  ];
+  assertEquals(others.map(isByChannel), [false, false, false]);
+  assertEquals(isByChannel(image.conv2d(kernels, { groups: 8 })), true);
+  assertEquals(numbers(Tensor.zeros([0, 8, 20, 20]).conv2d(kernels, { groups: 8 })), []);
 });
 
-Deno.test("several kernels a channel, long steps and half floats go other ways", () => {
-  withDevice("cpu", () => {
-    const image = noGrad(() => Tensor.randn([2, 8, 20, 20]).realize());
-    const kernels = noGrad(() => Tensor.randn([8, 1, 3, 3]).realize());
-    const others = [
-      image.conv2d(kernels, { groups: 8, stride: 3 }),
-      image.conv2d(Tensor.randn([16, 1, 3, 3]).realize(), { groups: 8 }),
-      image.cast("float16").conv2d(kernels.cast("float16"), { groups: 8 }),
-    ];
-    assertEquals(others.map(isByChannel), [false, false, false]);
-    assertEquals(isByChannel(image.conv2d(kernels, { groups: 8 })), true);
-    assertEquals(numbers(Tensor.zeros([0, 8, 20, 20]).conv2d(kernels, { groups: 8 })), []);
+testOnCPU("infinity in an image reaches its windows, and the taps that see it", () => {
+  const pixels = new Float32Array(2 * 144).fill(1);
+  pixels[4 * 12 + 11] = Infinity;
+  const image = Tensor.fromHost(pixels, { shape: [1, 2, 12, 12] });
+  const kernels = Tensor.ones([2, 1, 3, 3]).realize();
+  kernels.requiresGrad = true;
+  const y = image.conv2d(kernels, { groups: 2 });
+  assert(isByChannel(y));
+  numbers(y.detach()).forEach((value, k) => {
+    const row = Math.floor(k / 10), column = k % 10;
+    assertEquals(value, k < 100 && row >= 2 && row <= 4 && column === 9 ? Infinity : 9);
   });
+  y.sum().backward();
+  const taps = numbers(kernels.grad!);
+  assertEquals(taps, taps.map((_, k) => k < 9 && k % 3 === 2 ? Infinity : 100));
 });
 
-Deno.test("infinity in an image reaches its windows, and the taps that see it", () => {
-  withDevice("cpu", () => {
-    const pixels = new Float32Array(2 * 144).fill(1);
-    pixels[4 * 12 + 11] = Infinity;
-    const image = Tensor.fromHost(pixels, { shape: [1, 2, 12, 12] });
-    const kernels = Tensor.ones([2, 1, 3, 3]).realize();
-    kernels.requiresGrad = true;
-    const y = image.conv2d(kernels, { groups: 2 });
-    assert(isByChannel(y));
-    numbers(y.detach()).forEach((value, k) => {
-      const row = Math.floor(k / 10), column = k % 10;
-      assertEquals(value, k < 100 && row >= 2 && row <= 4 && column === 9 ? Infinity : 9);
-    });
-    y.sum().backward();
-    const taps = numbers(kernels.grad!);
-    assertEquals(taps, taps.map((_, k) => k < 9 && k % 3 === 2 ? Infinity : 100));
-  });
+testOnCPU("gradients of kernels do not drift over large images", () => {
+  const image = noGrad(() => Tensor.full([4, 2, 200, 200], 0.1).realize());
+  const kernels = Tensor.ones([2, 1, 3, 3]).realize();
+  kernels.requiresGrad = true;
+  const weights = noGrad(() => Tensor.full([4, 2, 198, 198], 0.7).realize());
+  image.conv2d(kernels, { groups: 2 }).mul(weights).sum().backward();
+  assert(isByChannel(kernels.grad!));
+  const wanted = 4 * 198 * 198 * Math.fround(0.1) * Math.fround(0.7);
+  for (const value of numbers(kernels.grad!)) {
+    assert(Math.abs(value / wanted - 1) < 3e-6, `${value / wanted - 1}`);
+  }
 });
 
-Deno.test("gradients of kernels do not drift over large images", () => {
-  withDevice("cpu", () => {
-    const image = noGrad(() => Tensor.full([4, 2, 200, 200], 0.1).realize());
-    const kernels = Tensor.ones([2, 1, 3, 3]).realize();
-    kernels.requiresGrad = true;
-    const weights = noGrad(() => Tensor.full([4, 2, 198, 198], 0.7).realize());
-    image.conv2d(kernels, { groups: 2 }).mul(weights).sum().backward();
-    assert(isByChannel(kernels.grad!));
-    const wanted = 4 * 198 * 198 * Math.fround(0.1) * Math.fround(0.7);
-    for (const value of numbers(kernels.grad!)) {
-      assert(Math.abs(value / wanted - 1) < 3e-6, `${value / wanted - 1}`);
-    }
+testOnCPU("channels by themselves have the same bits with any number of threads", () => {
+  const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
+  const { relaxed, hasPrivatePages } = strategy.wasm!;
+  const [alone, three] = [1, 3].map((threads) => {
+    const wasm = new WasmRuntime(memory, threads, { relaxed, hasPrivatePages });
+    return results(cases[0]!, "float32").map((t) => numbers(t, backendWith({ ...strategy, wasm })));
   });
-});
-
-Deno.test("channels by themselves have the same bits with any number of threads", () => {
-  withDevice("cpu", () => {
-    const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
-    const { relaxed, hasPrivatePages } = strategy.wasm!;
-    const [alone, three] = [1, 3].map((threads) => {
-      const wasm = new WasmRuntime(memory, threads, { relaxed, hasPrivatePages });
-      return results(cases[0]!, "float32").map((t) =>
-        numbers(t, backendWith({ ...strategy, wasm }))
-      );
-    });
-    assertEquals(three, alone);
-  });
+  assertEquals(three, alone);
 });

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -45,107 +46,96 @@ Deno.test("elements of any shape are computed in vectors, however they lie", () 
   });
 });
 
-Deno.test("rows, columns and everything are reduced in vectors", () => {
-  withDevice("cpu", () => {
-    fc.assert(
-      fc.property(sizes, sizes, (rows, columns) => {
-        const t = filled([rows, columns]);
-        for (const axis of [0, 1, undefined]) {
-          assertVectors(() => t.mul(0.5).sum(axis).add(1));
-          assertVectors(() => t.max(axis));
-          assertVectors(() => t.min(axis).mul(2));
-          assertVectors(() => t.abs().add(0.5).mul(0.5).prod(axis));
-          assertVectors(() => filled([rows, columns], "int32").max(axis));
-        }
-      }),
-      { numRuns: 15 },
-    );
-  });
-});
-
-Deno.test("the place of an extreme is that of the first, NaN before all", () => {
-  withDevice("cpu", () => {
-    fc.assert(
-      fc.property(sizes, sizes, fc.boolean(), (rows, columns, hasNaN) => {
-        const size = rows * columns;
-        const values = Float32Array.from({ length: size }, (_, k) => k * 7919 % 5 - 2);
-        if (hasNaN) { for (const k of [size >> 1, size - 1]) values[k] = NaN; }
-        const t = Tensor.fromHost(values, { shape: [rows, columns] }).realize();
-        for (const axis of [0, 1, undefined]) {
-          assertVectors(() => t.argmax(axis));
-          assertVectors(() => t.argmin(axis).add(1));
-          assertVectors(() => t.gt(0).argmax(axis));
-          assertVectors(() => t.gt(0).argmin(axis));
-          assertVectors(() => filled([rows, columns], "int32").argmin(axis));
-        }
-      }),
-      { numRuns: 15 },
-    );
-    assertAgree(() => filled([3, 4, 5, 6]).permute([0, 2, 1, 3]).reshape([15, 24]).argmax(1));
-  });
-});
-
-Deno.test("row-wise kernels keep what they computed in the output", () => {
-  withDevice("cpu", () => {
-    for (const columns of [1, 3, 10, 64, 133]) {
-      const t = filled([9, columns]);
-      assertVectors(() => t.softmax(1));
-      assertVectors(() => t.logSoftmax(1));
-      assertVectors(() => {
-        const centered = t.sub(t.mean(1, { keepDims: true }));
-        return centered.div(centered.square().mean(1, { keepDims: true }).add(1e-5).sqrt());
-      });
-    }
-  });
-});
-
-Deno.test("NaN and infinities come through reductions", () => {
-  withDevice("cpu", () => {
-    const values = new Float32Array(41).fill(1);
-    for (const place of [0, 7, 40]) {
-      for (const special of [NaN, Infinity, -Infinity]) {
-        const t = Tensor.fromHost(values.with(place, special)).realize();
-        for (const name of ["max", "min", "sum"] as const) {
-          assertVectors(() => t[name]());
-          assertVectors(() => t.reshape([41, 1]).add(Tensor.zeros([1, 8]).realize())[name](0));
-        }
-        if (special === -Infinity) assertVectors(() => t.softmax(0));
+testOnCPU("rows, columns and everything are reduced in vectors", () => {
+  fc.assert(
+    fc.property(sizes, sizes, (rows, columns) => {
+      const t = filled([rows, columns]);
+      for (const axis of [0, 1, undefined]) {
+        assertVectors(() => t.mul(0.5).sum(axis).add(1));
+        assertVectors(() => t.max(axis));
+        assertVectors(() => t.min(axis).mul(2));
+        assertVectors(() => t.abs().add(0.5).mul(0.5).prod(axis));
+        assertVectors(() => filled([rows, columns], "int32").max(axis));
       }
+    }),
+    { numRuns: 15 },
+  );
+});
+
+testOnCPU("the place of an extreme is that of the first, NaN before all", () => {
+  fc.assert(
+    fc.property(sizes, sizes, fc.boolean(), (rows, columns, hasNaN) => {
+      const size = rows * columns;
+      const values = Float32Array.from({ length: size }, (_, k) => k * 7919 % 5 - 2);
+      if (hasNaN) { for (const k of [size >> 1, size - 1]) values[k] = NaN; }
+      const t = Tensor.fromHost(values, { shape: [rows, columns] }).realize();
+      for (const axis of [0, 1, undefined]) {
+        assertVectors(() => t.argmax(axis));
+        assertVectors(() => t.argmin(axis).add(1));
+        assertVectors(() => t.gt(0).argmax(axis));
+        assertVectors(() => t.gt(0).argmin(axis));
+        assertVectors(() => filled([rows, columns], "int32").argmin(axis));
+      }
+    }),
+    { numRuns: 15 },
+  );
+  assertAgree(() => filled([3, 4, 5, 6]).permute([0, 2, 1, 3]).reshape([15, 24]).argmax(1));
+});
+
+testOnCPU("row-wise kernels keep what they computed in the output", () => {
+  for (const columns of [1, 3, 10, 64, 133]) {
+    const t = filled([9, columns]);
+    assertVectors(() => t.softmax(1));
+    assertVectors(() => t.logSoftmax(1));
+    assertVectors(() => {
+      const centered = t.sub(t.mean(1, { keepDims: true }));
+      return centered.div(centered.square().mean(1, { keepDims: true }).add(1e-5).sqrt());
+    });
+  }
+});
+
+testOnCPU("NaN and infinities come through reductions", () => {
+  const values = new Float32Array(41).fill(1);
+  for (const place of [0, 7, 40]) {
+    for (const special of [NaN, Infinity, -Infinity]) {
+      const t = Tensor.fromHost(values.with(place, special)).realize();
+      for (const name of ["max", "min", "sum"] as const) {
+        assertVectors(() => t[name]());
+        assertVectors(() => t.reshape([41, 1]).add(Tensor.zeros([1, 8]).realize())[name](0));
+      }
+      if (special === -Infinity) assertVectors(() => t.softmax(0));
     }
-  });
+  }
 });
 
-Deno.test("a sum is as good as one in doubles", () => {
-  withDevice("cpu", () => {
-    const n = 1_000_003;
-    const values = Float32Array.from({ length: n }, (_, k) => (k * 7919 % 1009) / 1009);
-    const exact = values.reduce((sum, x) => sum + x, 0);
-    using sum = Tensor.fromHost(values).sum();
-    const [found] = compute(wasmBackend, sum) as [number];
-    assert(Math.abs(found - exact) / exact < 1e-7, `${found} for ${exact}`);
-  });
+testOnCPU("a sum is as good as one in doubles", () => {
+  const n = 1_000_003;
+  const values = Float32Array.from({ length: n }, (_, k) => (k * 7919 % 1009) / 1009);
+  const exact = values.reduce((sum, x) => sum + x, 0);
+  using sum = Tensor.fromHost(values).sum();
+  const [found] = compute(wasmBackend, sum) as [number];
+  assert(Math.abs(found - exact) / exact < 1e-7, `${found} for ${exact}`);
 });
 
-Deno.test("what has no vectors is computed in JavaScript", () => {
-  withDevice("cpu", () => {
-    const ofDoubles = [() => filled([5], "float64").sin(), () => filled([5], "float64").erfc()];
-    for (const make of ofDoubles) {
-      using tensor = make();
-      assert(sourcesOf(tensor).every((source) => !source.includes("WebAssembly")));
-      assertAgree(make);
-    }
-  });
+testOnCPU("what has no vectors is computed in JavaScript", () => {
+  const ofDoubles = [() => filled([5], "float64").sin(), () => filled([5], "float64").erfc()];
+  for (const make of ofDoubles) {
+    using tensor = make();
+    assert(sourcesOf(tensor).every((source) => !source.includes("WebAssembly")));
+    assertAgree(make);
+  }
 });
 
-Deno.test("values rounded to half types on their way, and logic of numbers, are vectors too", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "values rounded to half types on their way, and logic of numbers, are vectors too",
+  () => {
     for (const dtype of ["float16", "bfloat16"] as const) {
       assertVectors(() => filled([5, 37]).cast(dtype).mul(0.3).cast("float32").add(1));
     }
     assertVectors(() => filled([5, 37]).logicalXor(filled([5, 37], "float32", 3)).cast("float32"));
     assertVectors(() => filled([5, 37], "int32").floor().logicalAnd(filled([37], "int32", 1)));
-  });
-});
+  },
+);
 
 Deno.test("rows that indices name are read in vectors, wherever the index varies", () => {
   const places = (count: number, size: number, dtype: DType): Tensor =>
@@ -179,53 +169,47 @@ Deno.test("rows that indices name are read in vectors, wherever the index varies
   });
 });
 
-Deno.test("an index that vectors find out of range is reported by its value", async () => {
-  await withDevice("cpu", async () => {
-    const t = filled([5, 37]);
-    const small = [5, -1, -(2 ** 31), 2 ** 31 - 1];
-    const all = [
-      ...small.map((wrong) => Int32Array.of(0, wrong, 4)),
-      // Those of 64 bits are told from their lower words.
-      ...[...small, 2 ** 32, -(2 ** 32) + 3, 2 ** 52].map((wrong) =>
-        BigInt64Array.of(0n, BigInt(wrong), 4n)
-      ),
-    ];
-    for (const values of all) {
-      const wrong = values[1], indices = Tensor.fromHost(values).realize();
-      const wrongRow = t.indexSelect(0, indices).mul(2);
-      const wrongPlace = t.gather(0, indices.reshape([3, 1]));
-      for (const found of [wrongRow, wrongPlace]) {
-        assert(sourcesOf(found).every((source) => source.startsWith("// WebAssembly")));
-        await assertRejects(() => found.toHost(), RangeError, `the index ${wrong} is out of range`);
-      }
+testOnCPU("an index that vectors find out of range is reported by its value", async () => {
+  const t = filled([5, 37]);
+  const small = [5, -1, -(2 ** 31), 2 ** 31 - 1];
+  const all = [
+    ...small.map((wrong) => Int32Array.of(0, wrong, 4)),
+    // Those of 64 bits are told from their lower words.
+    ...[...small, 2 ** 32, -(2 ** 32) + 3, 2 ** 52].map((wrong) =>
+      BigInt64Array.of(0n, BigInt(wrong), 4n)
+    ),
+  ];
+  for (const values of all) {
+    const wrong = values[1], indices = Tensor.fromHost(values).realize();
+    const wrongRow = t.indexSelect(0, indices).mul(2);
+    const wrongPlace = t.gather(0, indices.reshape([3, 1]));
+    for (const found of [wrongRow, wrongPlace]) {
+      assert(sourcesOf(found).every((source) => source.startsWith("// WebAssembly")));
+      await assertRejects(() => found.toHost(), RangeError, `the index ${wrong} is out of range`);
     }
-  });
+  }
 });
 
-Deno.test("windows that step over padded images are joined in vectors, at their edges too", () => {
-  withDevice("cpu", () => {
-    for (const [kernel, stride, padding] of [[3, 2, 1], [3, 3, 1], [5, 4, 2], [2, 1, 1]] as const) {
-      for (const [height, width] of [[9, 23], [16, 8], [5, 41]] as const) {
-        assertVectors(() => filled([3, 2, height, width]).maxPool2d(kernel, { stride, padding }));
-        assertVectors(() => filled([3, 2, height, width]).avgPool2d(kernel, { stride, padding }));
-      }
+testOnCPU("windows that step over padded images are joined in vectors, at their edges too", () => {
+  for (const [kernel, stride, padding] of [[3, 2, 1], [3, 3, 1], [5, 4, 2], [2, 1, 1]] as const) {
+    for (const [height, width] of [[9, 23], [16, 8], [5, 41]] as const) {
+      assertVectors(() => filled([3, 2, height, width]).maxPool2d(kernel, { stride, padding }));
+      assertVectors(() => filled([3, 2, height, width]).avgPool2d(kernel, { stride, padding }));
     }
-  });
+  }
 });
 
-Deno.test("sums over rows that are joined four at a time have all rows", () => {
-  withDevice("cpu", () => {
-    for (const rows of [1, 3, 4, 6, 8, 201]) {
-      for (const columns of [3, 16, 37]) {
-        // Quarters: every sum is exact.
-        const x = Tensor.arange(rows * columns).remainder(29).mul(0.25).reshape([rows, columns])
-          .realize();
-        assertAgree(() => x.sum(0));
-        assertAgree(() => x.mul(x).sum(0));
-        assertAgree(() => x.sub(1).sum(0).add(x.slice(0)));
-      }
+testOnCPU("sums over rows that are joined four at a time have all rows", () => {
+  for (const rows of [1, 3, 4, 6, 8, 201]) {
+    for (const columns of [3, 16, 37]) {
+      // Quarters: every sum is exact.
+      const x = Tensor.arange(rows * columns).remainder(29).mul(0.25).reshape([rows, columns])
+        .realize();
+      assertAgree(() => x.sum(0));
+      assertAgree(() => x.mul(x).sum(0));
+      assertAgree(() => x.sub(1).sum(0).add(x.slice(0)));
     }
-  });
+  }
 });
 
 Deno.test("elements of 64 bits are computed in pairs of vectors, however they lie", () => {
@@ -258,18 +242,16 @@ Deno.test("elements of 64 bits are computed in pairs of vectors, however they li
   });
 });
 
-Deno.test("sums of 64 bits are kept in pairs of vectors, whatever they are summed along", () => {
-  withDevice("cpu", () => {
-    for (const [rows, columns] of [[1, 1], [3, 37], [16, 16], [37, 5], [9, 200]] as const) {
-      for (const axis of [0, 1, undefined]) {
-        for (const dtype of ["int32", "uint8", "bool", "int64", "float64"] as const) {
-          assertVectors(() => filled([rows, columns], dtype).sum(axis));
-        }
-        assertVectors(() => filled([rows, columns]).gt(0).sum(axis));
-        assertVectors(() => filled([rows, columns], "float64").prod(axis));
+testOnCPU("sums of 64 bits are kept in pairs of vectors, whatever they are summed along", () => {
+  for (const [rows, columns] of [[1, 1], [3, 37], [16, 16], [37, 5], [9, 200]] as const) {
+    for (const axis of [0, 1, undefined]) {
+      for (const dtype of ["int32", "uint8", "bool", "int64", "float64"] as const) {
+        assertVectors(() => filled([rows, columns], dtype).sum(axis));
       }
+      assertVectors(() => filled([rows, columns]).gt(0).sum(axis));
+      assertVectors(() => filled([rows, columns], "float64").prod(axis));
     }
-    const big = Tensor.full([5000], 2 ** 30, { dtype: "int32" }).realize();
-    assertEquals(compute(wasmBackend, big.sum()), [5000n * 2n ** 30n]);
-  });
+  }
+  const big = Tensor.full([5000], 2 ** 30, { dtype: "int32" }).realize();
+  assertEquals(compute(wasmBackend, big.sum()), [5000n * 2n ** 30n]);
 });

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { erf, floatMod, philox, power } from "../../../../backend/graph/scalar.ts";
 import { manualSeed, randomState, Tensor, withDevice } from "../../../../mod.ts";
 import { compute, reference, wasmBackend } from "../strategies.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 /** The function in doubles, where it is tried, and units in the last place that it may be off. */
 const functions = {
@@ -136,8 +137,9 @@ Deno.test("huge angles are reduced exactly", () => {
   }
 });
 
-Deno.test("random numbers in vectors are those of the scalar generator, wherever they stand", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "random numbers in vectors are those of the scalar generator, wherever they stand",
+  () => {
     manualSeed(-77);
     const { seed } = randomState();
     const drawn = [Tensor.rand([7, 1003]), Tensor.rand([7, 1003]), Tensor.rand([7, 1003])];
@@ -156,8 +158,8 @@ Deno.test("random numbers in vectors are those of the scalar generator, wherever
         assertEquals(compute(wasmBackend, part), compute(reference, same));
       }
     });
-  });
-});
+  },
+);
 
 Deno.test("exponentials and logarithms of doubles are those of doubles", () => {
   const from = Float64Array.from({ length: 10_001 }, (_, k) => (k - 5000) / 7.05);

@@ -1,10 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { type DType, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, manualSeed, noGrad, Tensor } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { strategyWith } from "../../../../backend/cpu/strategy/strategy.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
 import { backendWith, compute, wasmBackend } from "../strategies.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 type Sizes = readonly [
   images: number,
@@ -68,8 +69,9 @@ function numbers(tensor: Tensor, backend = wasmBackend): number[] {
   return compute(backend, tensor).map(Number);
 }
 
-Deno.test("convolutions by minimal filtering, and their gradients, keep the digits of float32", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "convolutions by minimal filtering, and their gradients, keep the digits of float32",
+  () => {
     for (const size of sizes) {
       const wanted = results(size, "float64").map((t) => numbers(t));
       results(size, "float32").forEach((tensor, k) => {
@@ -79,11 +81,12 @@ Deno.test("convolutions by minimal filtering, and their gradients, keep the digi
         assert(most < 2.5e-5 && usual < 2e-6, `${what}: ${most}, ${usual}`);
       });
     }
-  });
-});
+  },
+);
 
-Deno.test("what follows a convolution, and results that lie in a larger buffer, are as ever", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "what follows a convolution, and results that lie in a larger buffer, are as ever",
+  () => {
     manualSeed(6);
     const image = normal([2, 16, 13, 18]), bias = normal([24]);
     const kernels = [normal([24, 16, 3, 3], 0.1), normal([24, 16, 3, 3], 0.1)];
@@ -96,54 +99,49 @@ Deno.test("what follows a convolution, and results that lie in a larger buffer, 
     assert(isMinimal(make("float32")));
     const [most] = errorsOf(numbers(make("float32")), numbers(make("float64")));
     assert(most < 1e-5, `${most}`);
-  });
+  },
+);
+
+testOnCPU("other convolutions are computed directly", () => {
+  const image = normal([2, 16, 24, 24]), kernels = normal([16, 16, 3, 3]);
+  const direct: Record<string, () => Tensor> = {
+    stride: () => image.conv2d(kernels, { stride: 2 }),
+    dilation: () => image.conv2d(kernels, { dilation: 2 }),
+    groups: () => image.conv2d(normal([16, 4, 3, 3]), { groups: 4 }),
+    "5x5": () => image.conv2d(normal([16, 16, 5, 5])),
+    "1x1": () => image.conv2d(normal([64, 16, 1, 1])),
+    "few rows": () => normal([40, 16, 5, 40]).conv2d(kernels),
+    small: () => normal([1, 16, 6, 6]).conv2d(kernels),
+    float64: () => image.cast("float64").conv2d(kernels.cast("float64")),
+    float16: () => image.cast("float16").conv2d(kernels.cast("float16")),
+  };
+  for (const [name, make] of Object.entries(direct)) assert(!isMinimal(make()), name);
+  assertEquals(numbers(normal([0, 16, 24, 24]).conv2d(kernels)), []);
+  assert(isMinimal(image.conv2d(kernels)));
 });
 
-Deno.test("other convolutions are computed directly", () => {
-  withDevice("cpu", () => {
-    const image = normal([2, 16, 24, 24]), kernels = normal([16, 16, 3, 3]);
-    const direct: Record<string, () => Tensor> = {
-      stride: () => image.conv2d(kernels, { stride: 2 }),
-      dilation: () => image.conv2d(kernels, { dilation: 2 }),
-      groups: () => image.conv2d(normal([16, 4, 3, 3]), { groups: 4 }),
-      "5x5": () => image.conv2d(normal([16, 16, 5, 5])),
-      "1x1": () => image.conv2d(normal([64, 16, 1, 1])),
-      "few rows": () => normal([40, 16, 5, 40]).conv2d(kernels),
-      small: () => normal([1, 16, 6, 6]).conv2d(kernels),
-      float64: () => image.cast("float64").conv2d(kernels.cast("float64")),
-      float16: () => image.cast("float16").conv2d(kernels.cast("float16")),
-    };
-    for (const [name, make] of Object.entries(direct)) assert(!isMinimal(make()), name);
-    assertEquals(numbers(normal([0, 16, 24, 24]).conv2d(kernels)), []);
-    assert(isMinimal(image.conv2d(kernels)));
-  });
+testOnCPU("numbers that are not finite reach what sees them, and nothing else", () => {
+  for (const bad of [NaN, Infinity, -Infinity, 3e38]) {
+    manualSeed(7);
+    const clean = normal([1, 16, 32, 32]), kernels = normal([16, 16, 3, 3]);
+    const spot = new Float32Array(clean.size);
+    spot[3 * 1024 + 10 * 32 + 11] = bad;
+    const image = noGrad(() => clean.add(Tensor.fromHost(spot, { shape: clean.shape })).realize());
+    const y = image.conv2d(kernels, { padding: 1 });
+    assert(isMinimal(y));
+    const found = numbers(y), wanted = numbers(clean.conv2d(kernels, { padding: 1 }));
+    found.forEach((value, k) => {
+      const row = Math.floor(k / 32) % 32, column = k % 32;
+      const sees = Math.abs(row - 10) <= 1 && Math.abs(column - 11) <= 1;
+      if (sees) return assert(!(Math.abs(value) < 1e30), `${value} beside ${bad}`);
+      assert(Math.abs(value - wanted[k]!) < 1e-3, `${value} for ${wanted[k]} far from ${bad}`);
+    });
+  }
 });
 
-Deno.test("numbers that are not finite reach what sees them, and nothing else", () => {
-  withDevice("cpu", () => {
-    for (const bad of [NaN, Infinity, -Infinity, 3e38]) {
-      manualSeed(7);
-      const clean = normal([1, 16, 32, 32]), kernels = normal([16, 16, 3, 3]);
-      const spot = new Float32Array(clean.size);
-      spot[3 * 1024 + 10 * 32 + 11] = bad;
-      const image = noGrad(() =>
-        clean.add(Tensor.fromHost(spot, { shape: clean.shape })).realize()
-      );
-      const y = image.conv2d(kernels, { padding: 1 });
-      assert(isMinimal(y));
-      const found = numbers(y), wanted = numbers(clean.conv2d(kernels, { padding: 1 }));
-      found.forEach((value, k) => {
-        const row = Math.floor(k / 32) % 32, column = k % 32;
-        const sees = Math.abs(row - 10) <= 1 && Math.abs(column - 11) <= 1;
-        if (sees) return assert(!(Math.abs(value) < 1e30), `${value} beside ${bad}`);
-        assert(Math.abs(value - wanted[k]!) < 1e-3, `${value} for ${wanted[k]} far from ${bad}`);
-      });
-    }
-  });
-});
-
-Deno.test("a number that is much larger than others has no influence on what does not see it", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "a number that is much larger than others has no influence on what does not see it",
+  () => {
     const side = 32, kernels = normal([16, 16, 3, 3], 1 / 12);
     for (
       const [size, row, column] of [[1e6, 10, 11], [1e30, 31, 0], [4e3, 17, 16], [-1e6, 0, 31], [
@@ -153,9 +151,7 @@ Deno.test("a number that is much larger than others has no influence on what doe
       ]]
     ) {
       manualSeed(8);
-      const image = Float32Array.from(
-        Tensor.rand([2 * 16 * side * side]).toHostSync("float32"),
-      );
+      const image = Float32Array.from(Tensor.rand([2 * 16 * side * side]).toHostSync("float32"));
       const make = (): Tensor => Tensor.fromHost(image.slice(), { shape: [2, 16, side, side] });
       const wanted = numbers(
         make().cast("float64").conv2d(kernels.cast("float64"), { padding: 1 }),
@@ -169,11 +165,12 @@ Deno.test("a number that is much larger than others has no influence on what doe
         if (!sees) assert(Math.abs(value - wanted[k]!) < 1e-5, `${value}, not ${wanted[k]} (${k})`);
       });
     }
-  });
-});
+  },
+);
 
-Deno.test("a gradient that is not finite gives kernels that are not, by the taps that see it", () => {
-  withDevice("cpu", () => {
+testOnCPU(
+  "a gradient that is not finite gives kernels that are not, by the taps that see it",
+  () => {
     const image = normal([2, 16, 16, 16]);
     const kernels = learned(normal([16, 16, 3, 3]));
     const y = image.conv2d(kernels, { padding: 1 });
@@ -190,38 +187,32 @@ Deno.test("a gradient that is not finite gives kernels that are not, by the taps
       else assertEquals(value, 0);
       if (sees) assertEquals(Math.abs(value), Infinity);
     });
-  });
+  },
+);
+
+testOnCPU("the bits are the same again, and with any number of threads", () => {
+  const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
+  const { relaxed, hasPrivatePages } = strategy.wasm!;
+  const runtimes = [1, 3, 5].map((threads) =>
+    new WasmRuntime(memory, threads, { relaxed, hasPrivatePages })
+  );
+  for (const size of sizes.slice(0, 3)) {
+    const bits = [
+      wasmBackend,
+      wasmBackend,
+      ...runtimes.map((wasm) => backendWith({ ...strategy, wasm })),
+    ].map((backend) => results(size, "float32").map((t) => numbers(t, backend)));
+    for (const other of bits.slice(1)) assertEquals(other, bits[0]);
+  }
 });
 
-Deno.test("the bits are the same again, and with any number of threads", () => {
-  withDevice("cpu", () => {
-    const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
-    const { relaxed, hasPrivatePages } = strategy.wasm!;
-    const runtimes = [1, 3, 5].map((threads) =>
-      new WasmRuntime(memory, threads, { relaxed, hasPrivatePages })
-    );
-    for (const size of sizes.slice(0, 3)) {
-      const bits = [
-        wasmBackend,
-        wasmBackend,
-        ...runtimes.map((wasm) => backendWith({ ...strategy, wasm })),
-      ].map((backend) => results(size, "float32").map((t) => numbers(t, backend)));
-      for (const other of bits.slice(1)) assertEquals(other, bits[0]);
-    }
+testOnCPU("minimal filtering is the same in engines without memories of a module's own", () => {
+  const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
+  const [own, shared] = [true, false].map((hasPrivatePages) => {
+    const wasm = new WasmRuntime(memory, 2, { relaxed: false, hasPrivatePages });
+    return results(sizes[1]!, "float32").map((t) => numbers(t, backendWith({ ...strategy, wasm })));
   });
-});
-
-Deno.test("minimal filtering is the same in engines without memories of a module's own", () => {
-  withDevice("cpu", () => {
-    const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
-    const [own, shared] = [true, false].map((hasPrivatePages) => {
-      const wasm = new WasmRuntime(memory, 2, { relaxed: false, hasPrivatePages });
-      return results(sizes[1]!, "float32").map((t) =>
-        numbers(t, backendWith({ ...strategy, wasm }))
-      );
-    });
-    assertEquals(shared, own);
-    const wanted = results(sizes[1]!, "float64").map((t) => numbers(t));
-    own!.forEach((values, k) => assert(errorsOf(values, wanted[k]!)[0] < 2.5e-5));
-  });
+  assertEquals(shared, own);
+  const wanted = results(sizes[1]!, "float64").map((t) => numbers(t));
+  own!.forEach((values, k) => assert(errorsOf(values, wanted[k]!)[0] < 2.5e-5));
 });

@@ -209,19 +209,17 @@ testOpenCL(
     }),
 );
 
-Deno.test({
-  name: "BuildHelpers: a process that has ended is told from one that runs",
+Deno.test("BuildHelpers: a process that has ended is told from one that runs", {
   ignore: Deno.build.os !== "linux",
-  fn: async () => {
-    const start = (text: string) =>
-      new Deno.Command(Deno.execPath(), { args: ["eval", text], stdin: "piped" }).spawn();
-    const short = start(""), long = start("await new Response(Deno.stdin.readable).text()");
-    const until = performance.now() + 30_000;
-    while (!hasEnded(short.pid) && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
-    assertEquals([hasEnded(short.pid), hasEnded(long.pid)], [true, false]);
-    for (const { stdin } of [short, long]) await stdin.close().catch(() => {});
-    assertEquals([(await short.status).code, (await long.status).code], [0, 0]);
-  },
+}, async () => {
+  const start = (text: string) =>
+    new Deno.Command(Deno.execPath(), { args: ["eval", text], stdin: "piped" }).spawn();
+  const short = start(""), long = start("await new Response(Deno.stdin.readable).text()");
+  const until = performance.now() + 30_000;
+  while (!hasEnded(short.pid) && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
+  assertEquals([hasEnded(short.pid), hasEnded(long.pid)], [true, false]);
+  for (const { stdin } of [short, long]) await stdin.close().catch(() => {});
+  assertEquals([(await short.status).code, (await long.status).code], [0, 0]);
 });
 
 /** Kernels that are a program each. */
@@ -299,13 +297,12 @@ Deno.test("BuildHelpers: without the permission to run programs nothing is built
   assertEquals([out.trim(), err], ["0", ""]);
 });
 
-Deno.test({
-  name: "BuildHelpers: Ctrl+C between two builds ends the program, and leaves no folder",
+Deno.test("BuildHelpers: Ctrl+C between two builds ends the program, and leaves no folder", {
   ignore: !hasOpenCL || Deno.build.os !== "linux",
-  fn: () =>
-    withCacheFolder(async (folder) => {
-      const url = (path: string) => new URL(`../../../../${path}`, import.meta.url);
-      const program = `
+}, () =>
+  withCacheFolder(async (folder) => {
+    const url = (path: string) => new URL(`../../../../${path}`, import.meta.url);
+    const program = `
         import { manager } from "${url("mod.ts")}";
         import { BuildHelpers } from "${url("backend/opencl/building/build_helpers.ts")}";
         const { queue, clDevice } = manager.default("cl");
@@ -319,11 +316,7 @@ Deno.test({
           adopt: () => true,
         });
         console.log("went on");`;
-      const { out, code } = await runProgram(program);
-      assertEquals([out, code], ["", 130]);
-      assertEquals(
-        [...Deno.readDirSync(folder)].filter(({ name }) => name.includes("building")),
-        [],
-      );
-    }),
-});
+    const { out, code } = await runProgram(program);
+    assertEquals([out, code], ["", 130]);
+    assertEquals([...Deno.readDirSync(folder)].filter(({ name }) => name.includes("building")), []);
+  }));

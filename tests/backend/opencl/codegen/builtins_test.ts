@@ -34,13 +34,9 @@ function readsHeader(): boolean {
 
 /** A test for drivers that read `opencl-c.h` before each program. */
 function testHeader(name: string, fn: (build: (text: string) => void) => void): void {
-  Deno.test({
-    name,
-    ignore: !readsHeader(),
-    fn: () => {
-      const { context, clDevice } = manager.default("cl");
-      fn((text) => new Program(context!, text).build(buildOptions(driverOf(clDevice!))).release());
-    },
+  Deno.test(name, { ignore: !readsHeader() }, () => {
+    const { context, clDevice } = manager.default("cl");
+    fn((text) => new Program(context!, text).build(buildOptions(driverOf(clDevice!))).release());
   });
 }
 
@@ -54,26 +50,24 @@ testHeader("helper functions find declared what they call", (build) => {
   build(`${preludeFor(text, true)}\nkernel void k(global int* a) { a[0] = 1; }`);
 });
 
-Deno.test({
-  name: "a function is declared as the driver's header has it, for every type and width",
+Deno.test("a function is declared as the driver's header has it, for every type and width", {
   ignore: !readsHeader(),
-  fn: () => {
-    const { context, clDevice } = manager.default("cl");
-    const ofWidth = ["", "2", "4", "8", "16"].flatMap((n) => [
-      ...n === "" ? [] : [`vload${n}`, `vstore${n}`],
-      ...["vload_half", "vstore_half"].map((name) => name + n),
-      ...["int", "uchar", "float", "ulong"].map((T) => `convert_${T}${n}`),
-    ]);
-    const names = [...declared, ...ofWidth];
-    const called = names.map((name) => `${name}()`).join(" ");
-    const text = declarationsOf(`char short ushort double ${called}`);
-    for (const name of names) assert(text.includes(` ${name}(`), name);
-    const kernel = "kernel void k(global int* a) { a[0] = min(get_local_id(0), 3ul); }";
-    // Another result or other attributes of the same function would be an error, another type ambiguous.
-    using program = new Program(context!, `${text}\n${kernel}`)
-      .build(buildOptions(driverOf(clDevice!)).replace(WITHOUT_HEADER, ""));
-    assertEquals(program.kernelNames, ["k"]);
-  },
+}, () => {
+  const { context, clDevice } = manager.default("cl");
+  const ofWidth = ["", "2", "4", "8", "16"].flatMap((n) => [
+    ...n === "" ? [] : [`vload${n}`, `vstore${n}`],
+    ...["vload_half", "vstore_half"].map((name) => name + n),
+    ...["int", "uchar", "float", "ulong"].map((T) => `convert_${T}${n}`),
+  ]);
+  const names = [...declared, ...ofWidth];
+  const called = names.map((name) => `${name}()`).join(" ");
+  const text = declarationsOf(`char short ushort double ${called}`);
+  for (const name of names) assert(text.includes(` ${name}(`), name);
+  const kernel = "kernel void k(global int* a) { a[0] = min(get_local_id(0), 3ul); }";
+  // Another result or other attributes of the same function would be an error, another type ambiguous.
+  using program = new Program(context!, `${text}\n${kernel}`)
+    .build(buildOptions(driverOf(clDevice!)).replace(WITHOUT_HEADER, ""));
+  assertEquals(program.kernelNames, ["k"]);
 });
 
 testOpenCL("a kernel that calls a function which is not declared is built all the same", () => {

@@ -97,9 +97,7 @@ testOpenCL(
           .to(manager.default(name)).reshape(shape)
       );
       const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
-      return [
-        ...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost("float32"),
-      ];
+      return [...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost("float32")];
     };
     const [cl, cpu] = [await of("cl"), await of("cpu")];
     assert(cl.every((value, k) => Math.abs(value - cpu[k]!) < 1e-5));

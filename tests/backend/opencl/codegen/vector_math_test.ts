@@ -100,11 +100,11 @@ for (const [name, row] of Object.entries(functions)) {
   });
 
   // It computes while PoCL's kernels are compiled.
-  Deno.test({
-    name: `${name} has the bits of the built-in backend`,
-    ignore: !isPoCL,
-    fn: () => bitsAreEqual(name, row),
-  });
+  Deno.test(
+    `${name} has the bits of the built-in backend`,
+    { ignore: !isPoCL },
+    () => bitsAreEqual(name, row),
+  );
 }
 
 function bitsAreEqual(name: string, row: Row): void {

@@ -125,33 +125,31 @@ Deno.test("BinaryCache removes nothing that is not its own, by name and by conte
     assertEquals(left.size, others.length + 2 + 70);
   }));
 
-Deno.test({
-  name: "BinaryCache opens regular files of this user only, which nobody else may write",
+Deno.test("BinaryCache opens regular files of this user only, which nobody else may write", {
   ignore: Deno.build.os === "windows",
-  fn: () =>
-    withCacheFolder(async (folder) => {
-      open().write("source", "", binary);
-      const path = `${folder}/${names(folder)[0]}`;
-      assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
-      Deno.chmodSync(path, 0o620);
-      assertEquals(open().read("source", ""), null, "the group may write it");
-      Deno.chmodSync(path, 0o600);
-      assertEquals(open().read("source", ""), binary);
-      Deno.renameSync(path, `${folder}/elsewhere`);
-      Deno.symlinkSync(`${folder}/elsewhere`, path);
-      assertEquals(open().read("source", ""), null, "a link");
-      open().write("source", "", binary);
-      assert(Deno.lstatSync(path).isFile, "the link was replaced, not followed");
-      Deno.removeSync(path);
-      await new Deno.Command("mkfifo", { args: [path] }).output();
-      assertEquals(open().read("source", ""), null, "a FIFO would wait for ever");
-      Deno.removeSync(path);
-      Deno.copyFileSync(`${folder}/elsewhere`, path);
-      if (Deno.uid() !== 0) return;
-      Deno.chownSync(path, 1234, 1234);
-      assertEquals(open().read("source", ""), null, "another user's");
-    }),
-});
+}, () =>
+  withCacheFolder(async (folder) => {
+    open().write("source", "", binary);
+    const path = `${folder}/${names(folder)[0]}`;
+    assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
+    Deno.chmodSync(path, 0o620);
+    assertEquals(open().read("source", ""), null, "the group may write it");
+    Deno.chmodSync(path, 0o600);
+    assertEquals(open().read("source", ""), binary);
+    Deno.renameSync(path, `${folder}/elsewhere`);
+    Deno.symlinkSync(`${folder}/elsewhere`, path);
+    assertEquals(open().read("source", ""), null, "a link");
+    open().write("source", "", binary);
+    assert(Deno.lstatSync(path).isFile, "the link was replaced, not followed");
+    Deno.removeSync(path);
+    await new Deno.Command("mkfifo", { args: [path] }).output();
+    assertEquals(open().read("source", ""), null, "a FIFO would wait for ever");
+    Deno.removeSync(path);
+    Deno.copyFileSync(`${folder}/elsewhere`, path);
+    if (Deno.uid() !== 0) return;
+    Deno.chownSync(path, 1234, 1234);
+    assertEquals(open().read("source", ""), null, "another user's");
+  }));
 
 /** The text on stderr when the folder is opened. */
 function complaints(fn: () => void): string[] {
@@ -165,10 +163,10 @@ function complaints(fn: () => void): string[] {
   return said;
 }
 
-Deno.test({
-  name: "BinaryCache: the cache is off, with one line, in a folder that others may write to or own",
-  ignore: Deno.build.os === "windows",
-  fn: () =>
+Deno.test(
+  "BinaryCache: the cache is off, with one line, in a folder that others may write to or own",
+  { ignore: Deno.build.os === "windows" },
+  () =>
     withCacheFolder((folder) => {
       for (const mode of [0o770, 0o707, 0o1777]) {
         const own = `${folder}/${mode}`;
@@ -192,13 +190,12 @@ Deno.test({
       assertEquals(said.length, 1);
       assert(said[0]!.includes("belongs to another user (1234)"), said[0]);
     }),
-});
+);
 
-Deno.test({
-  name:
-    "the usual cache folder becomes this user's alone where an earlier version made it otherwise",
-  ignore: Deno.build.os !== "linux",
-  fn: () =>
+Deno.test(
+  "the usual cache folder becomes this user's alone where an earlier version made it otherwise",
+  { ignore: Deno.build.os !== "linux" },
+  () =>
     withCacheFolder((folder) => {
       const before = Deno.env.get("XDG_CACHE_HOME");
       Deno.env.delete("NETCL_CACHE_DIR");
@@ -216,7 +213,7 @@ Deno.test({
         else Deno.env.set("XDG_CACHE_HOME", before);
       }
     }),
-});
+);
 
 Deno.test("BinaryCache does without a folder that cannot be made", () =>
   withCacheFolder((folder) => {

@@ -13,10 +13,7 @@ testOpenCL("OpenCLBackend: a long sum whose second launch fails holds no memory"
   for (const nth of [1, 2]) {
     assertThrows(
       () =>
-        withFaults(
-          [{ call: "clEnqueueNDRangeKernel", nth, status: -5 }],
-          () => x.sum().realize(),
-        ),
+        withFaults([{ call: "clEnqueueNDRangeKernel", nth, status: -5 }], () => x.sum().realize()),
       OpenCLError,
       "CL_OUT_OF_RESOURCES",
     );

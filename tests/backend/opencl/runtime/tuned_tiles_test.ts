@@ -84,9 +84,7 @@ testOpenCL(
     }),
 );
 
-Deno.test({
-  name: "TunedTiles: without the permission to read, tuned tiles are not asked for",
+Deno.test("TunedTiles: without the permission to read, tuned tiles are not asked for", {
   ignore: !hasOpenCL,
   permissions: { env: true, read: false, ffi: true },
-  fn: () => assertEquals(readTunedTiles(device).size, 0),
-});
+}, () => assertEquals(readTunedTiles(device).size, 0));

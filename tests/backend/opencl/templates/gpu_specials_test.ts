@@ -4,7 +4,7 @@ import { Tensor, withDevice } from "../../../../mod.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
-import { testOpenCL } from "../../../opencl.ts";
+import { testOnCPU, testOpenCL } from "../../../opencl.ts";
 import { gpu } from "../../schedule/nodes.ts";
 import { withDeviceType } from "../fixture.ts";
 
@@ -106,30 +106,29 @@ testOpenCL("a GPU's scatter names an index out of range", () =>
     await assertRejects(() => out.toHost(), RangeError, "12");
   }));
 
-Deno.test("on a GPU no work-item walks a million elements alone", () =>
-  withDevice("cpu", () => {
-    const n = 1 << 20, alone = ["line scatter", "row scan", "merge argsort"];
-    const x = Tensor.zeros([n]), ids = Tensor.zeros([n], { dtype: "int32" });
-    const wanted = {
-      cumsum: x.cumsum(0),
-      argsort: x.argsort(0),
-      "scatterAdd into few": Tensor.zeros([37]).scatterAdd(0, ids, x),
-      "scatterAdd into many": x.scatterAdd(0, ids, x),
-      "scatter of columns": Tensor.zeros([65, 384]).scatterAdd(
-        0,
-        Tensor.zeros([16384, 1], { dtype: "int32" }).expand([16384, 384]),
-        Tensor.zeros([16384, 384]),
-      ),
-      indexPut: x.indexPut([ids], x, { accumulate: true }),
-    };
-    for (const [name, tensor] of Object.entries(wanted)) {
-      for (const { kernel } of schedule([nodeOf(tensor)], { device: gpu }).kernels) {
-        if (kernel.kind !== "special") continue;
-        const template = planKernel(kernel, gpu.target).name;
-        assertEquals(alone.includes(template), false, `${name}: ${template}`);
-      }
+testOnCPU("on a GPU no work-item walks a million elements alone", () => {
+  const n = 1 << 20, alone = ["line scatter", "row scan", "merge argsort"];
+  const x = Tensor.zeros([n]), ids = Tensor.zeros([n], { dtype: "int32" });
+  const wanted = {
+    cumsum: x.cumsum(0),
+    argsort: x.argsort(0),
+    "scatterAdd into few": Tensor.zeros([37]).scatterAdd(0, ids, x),
+    "scatterAdd into many": x.scatterAdd(0, ids, x),
+    "scatter of columns": Tensor.zeros([65, 384]).scatterAdd(
+      0,
+      Tensor.zeros([16384, 1], { dtype: "int32" }).expand([16384, 384]),
+      Tensor.zeros([16384, 384]),
+    ),
+    indexPut: x.indexPut([ids], x, { accumulate: true }),
+  };
+  for (const [name, tensor] of Object.entries(wanted)) {
+    for (const { kernel } of schedule([nodeOf(tensor)], { device: gpu }).kernels) {
+      if (kernel.kind !== "special") continue;
+      const template = planKernel(kernel, gpu.target).name;
+      assertEquals(alone.includes(template), false, `${name}: ${template}`);
     }
-  }));
+  }
+});
 
 testOpenCL(
   "a GPU's running sums are rounded once, as those that add up in doubles",

@@ -66,10 +66,7 @@ const matmuls: Case[] = [
   [130, 70, 4097],
   [600, 712, 1000],
 ].flatMap(([m, n, k]) => [
-  {
-    name: `${m}x${k}x${n}`,
-    make: (t: DType) => numbers(t, m!, k!).matmul(numbers(t, k!, n!)),
-  },
+  { name: `${m}x${k}x${n}`, make: (t: DType) => numbers(t, m!, k!).matmul(numbers(t, k!, n!)) },
   {
     name: `${m}x${k}x${n}, both transposed`,
     make: (t: DType) => numbers(t, k!, m!).transpose().matmul(numbers(t, n!, k!).transpose()),
@@ -144,24 +141,20 @@ const device = hasOpenCL ? manager.default("cl") : null;
 const ignore = !(device?.clDevice && hasMatrixUnits(device.clDevice));
 
 for (const dtype of ["float16", "bfloat16", "float32"] as const) {
-  Deno.test({
-    name: `Matrix units multiply ${dtype} as the built-in backend does`,
-    ignore,
-    fn: async () => {
-      for (const { name, make } of [...matmuls, ...others]) {
-        const wanted = withDevice("cpu", () => make(dtype).cast("float32").realize());
-        const found = withDevice("cl", () => make(dtype).cast("float32").realize());
-        const e = await error(found, wanted);
-        assert(e < limits[dtype]!, `${name} of ${dtype}: relative error ${e}`);
-      }
-    },
+  Deno.test(`Matrix units multiply ${dtype} as the built-in backend does`, { ignore }, async () => {
+    for (const { name, make } of [...matmuls, ...others]) {
+      const wanted = withDevice("cpu", () => make(dtype).cast("float32").realize());
+      const found = withDevice("cl", () => make(dtype).cast("float32").realize());
+      const e = await error(found, wanted);
+      assert(e < limits[dtype]!, `${name} of ${dtype}: relative error ${e}`);
+    }
   });
 }
 
-Deno.test({
-  name: "Matrix units keep infinities, NaN and the largest numbers of float32",
-  ignore,
-  fn: () =>
+Deno.test(
+  "Matrix units keep infinities, NaN and the largest numbers of float32",
+  { ignore },
+  () =>
     withDevice("cl", async () => {
       const b = new Float32Array(256 * 256);
       for (let i = 0; i < 256; i++) b[i * 256 + i] = 1;
@@ -179,20 +172,16 @@ Deno.test({
       const kept = await times(row);
       assertEquals([...kept.slice(0, 3)], [...row.slice(0, 3)].map((v) => Math.fround(v)));
     }),
-});
+);
 
-Deno.test({
-  name: "setFloat32Precision(high) multiplies in TF32",
-  ignore,
-  fn: async () => {
-    const make = () => numbers("float32", 256, 256).matmul(numbers("float32", 256, 256));
-    const wanted = withDevice("cpu", () => make().realize());
-    try {
-      setFloat32Precision("high");
-      const e = await error(withDevice("cl", () => make().realize()), wanted);
-      assert(e > 1e-6 && e < 1e-3, `relative error ${e}`);
-    } finally {
-      setFloat32Precision("highest");
-    }
-  },
+Deno.test("setFloat32Precision(high) multiplies in TF32", { ignore }, async () => {
+  const make = () => numbers("float32", 256, 256).matmul(numbers("float32", 256, 256));
+  const wanted = withDevice("cpu", () => make().realize());
+  try {
+    setFloat32Precision("high");
+    const e = await error(withDevice("cl", () => make().realize()), wanted);
+    assert(e > 1e-6 && e < 1e-3, `relative error ${e}`);
+  } finally {
+    setFloat32Precision("highest");
+  }
 });

@@ -61,10 +61,7 @@ const cases: Readonly<Record<string, Make>> = {
       .matmul(numbers(t, 81, 80).slice([1, 81], [8, 80]).transpose()),
   "wide rows, two products of one matrix": (t) => {
     const x = numbers(t, 70, 136);
-    return Tensor.concat([
-      x.matmul(numbers(t, 136, 72)),
-      x.matmul(numbers(t, 136, 80)).add(1),
-    ], 1);
+    return Tensor.concat([x.matmul(numbers(t, 136, 72)), x.matmul(numbers(t, 136, 80)).add(1)], 1);
   },
   "a result that is stored transposed": (t) =>
     numbers(t, 72, 72).matmul(numbers(t, 72, 136)).transpose().mul(2).add(0),
@@ -79,15 +76,12 @@ function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
 
 const names = Object.keys(cases).filter((name) => !name.startsWith("wide"));
 
-testOpenCL(
-  "kernels by warpgroups compute float16 right in small tiles, on emulated units",
-  () => {
-    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
-      for (const name of names) await holds("float16", name, texts);
-    });
-  },
-);
+testOpenCL("kernels by warpgroups compute float16 right in small tiles, on emulated units", () => {
+  const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
+  return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+    for (const name of names) await holds("float16", name, texts);
+  });
+});
 
 testOpenCL(
   "kernels by warpgroups compute bfloat16 right in tiles of two warpgroups, on emulated units",

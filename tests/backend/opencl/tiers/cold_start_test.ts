@@ -63,7 +63,7 @@ async function withCaches<T>(fn: (folder: string) => Promise<T>): Promise<T> {
 }
 
 function test(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, ignore: !isPoCL, fn });
+  Deno.test(name, { ignore: !isPoCL }, fn);
 }
 
 interface Losses {

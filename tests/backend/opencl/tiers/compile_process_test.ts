@@ -15,11 +15,10 @@ function filesOf(folder: string): string[] {
   );
 }
 
-Deno.test({
-  name:
-    "compile_process: each job is answered, what compiles is on disk, and the end of the jobs ends the process",
-  ignore: !isPoCL,
-  fn: async () => {
+Deno.test(
+  "compile_process: each job is answered, what compiles is on disk, and the end of the jobs ends the process",
+  { ignore: !isPoCL },
+  async () => {
     const folder = await Deno.makeTempDir({ prefix: "netcl" });
     try {
       const child = new Deno.Command(Deno.execPath(), {
@@ -48,4 +47,4 @@ Deno.test({
       await Deno.remove(folder, { recursive: true });
     }
   },
-});
+);

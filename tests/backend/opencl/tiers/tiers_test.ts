@@ -99,12 +99,7 @@ class Bench {
       },
       steps: [{
         source,
-        warm: (name, bytes) => ({
-          name,
-          global: [],
-          local: [],
-          args: [...bytes],
-        }),
+        warm: (name, bytes) => ({ name, global: [], local: [], args: [...bytes] }),
       }],
       compiled: () => {
         this.#tiers.finish([source]);
@@ -151,9 +146,7 @@ test("the host computes until the kernel is compiled, and nothing waits", () => 
   run();
   assertEquals(
     bench.compiler.told.map(({ launches }) => launches.map(({ name, args }) => [name, args])),
-    [
-      [["name_of_a", [4, 8]]],
-    ],
+    [[["name_of_a", [4, 8]]]],
   );
   run();
   assertEquals(bench.take(), ["host a", "host a", "host a"]);

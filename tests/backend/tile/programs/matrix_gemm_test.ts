@@ -122,9 +122,6 @@ Deno.test("matrixGemm: the interpreter sees exchanged fragments, a swizzle that 
     (s) => s.s === "matrices" ? { ...s, transposed: !s.transposed } : s,
   );
   assert(run(kernel, transposed).error > 1e-2);
-  const straight = changed(
-    tile,
-    (s) => mapStatement(s, (e) => withoutSwizzle(e), (body) => body),
-  );
+  const straight = changed(tile, (s) => mapStatement(s, (e) => withoutSwizzle(e), (body) => body));
   assert(run(kernel, straight).report.faults.has("bank conflict"));
 });

@@ -20,7 +20,7 @@ import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts
 import type { HostArray } from "../../../../tensor/io/core/host_array.ts";
 import { decodeTorch, loadTorch } from "../../../../tensor/io/torch/torch.ts";
 import { manager } from "../../../../backend/internal.ts";
-import { testOnBackends } from "../../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { assertOnlyFormatErrorsAsync, damaged } from "../arbitraries.ts";
 
 const fixture = (name: string): URL => new URL(`./fixtures/${name}.pt`, import.meta.url);
@@ -38,41 +38,36 @@ const containers = [
 ];
 
 // Before the others: what they leave to the collector falls into its counts.
-testOnBackends(
-  "tensors of one storage share memory, and none is left behind",
-  (backend) =>
-    withDevice(backend, async () => {
-      const allocated = () => memory.stats(manager.default(backend)).currentAllocated;
-      const before = allocated();
-      const all = await loadTorch(fixture("protocol2")) as Record<string, Tensor>;
-      const { weight, column, repeated, scalar } = all;
-      // 12 floats, and a copy for "windows", which overlap.
-      assert(allocated() - before <= 2 * 256, `${allocated() - before} bytes for one storage`);
-      weight!.dispose();
-      assertEquals(await column!.toArray(), [1, 5, 9]);
-      for (const t of [column!, repeated!, scalar!]) t.dispose();
-      for (const t of Object.values(all)) if (t instanceof Object && "dispose" in t) t.dispose();
-      // What other tests of this process left may have gone meanwhile.
-      assert(allocated() <= before, `${allocated() - before} bytes are left`);
-    }),
-);
+testOnBackends("tensors of one storage share memory, and none is left behind", async (backend) => {
+  const allocated = () => memory.stats(manager.default(backend)).currentAllocated;
+  const before = allocated();
+  const all = await loadTorch(fixture("protocol2")) as Record<string, Tensor>;
+  const { weight, column, repeated, scalar } = all;
+  // 12 floats, and a copy for "windows", which overlap.
+  assert(allocated() - before <= 2 * 256, `${allocated() - before} bytes for one storage`);
+  weight!.dispose();
+  assertEquals(await column!.toArray(), [1, 5, 9]);
+  for (const t of [column!, repeated!, scalar!]) t.dispose();
+  for (const t of Object.values(all)) if (t instanceof Object && "dispose" in t) t.dispose();
+  // What other tests of this process left may have gone meanwhile.
+  assert(allocated() <= before, `${allocated() - before} bytes are left`);
+});
 
 for (const name of ["zip", "legacy"]) {
   testOnBackends(
     `loadTorch reads PyTorch's ${name}.pt: a model, views, types, numbers`,
-    (backend) =>
-      withDevice(backend, async () => {
-        // deno-lint-ignore no-explicit-any -- what was saved
-        const all = await loadTorch(fixture(name)) as any;
-        assertEquals([all.step, all.lr], [7, 0.5]);
-        assertEquals(await all.t.toArray(), [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]);
-        assertEquals(await all.part.toArray(), [[6, 7], [10, 11]]);
-        assertEquals([all.n.dtype, await all.n.toNumbers()], ["int64", [1, 2, 3]]);
-        for (const half of ["h", "b"]) assertEquals((await all[half].toNumbers()).at(-1), 11);
-        assertEquals([all.h.dtype, all.b.dtype], ["float16", "bfloat16"]);
-        const net = new nn.Sequential(new nn.Linear(4, 8), new nn.ReLU(), new nn.Linear(8, 3));
-        net.loadStateDict(all.model);
-      }),
+    async () => {
+      // deno-lint-ignore no-explicit-any -- what was saved
+      const all = await loadTorch(fixture(name)) as any;
+      assertEquals([all.step, all.lr], [7, 0.5]);
+      assertEquals(await all.t.toArray(), [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]);
+      assertEquals(await all.part.toArray(), [[6, 7], [10, 11]]);
+      assertEquals([all.n.dtype, await all.n.toNumbers()], ["int64", [1, 2, 3]]);
+      for (const half of ["h", "b"]) assertEquals((await all[half].toNumbers()).at(-1), 11);
+      assertEquals([all.h.dtype, all.b.dtype], ["float16", "bfloat16"]);
+      const net = new nn.Sequential(new nn.Linear(4, 8), new nn.ReLU(), new nn.Linear(8, 3));
+      net.loadStateDict(all.model);
+    },
   );
 }
 
@@ -150,12 +145,11 @@ for (const name of ["numpy2", "numpy5"]) {
     }));
 }
 
-Deno.test("loadTorch reads the tar of PyTorch 0.1", () =>
-  withDevice("cpu", async () => {
-    const { weight, column } = await loadTorch(fixture("tar")) as Record<string, Tensor>;
-    assertEquals(await weight!.toArray(), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]);
-    assertEquals(await column!.toArray(), [2, 6]);
-  }));
+testOnCPU("loadTorch reads the tar of PyTorch 0.1", async () => {
+  const { weight, column } = await loadTorch(fixture("tar")) as Record<string, Tensor>;
+  assertEquals(await weight!.toArray(), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]);
+  assertEquals(await column!.toArray(), [2, 6]);
+});
 
 Deno.test("loadTorch reads the order of bytes that the file names", async () => {
   const { halves } = await decodeTorch(bytesOf("big_endian")) as Record<string, HostArray>;

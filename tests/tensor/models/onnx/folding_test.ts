@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { manualSeed, nn, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { manualSeed, nn, noGrad, Tensor } from "../../../../mod.ts";
 import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
 import { Value } from "../../../../tensor/models/onnx/core/value.ts";
 import { foldGraph } from "../../../../tensor/models/onnx/folding.ts";
@@ -7,7 +7,7 @@ import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { decodeTensor, encodeTensor } from "../../../../tensor/models/onnx/format/tensor_proto.ts";
 import { GraphRunner } from "../../../../tensor/models/onnx/graph_runner.ts";
 import { OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
-import { testOnBackends } from "../../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 
 class Net extends nn.Module {
   readonly first = new nn.Conv2d(3, 4, 3, { padding: 1, bias: false });
@@ -35,56 +35,45 @@ async function saved(): Promise<string> {
   return path;
 }
 
-testOnBackends(
-  "norms and factors become part of convolutions, and the values stay",
-  (backend) =>
-    withDevice(backend, async () => {
-      const path = await saved();
-      try {
-        const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
-        const folded = () => noGrad(() => model.run({ x })).output!;
-        // With gradients the graph is computed as it is written.
-        assert(await folded().allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }));
-        const proto = parseOnnx(await Deno.readFile(path)), { graph } = proto;
-        const weights = graph!.initializer.map((tensor) => {
-          const array = decodeTensor(tensor);
-          return [tensor.name!, Value.ofArray(array, array.type)] as const;
-        });
-        const { nodes } = foldGraph(graph!, new GraphRunner(proto), new Map(weights));
-        assertEquals(
-          nodes.map(({ op_type }) => op_type),
-          ["Conv", "Relu", "Conv", "ConvTranspose", "ReduceMean", "Add", "Identity"],
-        );
-      } finally {
-        await Deno.remove(path);
-      }
-    }),
-);
+testOnBackends("norms and factors become part of convolutions, and the values stay", async () => {
+  const path = await saved();
+  try {
+    const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
+    const folded = () => noGrad(() => model.run({ x })).output!;
+    // With gradients the graph is computed as it is written.
+    assert(await folded().allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }));
+    const proto = parseOnnx(await Deno.readFile(path)), { graph } = proto;
+    const weights = graph!.initializer.map((tensor) => {
+      const array = decodeTensor(tensor);
+      return [tensor.name!, Value.ofArray(array, array.type)] as const;
+    });
+    const { nodes } = foldGraph(graph!, new GraphRunner(proto), new Map(weights));
+    assertEquals(
+      nodes.map(({ op_type }) => op_type),
+      ["Conv", "Relu", "Conv", "ConvTranspose", "ReduceMean", "Add", "Identity"],
+    );
+  } finally {
+    await Deno.remove(path);
+  }
+});
 
-testOnBackends(
-  "what was computed of weights follows them",
-  (backend) =>
-    withDevice(backend, async () => {
-      const path = await saved();
-      try {
-        const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
-        for (const name of ["norm.running_var", "norm.weight", "second.weight", "scale"]) {
-          // Recorded, replayed, and then with another weight.
-          for (let round = 0; round < 3; round++) noGrad(() => model.run({ x })).output!.realize();
-          const weight = model.weights[name]!;
-          noGrad(() => weight.assign(weight.mul(2)));
-          const { output } = noGrad(() => model.run({ x }));
-          assert(
-            await output!.allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }),
-            name,
-          );
-        }
-        assertEquals(Object.keys(model.weights).includes("first.weight"), true);
-      } finally {
-        await Deno.remove(path);
-      }
-    }),
-);
+testOnBackends("what was computed of weights follows them", async () => {
+  const path = await saved();
+  try {
+    const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
+    for (const name of ["norm.running_var", "norm.weight", "second.weight", "scale"]) {
+      // Recorded, replayed, and then with another weight.
+      for (let round = 0; round < 3; round++) noGrad(() => model.run({ x })).output!.realize();
+      const weight = model.weights[name]!;
+      noGrad(() => weight.assign(weight.mul(2)));
+      const { output } = noGrad(() => model.run({ x }));
+      assert(await output!.allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }), name);
+    }
+    assertEquals(Object.keys(model.weights).includes("first.weight"), true);
+  } finally {
+    await Deno.remove(path);
+  }
+});
 
 /** The type of a value: 1 stands for float32, 9 for bool. */
 const value = (name: string, elem_type: number) => ({ name, type: { tensor_type: { elem_type } } });
@@ -96,8 +85,9 @@ function modelOf(graph: Record<string, unknown>): OnnxModel {
   return new OnnxModel(parseOnnx(encodeModel({ opset_import, graph: whole })));
 }
 
-Deno.test("outputs that follow from weights alone outlive the caller's, and defaults give way", () =>
-  withDevice("cpu", async () => {
+testOnCPU(
+  "outputs that follow from weights alone outlive the caller's, and defaults give way",
+  async () => {
     const model = modelOf({
       node: [
         { op_type: "Mul", input: ["w", "w"], output: ["square"] },
@@ -115,10 +105,12 @@ Deno.test("outputs that follow from weights alone outlive the caller's, and defa
     }
     const { y } = noGrad(() => model.run({ x, w: Tensor.ones([2]) }));
     assertEquals(await y!.toArray(), [2, 2]);
-  }));
+  },
+);
 
-Deno.test("weights that only a branch uses are parameters, and are known to it in every call", () =>
-  withDevice("cpu", async () => {
+testOnCPU(
+  "weights that only a branch uses are parameters, and are known to it in every call",
+  async () => {
     const branch = (kind: string) => ({
       name: kind,
       node: [{ op_type: kind, input: ["x", "w"], output: [`${kind} result`] }],
@@ -142,4 +134,5 @@ Deno.test("weights that only a branch uses are parameters, and are known to it i
     }
     noGrad(() => model.weights.w!.assign(Tensor.ones([2])));
     assertEquals([await run(true), await run(false)], [[1, 1], [2, 2]]);
-  }));
+  },
+);

@@ -1,18 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import {
-  type DType,
-  DTypeError,
-  noGrad,
-  optim,
-  ShapeError,
-  Tensor,
-  withDevice,
-} from "../../../../mod.ts";
+import { type DType, DTypeError, noGrad, optim, ShapeError, Tensor } from "../../../../mod.ts";
 import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { loadOnnx, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
-import { testOnBackends } from "../../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { assertOnlyFormatErrorsAsync, damaged } from "../../io/arbitraries.ts";
 import all from "./fixtures/expected.json" with { type: "json" };
 
@@ -38,71 +30,62 @@ function inputsOf(name: string): Record<string, Tensor> {
 }
 
 for (const name of Object.keys(expected)) {
-  testOnBackends(
-    `loadOnnx runs ${name}.onnx as onnxruntime does, again and again`,
-    (backend) =>
-      withDevice(backend, async () => {
-        const model = await loadOnnx(fixture(name));
-        for (let round = 0; round < 3; round++) {
-          const outputs = Object.values(noGrad(() => model.run(inputsOf(name))));
-          for (const [k, { shape, values }] of expected[name]!.outputs.entries()) {
-            assertEquals(outputs[k]!.shape, shape);
-            const numbers = await outputs[k]!.toNumbers();
-            values.forEach((v, at) =>
-              assertAlmostEquals(numbers[at]!, v, 1e-4 * (1 + Math.abs(v)))
-            );
-          }
-        }
-      }),
-  );
+  testOnBackends(`loadOnnx runs ${name}.onnx as onnxruntime does, again and again`, async () => {
+    const model = await loadOnnx(fixture(name));
+    for (let round = 0; round < 3; round++) {
+      const outputs = Object.values(noGrad(() => model.run(inputsOf(name))));
+      for (const [k, { shape, values }] of expected[name]!.outputs.entries()) {
+        assertEquals(outputs[k]!.shape, shape);
+        const numbers = await outputs[k]!.toNumbers();
+        values.forEach((v, at) => assertAlmostEquals(numbers[at]!, v, 1e-4 * (1 + Math.abs(v))));
+      }
+    }
+  });
 }
 
-testOnBackends(
-  "OnnxModel: a graph names its inputs and outputs, and takes any batch",
-  (backend) =>
-    withDevice(backend, async () => {
-      const model = await loadOnnx(fixture("cnn"));
-      assertEquals(model.inputs, [{ name: "image", dtype: "float32", shape: ["n", 1, 8, 8] }]);
-      assertEquals(model.outputs.map(({ name }) => name), ["classes"]);
-      for (const n of [1, 3, 2]) {
-        const { classes } = noGrad(() => model.run({ image: Tensor.rand([n, 1, 8, 8]) }));
-        assertEquals(classes!.shape, [n, 5]);
-        for (const sum of await classes!.sum(1).toNumbers()) assertAlmostEquals(sum, 1, 1e-5);
-      }
-    }),
-);
+testOnBackends("OnnxModel: a graph names its inputs and outputs, and takes any batch", async () => {
+  const model = await loadOnnx(fixture("cnn"));
+  assertEquals(model.inputs, [{ name: "image", dtype: "float32", shape: ["n", 1, 8, 8] }]);
+  assertEquals(model.outputs.map(({ name }) => name), ["classes"]);
+  for (const n of [1, 3, 2]) {
+    const { classes } = noGrad(() => model.run({ image: Tensor.rand([n, 1, 8, 8]) }));
+    assertEquals(classes!.shape, [n, 5]);
+    for (const sum of await classes!.sum(1).toNumbers()) assertAlmostEquals(sum, 1, 1e-5);
+  }
+});
 
 testOnBackends(
   "OnnxModel: the weights of a graph learn, and are saved under their names",
-  (backend) =>
-    withDevice(backend, async () => {
-      const model = await loadOnnx(fixture("reshape")), inputs = inputsOf("reshape");
-      assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
-      const optimizer = new optim.SGD(model.parameters(), { lr: 0.01 });
-      const losses: number[] = [];
-      for (let step = 0; step < 3; step++) {
-        const loss = model.run(inputs).y!.square().mean();
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        losses.push(await loss.item());
-      }
-      assert(losses[2]! < losses[0]!, `${losses}`);
-      // What replays sees the weights as they are now.
-      const { y } = noGrad(() => model.run(inputs));
-      assert(await y!.square().mean().item() < losses[2]!);
-      assertEquals(Object.keys(model.stateDict()), ["w"]);
-    }),
+  async () => {
+    const model = await loadOnnx(fixture("reshape")), inputs = inputsOf("reshape");
+    assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
+    const optimizer = new optim.SGD(model.parameters(), { lr: 0.01 });
+    const losses: number[] = [];
+    for (let step = 0; step < 3; step++) {
+      const loss = model.run(inputs).y!.square().mean();
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      losses.push(await loss.item());
+    }
+    assert(losses[2]! < losses[0]!, `${losses}`);
+    // What replays sees the weights as they are now.
+    const { y } = noGrad(() => model.run(inputs));
+    assert(await y!.square().mean().item() < losses[2]!);
+    assertEquals(Object.keys(model.stateDict()), ["w"]);
+  },
 );
 
-Deno.test("OnnxModel: a graph says which input is missing, unknown, of another shape or type", () =>
-  withDevice("cpu", async () => {
+testOnCPU(
+  "OnnxModel: a graph says which input is missing, unknown, of another shape or type",
+  async () => {
     const model = await loadOnnx(fixture("cnn")), image = Tensor.zeros([1, 1, 8, 8]);
     assertThrows(() => model.run({}), RangeError, 'without the input "image"');
     assertThrows(() => model.run({ image, other: image }), RangeError, 'an input "other"');
     assertThrows(() => model.run({ image: Tensor.zeros([1, 1, 8]) }), ShapeError, "[n, 1, 8, 8]");
     assertThrows(() => model.run({ image: image.cast("int32") }), DTypeError, 'cast("float32")');
-  }));
+  },
+);
 
 Deno.test("loadOnnx names all kinds of nodes that are not run, in one error", async () => {
   const { message } = await assertRejects(() => loadOnnx(fixture("refused")), FileFormatError);

@@ -1,6 +1,6 @@
 /** Attention to the keys that are filled, against the formula over all keys with a mask. */
 import { assert } from "@std/assert";
-import { manualSeed, Tensor, withDevice } from "../../../../mod.ts";
+import { manualSeed, Tensor } from "../../../../mod.ts";
 import {
   filledAttention,
   type FilledAttentionOptions,
@@ -87,23 +87,19 @@ function composed(
 }
 
 for (const { name, sizes, lengths, options, dtype = "float32", isBytes = false } of cases) {
-  testOnBackends(
-    `filledAttention looks at what is filled: ${name}`,
-    (backend) =>
-      withDevice(backend, async () => {
-        manualSeed(1);
-        const [n, heads, group, l, s, e] = sizes;
-        const q = Tensor.randn([n, heads, group, l, e]).cast(dtype);
-        const filled = Tensor.fromHost(Int32Array.from(lengths), { shape: [n, 1, 1, 1, 1] });
-        const all = { scale: 0.5, isCausal: false, window: null, cap: null, ...options };
-        // What is not filled yet is not looked at, whatever it is.
-        const isOpen = q.indexLike([s, 1]).lt(filled);
-        const [k, v] = [0, 1].map(() => drawn([n, heads, 1, s, e], dtype, isBytes, isOpen));
-        const found = filledAttention(q, k!, v!, filled, all);
-        const due = composed([q, k!.numbers, v!.numbers], filled, all);
-        const far = await found.cast("float32").sub(due).abs().max().item();
-        const bound = dtype === "float32" ? 2e-6 : dtype === "float16" ? 3e-3 : 2e-2;
-        assert(far <= bound, `${far}`);
-      }),
-  );
+  testOnBackends(`filledAttention looks at what is filled: ${name}`, async () => {
+    manualSeed(1);
+    const [n, heads, group, l, s, e] = sizes;
+    const q = Tensor.randn([n, heads, group, l, e]).cast(dtype);
+    const filled = Tensor.fromHost(Int32Array.from(lengths), { shape: [n, 1, 1, 1, 1] });
+    const all = { scale: 0.5, isCausal: false, window: null, cap: null, ...options };
+    // What is not filled yet is not looked at, whatever it is.
+    const isOpen = q.indexLike([s, 1]).lt(filled);
+    const [k, v] = [0, 1].map(() => drawn([n, heads, 1, s, e], dtype, isBytes, isOpen));
+    const found = filledAttention(q, k!, v!, filled, all);
+    const due = composed([q, k!.numbers, v!.numbers], filled, all);
+    const far = await found.cast("float32").sub(due).abs().max().item();
+    const bound = dtype === "float32" ? 2e-6 : dtype === "float16" ? 3e-3 : 2e-2;
+    assert(far <= bound, `${far}`);
+  });
 }

@@ -1,6 +1,6 @@
 /** Memory and launches of attention in half types; of GPUs with warpgroups, planned on paper. */
 import { assert, assertEquals } from "@std/assert";
-import { amp, memory, Tensor, withDevice } from "../../../../mod.ts";
+import { amp, memory, Tensor } from "../../../../mod.ts";
 import { scaledDotProductAttention } from "../../../../tensor/nn/mod.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
 import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
@@ -30,24 +30,20 @@ testOpenCL("fusedAttention: a product behind half-type heads reads them where th
   assertEquals(labels.filter((label) => label.endsWith("_prepare")), []);
 });
 
-testOnBackends(
-  "fusedAttention: a result that is disposed of leaves nothing of its graph",
-  (backend) =>
-    withDevice(backend, () => {
-      const inputs = Array.from({ length: 3 }, () => {
-        const x = Tensor.rand([2, 4, 64, 32]).cast("bfloat16").detach().realize();
-        x.requiresGrad = true;
-        return x;
-      }) as [Tensor, Tensor, Tensor];
-      // Of leaves, and of values that only the graph has.
-      for (const isMade of [false, true]) {
-        const held = Array.from({ length: 6 }, () => {
-          const made = inputs.map((x) => isMade ? x.mul(2).realize() : x) as typeof inputs;
-          scaledDotProductAttention(...made).realize().dispose();
-          if (isMade) { for (const x of made) x.dispose(); }
-          return memory.stats().requestedBytes;
-        });
-        assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
-      }
-    }),
-);
+testOnBackends("fusedAttention: a result that is disposed of leaves nothing of its graph", () => {
+  const inputs = Array.from({ length: 3 }, () => {
+    const x = Tensor.rand([2, 4, 64, 32]).cast("bfloat16").detach().realize();
+    x.requiresGrad = true;
+    return x;
+  }) as [Tensor, Tensor, Tensor];
+  // Of leaves, and of values that only the graph has.
+  for (const isMade of [false, true]) {
+    const held = Array.from({ length: 6 }, () => {
+      const made = inputs.map((x) => isMade ? x.mul(2).realize() : x) as typeof inputs;
+      scaledDotProductAttention(...made).realize().dispose();
+      if (isMade) { for (const x of made) x.dispose(); }
+      return memory.stats().requestedBytes;
+    });
+    assertEquals(held.slice(1), held.slice(1).map(() => held[1]));
+  }
+});

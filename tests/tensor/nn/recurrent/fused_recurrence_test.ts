@@ -132,45 +132,43 @@ for (const [name, make] of Object.entries(layers)) {
 
 testOnBackends(
   "FusedRecurrence: a pass over all steps of a layer is one kernel, whatever the steps",
-  (backend) =>
-    withDevice(backend, () => {
-      if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
-      for (const make of Object.values(layers)) {
-        const counts = [3, 24].map((steps) => {
-          const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
-          const count = (run: () => void): number => {
-            run();
-            profiler.reset();
-            run();
-            return profiler.counters().kernels;
-          };
-          const learned = (): void => {
-            const found = grad([model.forward(x).output.sum()], model.parameters());
-            realizeAll(found);
-          };
-          return [count(() => noGrad(() => model.forward(x).output.realize())), count(learned)];
-        });
-        assertEquals(counts[0], counts[1]);
-      }
-    }),
+  (backend) => {
+    if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
+    for (const make of Object.values(layers)) {
+      const counts = [3, 24].map((steps) => {
+        const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
+        const count = (run: () => void): number => {
+          run();
+          profiler.reset();
+          run();
+          return profiler.counters().kernels;
+        };
+        const learned = (): void => {
+          const found = grad([model.forward(x).output.sum()], model.parameters());
+          realizeAll(found);
+        };
+        return [count(() => noGrad(() => model.forward(x).output.realize())), count(learned)];
+      });
+      assertEquals(counts[0], counts[1]);
+    }
+  },
 );
 
 testOnBackends(
   "FusedRecurrence: second derivatives of a layer as one kernel are those of its steps",
-  (backend) =>
-    withDevice(backend, async () => {
-      const run = (): Promise<Numbers> => {
-        manualSeed(3);
-        const model = new nn.GRU(3, 5), x = Tensor.randn([3, 2, 3]).realize();
-        x.requiresGrad = true;
-        const [slope] = grad([model.forward(x).output.square().sum()], [x], { createGraph: true });
-        const found = grad([slope!.square().sum()], [x, ...model.parameters()]);
-        return numbersOf(found);
-      };
-      const [fused, steps] = [
-        await withLimit(backend, ALWAYS, run),
-        await withLimit(backend, NEVER, run),
-      ];
-      assertAlike(fused, steps, 2e-6);
-    }),
+  async (backend) => {
+    const run = (): Promise<Numbers> => {
+      manualSeed(3);
+      const model = new nn.GRU(3, 5), x = Tensor.randn([3, 2, 3]).realize();
+      x.requiresGrad = true;
+      const [slope] = grad([model.forward(x).output.square().sum()], [x], { createGraph: true });
+      const found = grad([slope!.square().sum()], [x, ...model.parameters()]);
+      return numbersOf(found);
+    };
+    const [fused, steps] = [
+      await withLimit(backend, ALWAYS, run),
+      await withLimit(backend, NEVER, run),
+    ];
+    assertAlike(fused, steps, 2e-6);
+  },
 );

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type DType, profiler, Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, profiler, Tensor } from "../../../../mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
 
 /** The values at [rows, columns] when all sources have come to their places. */
@@ -25,60 +25,51 @@ function extremes(
 
 testOnBackends(
   "scatterReduce keeps the largest or least of what comes to a place",
-  (backend) =>
-    withDevice(backend, () =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.tuple(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
-          fc.integer({ min: 1, max: 30 }),
-          fc.constantFrom<DType>("float32", "float16", "float64", "int32", "int64", "uint8"),
-          fc.constantFrom("amax" as const, "amin" as const),
-          fc.tuple(fc.boolean(), fc.boolean()),
-          fc.infiniteStream(fc.nat(99)),
-          async ([rows, columns], count, dtype, reduce, [includeSelf, isShared], numbers) => {
-            const take = (n: number, below = 100): number[] =>
-              Array.from({ length: n }, () => numbers.next().value! % below);
-            const x = take(rows * columns), sources = take(count * columns);
-            const lines = isShared ? take(count, rows) : take(count * columns, rows);
-            const places = sources.map((_, k) => lines[isShared ? Math.floor(k / columns) : k]!);
-            const indices = Tensor.fromHost(lines).cast("int64")
-              .reshape([count, isShared ? 1 : columns]).expand([count, columns]);
-            const source = Tensor.fromHost(sources, { shape: [count, columns] }).cast(dtype);
-            const found = Tensor.fromHost(x, { shape: [rows, columns] }).cast(dtype)
-              .scatterReduce(0, indices, source, { reduce, includeSelf });
-            const join = reduce === "amax" ? Math.max : Math.min;
-            assertEquals(
-              await found.toNumbers(),
-              extremes(x, places, sources, { columns, join, isSelf: includeSelf }),
-            );
-          },
-        ),
-        { numRuns: 20 },
-      )),
+  () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.tuple(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
+        fc.integer({ min: 1, max: 30 }),
+        fc.constantFrom<DType>("float32", "float16", "float64", "int32", "int64", "uint8"),
+        fc.constantFrom("amax" as const, "amin" as const),
+        fc.tuple(fc.boolean(), fc.boolean()),
+        fc.infiniteStream(fc.nat(99)),
+        async ([rows, columns], count, dtype, reduce, [includeSelf, isShared], numbers) => {
+          const take = (n: number, below = 100): number[] =>
+            Array.from({ length: n }, () => numbers.next().value! % below);
+          const x = take(rows * columns), sources = take(count * columns);
+          const lines = isShared ? take(count, rows) : take(count * columns, rows);
+          const places = sources.map((_, k) => lines[isShared ? Math.floor(k / columns) : k]!);
+          const indices = Tensor.fromHost(lines).cast("int64")
+            .reshape([count, isShared ? 1 : columns]).expand([count, columns]);
+          const source = Tensor.fromHost(sources, { shape: [count, columns] }).cast(dtype);
+          const found = Tensor.fromHost(x, { shape: [rows, columns] }).cast(dtype)
+            .scatterReduce(0, indices, source, { reduce, includeSelf });
+          const join = reduce === "amax" ? Math.max : Math.min;
+          assertEquals(
+            await found.toNumbers(),
+            extremes(x, places, sources, { columns, join, isSelf: includeSelf }),
+          );
+        },
+      ),
+      { numRuns: 20 },
+    ),
 );
 
-testOnBackends(
-  "scatterReduce: a NaN that comes to a place stays there",
-  (backend) =>
-    withDevice(backend, async () => {
-      const indices = Tensor.fromHost(Int32Array.of(0, 0, 1));
-      for (const reduce of ["amax", "amin"] as const) {
-        const found = Tensor.fromHost([1, 2])
-          .scatterReduce(0, indices, Tensor.fromHost([5, NaN, 3]), { reduce, includeSelf: false });
-        assertEquals(await found.toNumbers(), [NaN, 3]);
-      }
-    }),
-);
+testOnBackends("scatterReduce: a NaN that comes to a place stays there", async () => {
+  const indices = Tensor.fromHost(Int32Array.of(0, 0, 1));
+  for (const reduce of ["amax", "amin"] as const) {
+    const found = Tensor.fromHost([1, 2])
+      .scatterReduce(0, indices, Tensor.fromHost([5, NaN, 3]), { reduce, includeSelf: false });
+    assertEquals(await found.toNumbers(), [NaN, 3]);
+  }
+});
 
-testOnBackends(
-  "scatterReduce looks for extremes in one launch, without sorting",
-  (backend) =>
-    withDevice(backend, () => {
-      const x = Tensor.rand([50, 8]).realize(), source = Tensor.rand([400, 8]).realize();
-      const indices = Tensor.randint(0, 50, [400, 1]).realize().expand([400, 8]);
-      if (x.device.deviceType === "gpu") return;
-      profiler.reset();
-      x.scatterReduce(0, indices, source, { reduce: "amax" }).realize();
-      assert(profiler.counters().kernels === 1, `${profiler.counters().kernels} launches`);
-    }),
-);
+testOnBackends("scatterReduce looks for extremes in one launch, without sorting", () => {
+  const x = Tensor.rand([50, 8]).realize(), source = Tensor.rand([400, 8]).realize();
+  const indices = Tensor.randint(0, 50, [400, 1]).realize().expand([400, 8]);
+  if (x.device.deviceType === "gpu") return;
+  profiler.reset();
+  x.scatterReduce(0, indices, source, { reduce: "amax" }).realize();
+  assert(profiler.counters().kernels === 1, `${profiler.counters().kernels} launches`);
+});

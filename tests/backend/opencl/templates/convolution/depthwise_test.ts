@@ -33,10 +33,7 @@ Deno.test("convolutions of one channel each are computed in vectors along lines"
   assertEquals(chosen([8, 32, 16, 16], [32, 1, 7, 7], { padding: 3, groups: 32 }), all);
   assertEquals(chosen([2, 96, 7, 7], [96, 1, 3, 3], { padding: 1, groups: 96 }), all);
   assertEquals(chosen([4, 24, 14, 14], [48, 1, 3, 3], { padding: 1, groups: 24 })[0], all[0]);
-  assertEquals(
-    chosen([2, 96, 15, 15], [96, 1, 5, 5], { padding: 2, stride: 2, groups: 96 }),
-    all,
-  );
+  assertEquals(chosen([2, 96, 15, 15], [96, 1, 5, 5], { padding: 2, stride: 2, groups: 96 }), all);
 });
 
 const cases: Readonly<Record<string, readonly [Shape, Shape, Conv2dOptions]>> = {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { manualSeed, nn, noGrad, Tensor, withDevice } from "../../../../../mod.ts";
+import { manualSeed, nn, noGrad, Tensor } from "../../../../../mod.ts";
 import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
-import { testOnBackends } from "../../../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../../../opencl.ts";
 
 /** Saves a module, loads it, and compares what both give, also for inputs of other lengths. */
 async function assertSame(
@@ -36,67 +36,54 @@ class Classifier extends nn.Module {
   }
 }
 
-testOnBackends(
-  "saveOnnx writes convolutions, norms and pooling for any batch",
-  (backend) =>
-    withDevice(backend, () => {
-      manualSeed(1);
-      const model = new nn.Sequential(
-        new nn.Conv2d(3, 8, 3, { padding: 1, stride: 2 }),
-        new nn.BatchNorm2d(8),
-        new nn.SiLU(),
-        new nn.MaxPool2d(2),
-        new nn.GroupNorm(2, 8),
-        new nn.ConvTranspose2d(8, 4, 2, { stride: 2 }),
-        new nn.Upsample({ scaleFactor: 2, mode: "bilinear" }),
-        new nn.Flatten(),
-        new nn.Dropout(0.5),
-      );
-      const image = Tensor.randn([2, 3, 8, 8]);
-      return assertSame(model, { image }, { image: ["n"] }, { image: Tensor.randn([5, 3, 8, 8]) });
-    }),
-);
+testOnBackends("saveOnnx writes convolutions, norms and pooling for any batch", () => {
+  manualSeed(1);
+  const model = new nn.Sequential(
+    new nn.Conv2d(3, 8, 3, { padding: 1, stride: 2 }),
+    new nn.BatchNorm2d(8),
+    new nn.SiLU(),
+    new nn.MaxPool2d(2),
+    new nn.GroupNorm(2, 8),
+    new nn.ConvTranspose2d(8, 4, 2, { stride: 2 }),
+    new nn.Upsample({ scaleFactor: 2, mode: "bilinear" }),
+    new nn.Flatten(),
+    new nn.Dropout(0.5),
+  );
+  const image = Tensor.randn([2, 3, 8, 8]);
+  return assertSame(model, { image }, { image: ["n"] }, { image: Tensor.randn([5, 3, 8, 8]) });
+});
 
-testOnBackends(
-  "saveOnnx writes attention for any batch and length",
-  (backend) =>
-    withDevice(backend, () => {
-      manualSeed(2);
-      const ids = (n: number, length: number) => Tensor.randint(0, 20, [n, length]).cast("int64");
-      const dynamic = { ids: ["batch", "length"] };
-      return assertSame(new Classifier(), { ids: ids(2, 6) }, dynamic, { ids: ids(3, 4) });
-    }),
-);
+testOnBackends("saveOnnx writes attention for any batch and length", () => {
+  manualSeed(2);
+  const ids = (n: number, length: number) => Tensor.randint(0, 20, [n, length]).cast("int64");
+  const dynamic = { ids: ["batch", "length"] };
+  return assertSame(new Classifier(), { ids: ids(2, 6) }, dynamic, { ids: ids(3, 4) });
+});
 
-Deno.test("saveOnnx leaves the module as it was, and names what has no form in ONNX", () =>
-  withDevice("cpu", async () => {
-    const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Dropout(0.5)),
-      x = Tensor.ones([1, 2]);
-    await assertSame(model, { x });
-    assert(model.modules().every(({ training }) => training));
-    class Odd extends nn.Module {
-      forward(x: Tensor): Tensor {
-        return x.add(1).cast("int32").bitwiseAnd(1);
-      }
+testOnCPU("saveOnnx leaves the module as it was, and names what has no form in ONNX", async () => {
+  const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Dropout(0.5)),
+    x = Tensor.ones([1, 2]);
+  await assertSame(model, { x });
+  assert(model.modules().every(({ training }) => training));
+  class Odd extends nn.Module {
+    forward(x: Tensor): Tensor {
+      return x.add(1).cast("int32").bitwiseAnd(1);
     }
-    await assertRejects(
-      () => saveOnnx("never.onnx", new Odd(), { x }),
-      TypeError,
-      "not written",
-    );
-    await assertRejects(
-      () => saveOnnx("never.onnx", model, { x }, { dynamic: { y: ["n"] } }),
-      RangeError,
-      'axes of "y"',
-    );
-    class Reading extends nn.Module {
-      forward(x: Tensor): Tensor {
-        return x.mul(x.sum().itemSync());
-      }
+  }
+  await assertRejects(() => saveOnnx("never.onnx", new Odd(), { x }), TypeError, "not written");
+  await assertRejects(
+    () => saveOnnx("never.onnx", model, { x }, { dynamic: { y: ["n"] } }),
+    RangeError,
+    'axes of "y"',
+  );
+  class Reading extends nn.Module {
+    forward(x: Tensor): Tensor {
+      return x.mul(x.sum().itemSync());
     }
-    await assertRejects(
-      () => saveOnnx("never.onnx", new Reading(), { x }),
-      TypeError,
-      "reads a value",
-    );
-  }));
+  }
+  await assertRejects(
+    () => saveOnnx("never.onnx", new Reading(), { x }),
+    TypeError,
+    "reads a value",
+  );
+});
