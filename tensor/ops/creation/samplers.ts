@@ -120,6 +120,7 @@ export function parametersOf(
   shape: Shape | undefined,
   options: TensorOptions,
 ): { all: TensorOptions; shape: Shape; wide: (shape: Shape) => Tensor[] } {
+  checkOptions(op, options, tensorRules); // what is no object would be lost in the spread
   const tensors = given.filter((value) => typeof value !== "number") as Tensor[];
   for (const tensor of tensors) requireTensor(op, tensor, " or a number");
   const [first] = tensors;
