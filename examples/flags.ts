@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { EnvironmentError } from "@netcl/netcl/ffi";
 import { FileFormatError } from "@netcl/netcl/tensor";
-import { didYouMean } from "../ffi/host/nearest_name.ts";
+import { didYouMean } from "../ffi/host/wording.ts";
 
 /** A mistake on the command line, for people to read. */
 export class UsageError extends Error {

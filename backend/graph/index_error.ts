@@ -2,7 +2,7 @@
  * The error for an index that a kernel found out of range. Kernels report the operation by a number, which
  * stands for its name in this process.
  */
-import { phraseOf } from "../../ffi/host/phrases.ts";
+import { phraseOf } from "../../ffi/host/wording.ts";
 
 const opNames: string[] = [""];
 

@@ -56,7 +56,7 @@ function learned(text: string, size: number): string[] {
   const tokens = [...new Set(text)].sort();
   const pieces = Map.groupBy(text.match(PIECE) ?? [], (piece) => piece);
   const words = [...pieces].map(([piece, { length }]) => ({ parts: [...piece], count: length }));
-  /** How often two neighbours are seen, by what they make. */
+  /** Counts of two neighbours, by what they make. */
   const seen = new Map<string, number>();
   const note = (parts: readonly string[], count: number) => {
     for (let k = 1; k < parts.length; k++) {

@@ -8,9 +8,8 @@
  *
  * @module
  */
-import { didYouMean } from "./nearest_name.ts";
 import type { Rule } from "./option_rules.ts";
-import { phraseOf } from "./phrases.ts";
+import { didYouMean, phraseOf } from "./wording.ts";
 
 /** The rules of an options type: one for each of its names, and for no other. */
 export type Rules<Options> = { readonly [Name in keyof Options]-?: Rule };

@@ -157,10 +157,7 @@ export class Image extends OpenCLObject<"Mem"> {
     }
   }
 
-  /**
-   * The formats that a context offers for images of a type; by default for images that kernels may
-   * read and write.
-   */
+  /** The formats that a context offers for images of a type, READ_WRITE ones by default. */
   static formats(
     context: Context,
     type: ImageType,

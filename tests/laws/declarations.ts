@@ -114,7 +114,7 @@ export function typeOf({ tsType, left, arg }: Parameter): Type | undefined {
   return tsType ?? left?.tsType ?? arg?.tsType;
 }
 
-/** What of a declaration a user can call; constructors and methods of subclasses alone are left out. */
+/** The parts of a declaration that a user can call; what is for subclasses alone is left out. */
 export function callables({ name, declaration: { kind, def, jsDoc = {} } }: Public): Callable[] {
   if (kind === "function") return [{ name, parameters: def.params, docs: jsDoc }];
   if (kind !== "class" && kind !== "interface" && kind !== "variable") return [];

@@ -47,7 +47,7 @@ testOnCPU("operands that are no tensors are named", () => {
     [() => Tensor.stack([m, 3 as Untyped]), TypeError, "Cannot stack with 3"],
     [() => m.assign(3), TypeError, "Cannot assign number"],
     [() => m.reshape(6), TypeError, "Cannot reshape by 6"],
-    [() => m.permute(1, 0), TypeError, "Cannot permute by number"],
+    [() => m.permute(1, 0), TypeError, "Cannot permute by 1"],
     [() => m.expand(), TypeError, "Cannot expand by undefined"],
     [() => m.gelu("fast"), TypeError, 'write "none" or "tanh"'],
   ]);

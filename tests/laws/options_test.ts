@@ -63,7 +63,7 @@ import {
 import { modelCalls } from "../tensor/models/option_calls.ts";
 import { numericCalls } from "../tensor/linalg/numeric_options.ts";
 import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
-import { nearestName } from "../../ffi/host/nearest_name.ts";
+import { nearestName } from "../../ffi/host/wording.ts";
 import { optionParameters } from "./option_parameters.ts";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass

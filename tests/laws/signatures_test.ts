@@ -48,7 +48,7 @@ const longer: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What programs call: below `tensor/` the order is that of C, and of the contracts between layers. */
+/** True for what programs call: below `tensor/` the order is that of C, and of contracts between layers. */
 const isForPrograms = ({ declaration }: Public) =>
   declaration.location.filename.includes("/tensor/");
 

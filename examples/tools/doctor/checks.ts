@@ -11,7 +11,7 @@ import {
 import { checkDriverVariables } from "./driver_variables.ts";
 import type { Finding } from "./finding.ts";
 import { selfTest } from "./self_test.ts";
-import { didYouMean } from "../../../ffi/host/nearest_name.ts";
+import { didYouMean } from "../../../ffi/host/wording.ts";
 
 /** The first version that netcl is tested with. */
 const minimumDeno = [2, 9];

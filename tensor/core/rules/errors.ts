@@ -1,5 +1,5 @@
 /** Errors about tensors: their data, and the one way to write them. */
-import { spoken } from "../../../ffi/host/phrases.ts";
+import { spoken } from "../../../ffi/host/wording.ts";
 import {
   DeviceHandle,
   type DType,

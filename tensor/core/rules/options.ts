@@ -15,7 +15,7 @@ export {
   shown,
   withDefaults,
 } from "../../../ffi/host/options.ts";
-export { phraseOf } from "../../../ffi/host/phrases.ts";
+export { phraseOf } from "../../../ffi/host/wording.ts";
 export * as takes from "../../../ffi/host/option_rules.ts";
 
 /** An element type. */

@@ -1,6 +1,6 @@
 /** Common element type of two operands: PyTorch's rules. */
 import { type DType, dtypes } from "../../../backend/internal.ts";
-import { phraseOf } from "../../../ffi/host/phrases.ts";
+import { phraseOf } from "./options.ts";
 import { dtypeError } from "./errors.ts";
 
 const categories = { bool: 0, int: 1, float: 2 } as const;

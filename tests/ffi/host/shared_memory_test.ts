@@ -45,7 +45,7 @@ const wakeSource = `
 `;
 
 Deno.test(
-  "who sleeps at a word is woken by who maps the memory elsewhere, and does not where it changed",
+  "sleepAtWord is woken by who maps the memory elsewhere, and returns at once where the word changed",
   { ...options },
   async () => {
     const name = `netcl-${crypto.randomUUID()}`;

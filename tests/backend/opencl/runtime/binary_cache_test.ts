@@ -193,7 +193,7 @@ Deno.test(
 );
 
 Deno.test(
-  "the usual cache folder becomes this user's alone where an earlier version made it otherwise",
+  "BinaryCache: the usual folder becomes this user's alone where an earlier version made it otherwise",
   { ignore: Deno.build.os !== "linux" },
   () =>
     withCacheFolder((folder) => {

@@ -1,5 +1,5 @@
 /** Selections, counts and draws beyond the conformance table: large sizes, errors, compile, gradients. */
-import { phraseOf } from "../../../../ffi/host/phrases.ts";
+import { phraseOf } from "../../../../ffi/host/wording.ts";
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   type BackendName,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { phraseOf, spoken } from "../../../ffi/host/phrases.ts";
+import { phraseOf, spoken } from "../../../ffi/host/wording.ts";
 
 Deno.test("phraseOf computes what is no verb", () => {
   assertEquals(["add", "svd", "make a Linear"].map(phraseOf), [
