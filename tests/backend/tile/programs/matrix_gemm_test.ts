@@ -36,6 +36,7 @@ const tiles: Readonly<Record<2 | 4, readonly MmaTile[]>> = {
   4: [
     { bm: 32, bn: 32, bk: 16, wm: 32, wn: 16, stages: 3 },
     { bm: 64, bn: 32, bk: 32, wm: 32, wn: 32, stages: 2 },
+    { bm: 32, bn: 32, bk: 64, wm: 16, wn: 16, stages: 2 },
   ],
 };
 
