@@ -7,11 +7,11 @@ import { fieldPlaces } from "../../backend/formats/block_format.ts";
 import { formatTable } from "../../backend/formats/block_formats.ts";
 import { withRole } from "../../tensor/nn/module/parameter.ts";
 import type { BlockType } from "../../tensor/io/gguf/gguf_format.ts";
+import { architectureOf } from "../../tensor/models/language/decoder/architectures/table.ts";
 import {
-  architectureOf,
   completeConfig,
   decoderConfig,
-} from "../../tensor/models/language/decoder/architectures.ts";
+} from "../../tensor/models/language/decoder/decoder_config.ts";
 import { buildDecoder } from "../../tensor/models/language/decoder/build_decoder.ts";
 import type { Decoder } from "../../tensor/models/language/decoder/decoder.ts";
 import type { RawConfig } from "../../tensor/models/language/decoder/config.ts";

@@ -17,7 +17,8 @@ import { splitOver, undivided } from "../../distributed/tensor_parallel/split_wo
 import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import { architectureOf, completeConfig, decoderConfig } from "./decoder/architectures.ts";
+import { architectureOf } from "./decoder/architectures/table.ts";
+import { completeConfig, decoderConfig } from "./decoder/decoder_config.ts";
 import { type Batch, ModelBatch } from "./batch.ts";
 import { buildDecoder } from "./decoder/build_decoder.ts";
 import { CachedChat, type Chat } from "./chat.ts";
@@ -115,8 +116,9 @@ export class LanguageModel implements Disposable {
   }
 
   /**
-   * Loads a model: a GGUF file, or a folder with config.json, safetensors and tokenizer.json. Read are
-   * llama (mistral, smollm, tinyllama), qwen2, qwen3, gemma2, gemma3, phi3 and gpt2.
+   * Loads a model: a GGUF file, or a folder with config.json, safetensors and tokenizer.json, of one of 32
+   * architectures: llama, mistral, qwen, gemma, phi, granite, olmo, glm, cohere, falcon, gpt and their kin. An error
+   * names all of them.
    *
    * @param path The file or folder.
    * @param options The type of the weights, the device, the ranks that share it.

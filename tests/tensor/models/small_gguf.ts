@@ -73,6 +73,7 @@ const inLayers: Readonly<Record<string, string>> = {
   "mlp.gate_proj": "ffn_gate",
   "mlp.up_proj": "ffn_up",
   "mlp.gate_up_proj": "ffn_up",
+  "post_feedforward_layernorm": "post_ffw_norm",
   "mlp.down_proj": "ffn_down",
   "ln_1": "attn_norm",
   "attn.c_attn": "attn_qkv",
@@ -82,19 +83,19 @@ const inLayers: Readonly<Record<string, string>> = {
   "mlp.c_proj": "ffn_down",
 };
 
-/** Gemma has norms before and behind each half of a layer. */
-const inGemma: Readonly<Record<string, string>> = {
+/** Some have a norm behind attention, which is called as that in front of what follows. */
+const withEnds: Readonly<Record<string, string>> = {
   ...inLayers,
   "post_attention_layernorm": "post_attention_norm",
   "pre_feedforward_layernorm": "ffn_norm",
-  "post_feedforward_layernorm": "post_ffw_norm",
 };
+const ended = /^(gemma[23]|olmo2|exaone4|seed_oss)/;
 
-function nameOf(name: string, isGemma: boolean): string {
+function nameOf(name: string, type: string): string {
   const [, rest, kind] = /^(.*)\.(weight|bias)$/.exec(name)!;
   const layer = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(rest!);
   const part = layer
-    ? `blk.${layer[1]}.${(isGemma ? inGemma : inLayers)[layer[2]!]}`
+    ? `blk.${layer[1]}.${(ended.test(type) ? withEnds : inLayers)[layer[2]!]}`
     : outer[rest!];
   return `${part}.${kind}`;
 }
@@ -108,7 +109,17 @@ const keys: readonly (readonly [theirs: string, ...ours: string[]])[] = [
   ["attention.head_count_kv", "num_key_value_heads"],
   ["attention.key_length", "head_dim"],
   ["attention.layer_norm_rms_epsilon", "rms_norm_eps"],
-  ["attention.layer_norm_epsilon", "layer_norm_epsilon"],
+  [
+    "attention.layer_norm_epsilon",
+    "layer_norm_epsilon",
+    "layer_norm_eps",
+    "norm_epsilon",
+    "norm_eps",
+  ],
+  ["attention.scale", "attention_multiplier"],
+  ["embedding_scale", "embedding_multiplier"],
+  ["residual_scale", "residual_multiplier"],
+  ["logit_scale", "logits_scaling"],
   ["attention.sliding_window", "sliding_window"],
   ["attn_logit_softcapping", "attn_logit_softcapping"],
   ["final_logit_softcapping", "final_logit_softcapping"],
@@ -123,7 +134,7 @@ async function converted(
   const type = String(config.model_type);
   using tensor = weightsOf(name, shape);
   const values = new Float32Array(await tensor.toHost("float32"));
-  if (type.startsWith("gemma") && name.endsWith("norm.weight")) {
+  if (/^(gemma|nemotron)/.test(type) && name.endsWith("norm.weight")) {
     return [values.map((x) => x + 1), shape];
   }
   if (type === "gpt2" && /\.(c_\w+)\.weight$/.test(name)) {
@@ -132,7 +143,7 @@ async function converted(
     return [turned, [columns, rows]];
   }
   const part = /\.([qk])_proj\./.exec(name)?.[1];
-  if (!part || type !== "llama" && type !== "mistral") return [values, shape];
+  if (!part || !["llama", "mistral", "smollm3", "granite"].includes(type)) return [values, shape];
   // Features that are rotated together lie side by side.
   const heads = Number(config[part === "q" ? "num_attention_heads" : "num_key_value_heads"]);
   const rows = shape[0]!, width = values.length / rows, features = rows / heads;
@@ -182,7 +193,7 @@ export async function writeGguf(
     const [values, own] = await converted(name, shape, fixture);
     const isBlocks = isPacked && own.length === 2 && own[1]! % Q8_0.elements === 0;
     tensors.push({
-      name: nameOf(name, type.startsWith("gemma")),
+      name: nameOf(name, type),
       shape: own,
       type: isBlocks ? Q8_0.type : 0,
       bytes: isBlocks ? blocksOf(values) : new Uint8Array(values.slice().buffer),

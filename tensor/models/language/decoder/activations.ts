@@ -5,6 +5,7 @@ const activations = {
   silu: (x: Tensor) => x.silu(),
   swish: (x: Tensor) => x.silu(),
   relu: (x: Tensor) => x.relu(),
+  relu2: (x: Tensor) => x.relu().square(),
   gelu: (x: Tensor) => x.gelu(),
   gelu_new: (x: Tensor) => x.gelu("tanh"),
   gelu_fast: (x: Tensor) => x.gelu("tanh"),

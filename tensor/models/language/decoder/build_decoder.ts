@@ -13,7 +13,7 @@ import {
   ggufOuter,
   type LayerPart,
   type OuterPart,
-} from "./architectures.ts";
+} from "./architectures/architecture.ts";
 import type { DecoderConfig } from "./config.ts";
 import { Decoder } from "./decoder.ts";
 import { DecoderLayer, type Norm } from "./decoder_layer.ts";
@@ -23,27 +23,44 @@ import { RankParts } from "./rank_parts.ts";
 const isIgnored =
   /(^|\.)(rotary_emb\.inv_freq|attn\.(masked_)?bias)$|^rope_(freqs|factors_\w+)\.weight$/;
 
-/** A part's name in a file, without "weight" or "bias". */
-type Naming = (part: OuterPart | LayerPart, layer?: number) => string | undefined;
+/** Names of parts, without "weight" or "bias". */
+interface Names {
+  readonly outer: Readonly<Partial<Record<OuterPart | "layers", string>>>;
+  /** Those of a layer, behind its number. */
+  readonly layer: Readonly<Partial<Record<LayerPart, string>>>;
+}
 
-/** Names of parts in the files of an architecture. */
-export function namingOf(row: Architecture, reader: WeightReader, isGguf: boolean): Naming {
+/**
+ * Names of the parts in a file: of several which a part may have, and of parts that not every model has, the first
+ * layer's.
+ */
+function namesIn(row: Architecture, reader: WeightReader, isGguf: boolean): Names {
   if (isGguf) {
-    return (part, layer) =>
-      layer === undefined
-        ? ggufOuter[part as OuterPart]
-        : `blk.${layer}.${row.gguf?.[part as LayerPart] ?? ggufLayer[part as LayerPart]}`;
+    const parts = Object.keys(row.layer) as LayerPart[];
+    const names = parts.map((part) => [part, row.gguf?.[part] ?? ggufLayer[part]]);
+    return present(row, reader, { ...ggufOuter, layers: "blk" }, Object.fromEntries(names));
   }
   // Files of the model without its last layer leave the first word out.
-  const { embedding } = row.outer, cut = (name: string) => name.slice(name.indexOf(".") + 1);
+  const { embedding, head } = row.outer, cut = (name: string) => name.slice(name.indexOf(".") + 1);
   const isCut = !reader.has(`${embedding}.weight`) && reader.has(`${cut(embedding!)}.weight`);
-  return (part, layer) => {
-    const name = layer === undefined
-      ? row.outer[part as OuterPart]
-      : row.layer[part as LayerPart] &&
-        `${row.outer.layers}.${layer}.${row.layer[part as LayerPart]}`;
-    return name && isCut && part !== "head" ? cut(name) : name;
-  };
+  const own = Object.entries(row.outer).map(([part, name]) => [part, isCut ? cut(name) : name]);
+  return present(row, reader, { ...Object.fromEntries(own), head }, row.layer);
+}
+
+/** The parts of a layer that a file has, each under one name. */
+function present(
+  { optional = [] }: Architecture,
+  reader: WeightReader,
+  outer: Names["outer"],
+  layer: Architecture["layer"],
+): Names {
+  const found = Object.entries(layer).flatMap(([part, names]) => {
+    const all = [names].flat();
+    const there = all.find((name) => reader.has(`${outer.layers}.0.${name}.weight`));
+    if (!there && optional.includes(part as LayerPart)) return [];
+    return [[part, there ?? all[0]]];
+  });
+  return { outer, layer: Object.fromEntries(found) };
 }
 
 /** A decoder under construction: a rank's part of it. */
@@ -52,9 +69,11 @@ class Builder {
   readonly #config: DecoderConfig;
   readonly #reader: WeightReader;
   readonly #isGguf: boolean;
-  readonly #name: Naming;
+  readonly #names: Names;
   readonly #parts: RankParts;
   readonly #work: SplitWork;
+  /** True where rows for queries, keys and values lie head by head of keys. */
+  readonly #isGrouped: boolean;
 
   constructor(
     row: Architecture,
@@ -66,14 +85,21 @@ class Builder {
     this.#config = config;
     this.#reader = reader;
     this.#isGguf = isGguf;
-    this.#name = namingOf(row, reader, isGguf);
+    this.#names = namesIn(row, reader, isGguf);
     this.#work = work;
-    this.#parts = new RankParts(config, this.#innerWidth(), work);
+    this.#isGrouped = Boolean(row.isGrouped) && !isGguf;
+    this.#parts = new RankParts(config, this.#innerWidth(), work, this.#isGrouped);
+  }
+
+  #name(part: OuterPart | LayerPart, layer?: number): string {
+    const { outer, layer: parts } = this.#names;
+    if (layer === undefined) return outer[part as OuterPart]!;
+    return `${outer.layers}.${layer}.${parts[part as LayerPart]}`;
   }
 
   /** As the configuration says it, or else the first layer. */
   #innerWidth(): number {
-    const { innerWidth } = this.#config, part = this.#row.layer.gateUp ? "gateUp" : "up";
+    const { innerWidth } = this.#config, part = this.#names.layer.gateUp ? "gateUp" : "up";
     if (innerWidth !== null || this.#work.size === 1) return innerWidth ?? 0;
     const isTransposed = this.#isTransposed(part);
     const [rows] = this.#reader.shape(`${this.#name(part, 0)}.weight`, { isTransposed });
@@ -107,13 +133,21 @@ class Builder {
 
   async #layer(k: number): Promise<DecoderLayer> {
     const norms = new Map<LayerPart, Norm>(), projections = new Map<LayerPart, Projection>();
-    for (const part of Object.keys(this.#row.layer) as LayerPart[]) {
+    for (const part of Object.keys(this.#names.layer) as LayerPart[]) {
       if (/Norm$|End$/.test(part)) norms.set(part, await this.#norm(part, k));
       else projections.set(part, await this.#projection(part, k));
     }
     const { attentionScale = this.#config.attentionScale } = this.#config.layers[k]!;
     const config = { ...this.#parts.config, attentionScale };
-    return new DecoderLayer(config, this.#row.layer, { norms, projections }, this.#work);
+    const parts = { norms, projections, isGrouped: this.#isGrouped };
+    return new DecoderLayer(config, this.#stateNames, parts, this.#work);
+  }
+
+  /** What the parts of a layer are called in `stateDict`: as files of safetensors have them. */
+  get #stateNames(): Names["layer"] {
+    if (!this.#isGguf) return this.#names.layer;
+    const names = Object.entries(this.#row.layer).map(([part, all]) => [part, [all].flat()[0]]);
+    return Object.fromEntries(names);
   }
 
   #isTransposed(part: OuterPart | LayerPart): boolean {
@@ -133,10 +167,11 @@ class Builder {
     const { width, heads, keyHeads, headFeatures, innerWidth, vocabulary, contextLength } =
       this.#config;
     const [all, keys] = [heads, keyHeads].map((count) => count * headFeatures) as [number, number];
+    const isEach = this.#config.headNorms === "each";
     const shapes: Partial<Record<OuterPart | LayerPart, (number | null)[]>> = {
       embedding: [vocabulary, width],
       head: [vocabulary, width],
-      positions: [contextLength, width],
+      positions: [contextLength + this.#config.firstPosition, width],
       query: [all, width],
       key: [keys, width],
       value: [keys, width],
@@ -146,8 +181,8 @@ class Builder {
       up: [innerWidth, width],
       gateUp: [innerWidth && 2 * innerWidth, width],
       down: [width, innerWidth],
-      queryNorm: [headFeatures],
-      keyNorm: [headFeatures],
+      queryNorm: [isEach ? headFeatures : all],
+      keyNorm: [isEach ? headFeatures : keys],
     };
     return shapes[part] ?? [width];
   }
@@ -200,7 +235,9 @@ class Builder {
       ? new RMSNorm(weight.shape, { eps, affine: false })
       : new LayerNorm(weight.shape, { eps, affine: false });
     norm.weight = weight;
-    if (norm instanceof LayerNorm) norm.bias = await this.#numbers(`${name}.bias`, due);
+    if (norm instanceof LayerNorm && !this.#row.hasPlainNorms) {
+      norm.bias = await this.#numbers(`${name}.bias`, due);
+    }
     return norm;
   }
 }

@@ -45,8 +45,24 @@ export interface DecoderConfig {
   readonly activation: (x: Tensor) => Tensor;
   /** Parts of layers that have a bias, or the file is damaged. */
   readonly biases: ReadonlySet<string>;
+  /**
+   * Norms of queries and keys: one for each head, or one over the features of all.
+   */
+  readonly headNorms: "each" | "all";
+  /** True where queries and keys are rotated before they are normalized. */
+  readonly normsTurned: boolean;
+  /** True where attention and the feed-forward layer read the same features, side by side. */
+  readonly isParallel: boolean;
+  /** True where features are rotated with their neighbours, not with those of the other half. */
+  readonly isInterleaved: boolean;
+  /** The row of the first position, where positions are learned vectors. */
+  readonly firstPosition: number;
   /** Factor of the tokens' vectors. */
   readonly embeddingScale: number;
+  /** Factor of what each part of a layer adds. */
+  readonly residualScale: number;
+  /** Factor of the last layer's scores. */
+  readonly logitScale: number;
   /** Factor of products of queries and keys. */
   readonly attentionScale: number;
   /** Scores s become `cap * tanh(s / cap)`; null for none. */
@@ -119,6 +135,9 @@ export class ConfigReader {
 /** Settings that change what a model computes, and are not read: they must have these values. */
 const unread: Readonly<Record<string, unknown>> = {
   add_cross_attention: false,
+  alibi: false,
+  clip_qkv: null,
+  do_layer_norm_before: true,
   is_decoder: false,
   quantization_config: null,
   text_config: null,

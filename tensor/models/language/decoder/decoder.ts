@@ -11,7 +11,7 @@ import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import { PackedMatrix } from "../../weights/packed_matrix.ts";
 import type { Projection, TokenEmbedding } from "../../weights/projection.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
-import type { Architecture } from "./architectures.ts";
+import type { Architecture } from "./architectures/architecture.ts";
 import { causalMask, softCapped, type Visibility } from "./attention.ts";
 import type { DecoderConfig, LayerConfig, RotaryConfig } from "./config.ts";
 import { DecoderCache } from "./decoder_cache.ts";
@@ -145,7 +145,9 @@ export class Decoder extends Module<[ids: Tensor]> {
 
   /** Logits of features: (..., width) gives (..., vocabulary). */
   logits(x: Tensor): Tensor {
-    const { head, embedding } = this.#parts, { weight } = embedding, { logitCap } = this.config;
+    const { head, embedding } = this.#parts,
+      { weight } = embedding,
+      { logitCap, logitScale } = this.config;
     const { work } = this, given = work.share(x);
     const own = head?.forward(given) ??
       (weight instanceof PackedMatrix ? weight.forward(given) : given.matmul(weight.transpose()));
@@ -154,7 +156,8 @@ export class Decoder extends Module<[ids: Tensor]> {
       return end - begin;
     });
     const all = work.join(own, counts);
-    return logitCap === null ? all : softCapped(all, logitCap);
+    const scaled = logitScale === 1 ? all : all.mul(logitScale);
+    return logitCap === null ? scaled : softCapped(scaled, logitCap);
   }
 
   /** The vectors of tokens: each rank has those of some, and zeros for the others. */
@@ -175,7 +178,7 @@ export class Decoder extends Module<[ids: Tensor]> {
       const { cos, sin } = this.#table(rotary, length).atLeast(length);
       return { cos: cos.slice([0, length]), sin: sin.slice([0, length]) };
     };
-    const positions = this.#parts.positions?.forward(ids.indexLike([length])) ?? null;
+    const positions = this.#learnedPositions(ids.indexLike([length]));
     return this.#layerPasses(visible, angles, () => null, positions);
   }
 
@@ -199,9 +202,14 @@ export class Decoder extends Module<[ids: Tensor]> {
         table.indexSelect(0, flat).reshape([cache.batch, 1, count, -1]);
       return { cos: pick(cos), sin: pick(sin) };
     };
-    const positions = this.#parts.positions?.forward(slots) ?? null;
+    const positions = this.#learnedPositions(slots);
     const kept = (layer: number) => ({ of: cache, layer, step, isRead: !isFirst });
     return this.#layerPasses(visible, angles, kept, positions);
+  }
+
+  #learnedPositions(slots: Tensor): Tensor | null {
+    const { firstPosition } = this.config;
+    return this.#parts.positions?.forward(firstPosition ? slots.add(firstPosition) : slots) ?? null;
   }
 
   /** Makes the common data of layers of one kind once. */

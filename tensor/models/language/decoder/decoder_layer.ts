@@ -3,7 +3,7 @@ import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import type { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
 import type { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import type { Projection } from "../../weights/projection.ts";
-import type { LayerPart } from "./architectures.ts";
+import type { LayerPart } from "./architectures/architecture.ts";
 import { groupedAttention, type Visibility } from "./attention.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { DecoderConfig } from "./config.ts";
@@ -17,6 +17,8 @@ export type Norm = LayerNorm | RMSNorm;
 export interface LayerParts {
   readonly norms: ReadonlyMap<LayerPart, Norm>;
   readonly projections: ReadonlyMap<LayerPart, Projection>;
+  /** True where rows for queries, keys and values lie head by head of keys. */
+  readonly isGrouped: boolean;
 }
 
 /** Data of a layer's run in one pass. */
@@ -70,12 +72,21 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
 
   /** Maps the features of positions, (N, L, width). */
   forward(x: Tensor, pass: LayerPass): Tensor {
-    const work = this.#work;
-    const heads = this.#attention(work.share(this.#norm("attentionNorm", x)), pass);
-    const attended = work.sum(heads);
-    const between = x.add(this.#norm("attentionEnd", attended));
-    const mapped = work.sum(this.#feedForward(work.share(this.#norm("mlpNorm", between))));
-    return between.add(this.#norm("mlpEnd", mapped));
+    const work = this.#work, { isParallel } = this.#config;
+    const normed = work.share(this.#norm("attentionNorm", x));
+    const attended = this.#ended("attentionEnd", work.sum(this.#attention(normed, pass)));
+    const between = x.add(attended);
+    // Side by side, both read the same features, and where there is one norm, what it made of them.
+    const read = isParallel && !this.#parts.norms.has("mlpNorm")
+      ? normed
+      : work.share(this.#norm("mlpNorm", isParallel ? x : between));
+    return between.add(this.#ended("mlpEnd", work.sum(this.#feedForward(read))));
+  }
+
+  /** The term that a part of the layer adds. */
+  #ended(part: LayerPart, x: Tensor): Tensor {
+    const { residualScale } = this.#config, normed = this.#norm(part, x);
+    return residualScale === 1 ? normed : normed.mul(residualScale);
   }
 
   #norm(part: LayerPart, x: Tensor): Tensor {
@@ -88,30 +99,36 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
 
   #attention(x: Tensor, { angles, visible, cache }: LayerPass): Tensor {
     const [n, l] = x.shape as [number, number, number];
-    const { headFeatures } = this.#config;
-    const [q, k, v] = this.#queryKeyValue(x).map((all) =>
-      all.reshape([n, l, -1, headFeatures]).permute([0, 2, 1, 3])
-    ) as [Tensor, Tensor, Tensor];
-    const turn = (part: LayerPart, heads: Tensor) => {
-      const normed = this.#norm(part, heads);
-      return angles ? rotated(normed, angles) : normed;
+    const { headFeatures, headNorms, normsTurned, isInterleaved } = this.#config;
+    const [q, k, v] = this.#queryKeyValue(x) as [Tensor, Tensor, Tensor];
+    const apart = (all: Tensor) => all.reshape([n, l, -1, headFeatures]).permute([0, 2, 1, 3]);
+    const turn = (heads: Tensor) => angles ? rotated(heads, angles, isInterleaved) : heads;
+    const heads = (part: LayerPart, all: Tensor) => {
+      if (headNorms === "all") return turn(apart(this.#norm(part, all)));
+      return normsTurned ? this.#norm(part, turn(apart(all))) : turn(this.#norm(part, apart(all)));
     };
-    const query = turn("queryNorm", q), key = turn("keyNorm", k);
-    const stored = cache && cache.of.append(cache.layer, key, v, cache.step);
+    const query = heads("queryNorm", q), key = heads("keyNorm", k), value = apart(v);
+    const stored = cache && cache.of.append(cache.layer, key, value, cache.step);
     const [keys, values] = cache?.isRead
       ? stored!
-      : [key, v].map((rows) => ({ rows, scales: null }));
-    const heads = groupedAttention(query, keys!, values!, visible, this.#config);
-    return this.#project("output", heads.permute([0, 2, 1, 3]).reshape([n, l, -1]));
+      : [key, value].map((rows) => ({ rows, scales: null }));
+    const seen = groupedAttention(query, keys!, values!, visible, this.#config);
+    return this.#project("output", seen.permute([0, 2, 1, 3]).reshape([n, l, -1]));
   }
 
   #queryKeyValue(x: Tensor): Tensor[] {
-    const { heads, keyHeads, headFeatures } = this.#config;
-    if (this.#parts.projections.has("queryKeyValue")) {
-      const sizes = [heads, keyHeads, keyHeads].map((count) => count * headFeatures);
-      return this.#project("queryKeyValue", x).split(sizes, -1);
+    const { heads, keyHeads, headFeatures } = this.#config, lead = x.shape.slice(0, -1);
+    if (!this.#parts.projections.has("queryKeyValue")) {
+      return (["query", "key", "value"] as const).map((part) => this.#project(part, x));
     }
-    return (["query", "key", "value"] as const).map((part) => this.#project(part, x));
+    const all = this.#project("queryKeyValue", x);
+    if (!this.#parts.isGrouped) {
+      const sizes = [heads, keyHeads, keyHeads].map((count) => count * headFeatures);
+      return all.split(sizes, -1);
+    }
+    const groups = all.reshape([...lead, keyHeads, -1, headFeatures]);
+    const parts = groups.split([heads / keyHeads, 1, 1], -2);
+    return parts.map((part) => part.reshape([...lead, -1]));
   }
 
   #feedForward(x: Tensor): Tensor {

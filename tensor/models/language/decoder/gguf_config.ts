@@ -15,6 +15,11 @@ const names: Readonly<Record<string, string>> = {
   "attention.sliding_window": "sliding_window",
   "attn_logit_softcapping": "attn_logit_softcapping",
   "final_logit_softcapping": "final_logit_softcapping",
+  "attention.scale": "attention_multiplier",
+  "embedding_scale": "embedding_multiplier",
+  "residual_scale": "residual_multiplier",
+  "logit_scale": "logit_scale",
+  "use_parallel_residual": "use_parallel_residual",
   "rope.freq_base": "rope_theta",
   "rope.dimension_count": "rotary_dim",
 };
@@ -26,6 +31,10 @@ export async function ggufConfig(file: GgufFile): Promise<RawConfig> {
   for (const [theirs, ours] of Object.entries(names)) {
     const value = metadata[`${type}.${theirs}`];
     if (value !== undefined) config[ours] = value;
+  }
+  const near = metadata[`${type}.attention.sliding_window_pattern`];
+  if (Array.isArray(near)) {
+    config.layer_types = near.map((isNear) => isNear ? "sliding_attention" : "full_attention");
   }
   const vectors = tensors.get("token_embd.weight");
   config.vocab_size = vectors?.shape[0];

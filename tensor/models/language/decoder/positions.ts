@@ -54,14 +54,23 @@ export class RotaryTable implements Disposable {
 }
 
 /**
- * Rotates pairs of features, the first with the first of the second half (J. Su et al., RoFormer, 2021).
+ * Rotates pairs of features, the first with the first of the second half, or with its neighbour (J. Su et al.,
+ * RoFormer, 2021).
  *
  * @param x (N, heads, L, features); what is beyond the pairs stays as it is.
  * @param angles Those of the L positions: they broadcast to (N, heads, L, pairs).
+ * @param isInterleaved True for neighbours.
  */
-export function rotated(x: Tensor, { cos, sin }: Angles): Tensor {
+export function rotated(x: Tensor, { cos, sin }: Angles, isInterleaved = false): Tensor {
   const pairs = cos.shape.at(-1)!, rest = x.shape.at(-1)! - 2 * pairs;
-  const [a, b, others] = x.cast("float32").split([pairs, pairs, ...rest > 0 ? [rest] : []], -1);
-  const parts = [a!.mul(cos).sub(b!.mul(sin)), b!.mul(cos).add(a!.mul(sin))];
-  return Tensor.concat(others ? [...parts, others] : parts, -1).cast(x.dtype);
+  const turned = (a: Tensor, b: Tensor) => [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))];
+  const last = rest > 0 ? [rest] : [], wide = x.cast("float32");
+  if (!isInterleaved) {
+    const [a, b, ...others] = wide.split([pairs, pairs, ...last], -1);
+    return Tensor.concat([...turned(a!, b!), ...others], -1).cast(x.dtype);
+  }
+  const [turning, ...others] = wide.split([2 * pairs, ...last], -1);
+  const [a, b] = turning!.reshape([...x.shape.slice(0, -1), pairs, 2]).unbind<2>(-1);
+  const mixed = Tensor.stack(turned(a, b), -1).reshape(turning!.shape);
+  return Tensor.concat([mixed, ...others], -1).cast(x.dtype);
 }

@@ -1,6 +1,6 @@
 import type { Range, SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { WeightPart } from "../../weights/weight_part.ts";
-import type { LayerPart, OuterPart } from "./architectures.ts";
+import type { LayerPart, OuterPart } from "./architectures/architecture.ts";
 import type { DecoderConfig } from "./config.ts";
 
 /** Inner features are divided between blocks of packed weights where there are enough of them. */
@@ -16,14 +16,17 @@ export class RankParts {
    * Divides the work.
    *
    * @param innerWidth Features of the feed-forward layers.
+   * @param isGrouped True where rows for queries, keys and values lie head by head of keys.
    * @throws {RangeError} When heads cannot be divided so.
+   * @throws {TypeError} When a norm is over the features of all heads.
    */
-  constructor(config: DecoderConfig, innerWidth: number, work: SplitWork) {
+  constructor(config: DecoderConfig, innerWidth: number, work: SplitWork, isGrouped: boolean) {
     const { queries, keys } = headsOf(config, work), { heads, keyHeads, headFeatures } = config;
     const sharesKeys = work.size > keyHeads;
     this.config = { ...config, heads: lengthOf(queries), keyHeads: lengthOf(keys), sharesKeys };
     this.#parts = {};
     if (work.size === 1) return;
+    requireApart(config, isGrouped && sharesKeys, work);
     const features = ([begin, end]: Range): Range => [begin * headFeatures, end * headFeatures];
     const behind = (count: number, [begin, end]: Range): Range => [begin + count, end + count];
     const query = features(queries), key = features(keys);
@@ -37,7 +40,9 @@ export class RankParts {
       query: rows(query),
       key: rows(key),
       value: rows(key),
-      queryKeyValue: rows(query, behind(all, key), behind(all + allKeys, key)),
+      queryKeyValue: isGrouped
+        ? rows(features(keys.map((k) => k * (heads / keyHeads + 2)) as unknown as Range))
+        : rows(query, behind(all, key), behind(all + allKeys, key)),
       output: columns(query),
       gate: rows(inner),
       up: rows(inner),
@@ -50,6 +55,15 @@ export class RankParts {
   of(part: LayerPart | OuterPart): WeightPart | undefined {
     return this.#parts[part];
   }
+}
+
+/** Throws for what ranks cannot compute alone. */
+function requireApart({ headNorms }: DecoderConfig, isShared: boolean, { size }: SplitWork): void {
+  if (headNorms === "each" && !isShared) return;
+  const reason = headNorms === "all"
+    ? "its norms are over the features of all heads"
+    : "its matrices have queries, keys and values head by head, and there are fewer heads of keys";
+  throw new TypeError(`Cannot split the model over ${size} ranks: ${reason}`);
 }
 
 function lengthOf([begin, end]: Range): number {

@@ -3,6 +3,10 @@ import { ConfigReader, type RawConfig, type RotaryConfig } from "./config.ts";
 
 const DEFAULT_BASE = 10_000;
 
+/** The base of the wave lengths, under the names that it has. */
+const baseOf = (reader: ConfigReader): number =>
+  reader.optional("rope_theta", "rotary_emb_base") ?? DEFAULT_BASE;
+
 type Stretch = (reader: ConfigReader, features: number, context: number) => Partial<RotaryConfig>;
 
 /** The kinds of `rope_type`. Sources: the functions of these names in transformers' modeling_rope_utils.py. */
@@ -36,7 +40,7 @@ const stretches: Readonly<Record<string, Stretch>> = {
   yarn: (reader, features, context) => {
     const original = reader.optional("original_max_position_embeddings") ?? context;
     const factor = reader.optional("factor") ?? context / original;
-    const base = reader.optional("rope_theta") ?? DEFAULT_BASE;
+    const base = baseOf(reader);
     /** The index of the frequency that turns so many times within the original context. */
     const indexOf = (turns: number) =>
       features * Math.log(original / (turns * 2 * Math.PI)) / (2 * Math.log(base));
@@ -70,7 +74,7 @@ const stretches: Readonly<Record<string, Stretch>> = {
     };
     const magnitude = reader.optional("attention_factor") ??
       (factor > 1 ? Math.sqrt(1 + Math.log(factor) / Math.log(original)) : 1);
-    const base = reader.optional("rope_theta") ?? DEFAULT_BASE;
+    const base = baseOf(reader);
     const long = { base, features, slowdown: slowdown("long_factor"), magnitude };
     return {
       slowdown: slowdown("short_factor"),
@@ -97,8 +101,8 @@ export function rotaryOf(
   const all = (raw.rope_parameters ?? raw.rope_scaling ?? {}) as RawConfig;
   const own = (kind && all[kind] ? all[kind] : all) as RawConfig;
   const reader = new ConfigReader({ ...raw, ...own });
-  const base = reader.optional("rope_theta") ?? DEFAULT_BASE;
-  const share = reader.optional("partial_rotary_factor") ?? 1;
+  const base = baseOf(reader);
+  const share = reader.optional("partial_rotary_factor", "rotary_pct") ?? 1;
   const features = reader.optional("rotary_dim") ?? Math.floor(headFeatures * share);
   const type = String(own.rope_type ?? own.type ?? "default");
   const stretch = Object.hasOwn(stretches, type) ? stretches[type]! : null;
