@@ -11,10 +11,10 @@ import { architectureOf } from "../../tensor/models/language/decoder/architectur
 import {
   completeConfig,
   decoderConfig,
-} from "../../tensor/models/language/decoder/decoder_config.ts";
+} from "../../tensor/models/language/decoder/architectures/decoder_config.ts";
 import { buildDecoder } from "../../tensor/models/language/decoder/build_decoder.ts";
 import type { Decoder } from "../../tensor/models/language/decoder/decoder.ts";
-import type { RawConfig } from "../../tensor/models/language/decoder/config.ts";
+import type { RawConfig } from "../../tensor/models/language/decoder/architectures/config.ts";
 import { undivided } from "../../tensor/distributed/tensor_parallel/split_work.ts";
 import { PackedMatrix } from "../../tensor/models/weights/packed_matrix.ts";
 import type { Weight } from "../../tensor/models/weights/projection.ts";

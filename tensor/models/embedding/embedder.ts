@@ -10,7 +10,7 @@ import {
 import { Tensor } from "../../class/tensor.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
 import { shown } from "../../io/core/file_format_error.ts";
-import { ConfigReader } from "../language/decoder/config.ts";
+import { ConfigReader } from "../language/decoder/architectures/config.ts";
 import { openWeights, readJson, requiredJson } from "../language/model_files.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { SafetensorsWeights, weightForm } from "../weights/weight_reader.ts";

@@ -7,8 +7,12 @@ import { FileFormatError } from "../../io/core/file_format_error.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
 import { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
-import { activationOf } from "../language/decoder/activations.ts";
-import { ConfigReader, type RawConfig, requireRead } from "../language/decoder/config.ts";
+import { activationOf } from "../language/decoder/architectures/activations.ts";
+import {
+  ConfigReader,
+  type RawConfig,
+  requireRead,
+} from "../language/decoder/architectures/config.ts";
 import { Projection, TokenEmbedding } from "../weights/projection.ts";
 import type { WeightReader } from "../weights/weight_reader.ts";
 

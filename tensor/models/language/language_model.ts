@@ -18,7 +18,7 @@ import { type ChatTemplate, type Message, messageList } from "../text/chat_templ
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { architectureOf } from "./decoder/architectures/table.ts";
-import { completeConfig, decoderConfig } from "./decoder/decoder_config.ts";
+import { completeConfig, decoderConfig } from "./decoder/architectures/decoder_config.ts";
 import { type Batch, ModelBatch } from "./batch.ts";
 import { buildDecoder } from "./decoder/build_decoder.ts";
 import { CachedChat, type Chat } from "./chat.ts";

@@ -13,8 +13,8 @@ import {
   weightForm,
   type WeightReader,
 } from "../weights/weight_reader.ts";
-import type { RawConfig } from "./decoder/config.ts";
-import { ggufConfig } from "./decoder/gguf_config.ts";
+import type { RawConfig } from "./decoder/architectures/config.ts";
+import { ggufConfig } from "./decoder/architectures/gguf_config.ts";
 
 /** The open files of a model. */
 export interface ModelFiles extends Disposable {

@@ -1,7 +1,7 @@
 import type { Tensor } from "../../../core/mod.ts";
 import { type CachedRows, filledAttention } from "../../../nn/attention/filled_attention.ts";
 import { scaledDotProductAttention } from "../../../nn/attention/scaled_dot_product_attention.ts";
-import type { DecoderConfig } from "./config.ts";
+import type { DecoderConfig } from "./architectures/config.ts";
 
 /**
  * Visible positions: causal; by a mask that broadcasts to (N, 1, L, S); or those of a cache up to the query's

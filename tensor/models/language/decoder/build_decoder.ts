@@ -14,7 +14,7 @@ import {
   type LayerPart,
   type OuterPart,
 } from "./architectures/architecture.ts";
-import type { DecoderConfig } from "./config.ts";
+import type { DecoderConfig } from "./architectures/config.ts";
 import { Decoder } from "./decoder.ts";
 import { DecoderLayer, type Norm } from "./decoder_layer.ts";
 import { RankParts } from "./rank_parts.ts";
@@ -143,7 +143,7 @@ class Builder {
     return new DecoderLayer(config, this.#stateNames, parts, this.#work);
   }
 
-  /** What the parts of a layer are called in `stateDict`: as files of safetensors have them. */
+  /** Names of the parts of a layer in `stateDict`: those of safetensors files. */
   get #stateNames(): Names["layer"] {
     if (!this.#isGguf) return this.#names.layer;
     const names = Object.entries(this.#row.layer).map(([part, all]) => [part, [all].flat()[0]]);

@@ -13,7 +13,7 @@ import type { Projection, TokenEmbedding } from "../../weights/projection.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { Architecture } from "./architectures/architecture.ts";
 import { causalMask, softCapped, type Visibility } from "./attention.ts";
-import type { DecoderConfig, LayerConfig, RotaryConfig } from "./config.ts";
+import type { DecoderConfig, LayerConfig, RotaryConfig } from "./architectures/config.ts";
 import { DecoderCache } from "./decoder_cache.ts";
 import type { DecoderLayer, LayerPass, Norm } from "./decoder_layer.ts";
 import { type Angles, RotaryTable } from "./positions.ts";

@@ -6,7 +6,7 @@ import type { Projection } from "../../weights/projection.ts";
 import type { LayerPart } from "./architectures/architecture.ts";
 import { groupedAttention, type Visibility } from "./attention.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
-import type { DecoderConfig } from "./config.ts";
+import type { DecoderConfig } from "./architectures/config.ts";
 import type { CacheStep, DecoderCache } from "./decoder_cache.ts";
 import { type Angles, rotated } from "./positions.ts";
 

@@ -1,7 +1,7 @@
 import type { DeviceHandle } from "../../../../backend/internal.ts";
 import { Tensor } from "../../../class/tensor.ts";
 import { exposed } from "../../../core/internals.ts";
-import type { RotaryConfig } from "./config.ts";
+import type { RotaryConfig } from "./architectures/config.ts";
 
 /** Cosines and sines of the angles of positions: float32 of (..., positions, pairs). */
 export interface Angles {

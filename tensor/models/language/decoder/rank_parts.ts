@@ -1,7 +1,7 @@
 import type { Range, SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { WeightPart } from "../../weights/weight_part.ts";
 import type { LayerPart, OuterPart } from "./architectures/architecture.ts";
-import type { DecoderConfig } from "./config.ts";
+import type { DecoderConfig } from "./architectures/config.ts";
 
 /** Inner features are divided between blocks of packed weights where there are enough of them. */
 const INNER_UNITS = [256, 32, 1];

@@ -1,9 +1,9 @@
 /**
  * The architectures that are read, one row each: what their files call things, and in what they differ from
- * Llama. To add one, see CONTRIBUTING.md. This folder (`architectures/`) imports readers of configurations.
+ * Llama. To add one, see CONTRIBUTING.md. This folder (`architectures/`) has configurations; it imports readers of files.
  */
-import type { ActivationName } from "../activations.ts";
-import type { ConfigReader, DecoderConfig, RawConfig } from "../config.ts";
+import type { ActivationName } from "./activations.ts";
+import type { ConfigReader, DecoderConfig, RawConfig } from "./config.ts";
 
 /** A part of a layer. */
 export type LayerPart =

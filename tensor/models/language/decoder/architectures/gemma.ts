@@ -1,5 +1,5 @@
 /** Gemma's kin: norms behind attention and feed-forward layers, too, and vectors scaled by the width's root. */
-import type { ConfigReader, DecoderConfig, RawConfig } from "../config.ts";
+import type { ConfigReader, DecoderConfig, RawConfig } from "./config.ts";
 import { type Architecture, llamaLayer, llamaOuter, normedHeads } from "./architecture.ts";
 import { allButEach, nearLayers, twoRotations, withWindows } from "./layers.ts";
 

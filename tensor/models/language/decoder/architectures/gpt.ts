@@ -1,5 +1,5 @@
 /** GPT's kin: norms of layers, mostly with biases; some compute attention and feed-forward layers side by side. */
-import type { ConfigReader, DecoderConfig } from "../config.ts";
+import type { ConfigReader, DecoderConfig } from "./config.ts";
 import { type Architecture, type Difference, llamaLayer, llamaOuter } from "./architecture.ts";
 import { nearRotate, windowed } from "./layers.ts";
 

@@ -1,6 +1,6 @@
 /** Layers that differ: in their windows, and in whether they rotate positions. */
-import { ConfigReader, type DecoderConfig, type LayerConfig, type RawConfig } from "../config.ts";
-import { rotaryOf } from "../rotary_config.ts";
+import { ConfigReader, type DecoderConfig, type LayerConfig, type RawConfig } from "./config.ts";
+import { rotaryOf } from "./rotary_config.ts";
 import type { Difference } from "./architecture.ts";
 
 /** True for each layer that sees a window: as `layer_types` says, else those that `isNear` picks. */

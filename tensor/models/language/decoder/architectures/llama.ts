@@ -1,5 +1,5 @@
 /** Llama's kin: norms by root mean squares in front of attention and gated feed-forward layers, or behind them. */
-import type { ConfigReader, DecoderConfig } from "../config.ts";
+import type { ConfigReader, DecoderConfig } from "./config.ts";
 import { type Architecture, llamaLayer, llamaOuter, normedHeads } from "./architecture.ts";
 import {
   allButEach,

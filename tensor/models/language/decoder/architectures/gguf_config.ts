@@ -1,4 +1,4 @@
-import type { GgufFile } from "../../../io/gguf/gguf.ts";
+import type { GgufFile } from "../../../../io/gguf/gguf.ts";
 import type { RawConfig } from "./config.ts";
 
 /** The header's names, behind that of the architecture, and those of config.json for them. */

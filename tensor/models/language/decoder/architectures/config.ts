@@ -1,5 +1,5 @@
 /** Parts of a decoder, however its file says it. */
-import type { Tensor } from "../../../core/mod.ts";
+import type { Tensor } from "../../../../core/mod.ts";
 
 /** Rotation of positions: see `positions.ts`. */
 export interface RotaryConfig {

@@ -1,4 +1,4 @@
-import type { Architecture, LayerPart } from "./architectures/architecture.ts";
+import type { Architecture, LayerPart } from "./architecture.ts";
 import { activationOf } from "./activations.ts";
 import { ConfigReader, type DecoderConfig, type RawConfig, requireRead } from "./config.ts";
 import { rotaryOf } from "./rotary_config.ts";

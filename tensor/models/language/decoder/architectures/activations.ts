@@ -1,4 +1,4 @@
-import type { Tensor } from "../../../core/mod.ts";
+import type { Tensor } from "../../../../core/mod.ts";
 
 /** Activations by the names that configurations give them. */
 const activations = {
