@@ -1,5 +1,5 @@
 /** Layers that differ: in their windows, and in whether they rotate positions. */
-import { ConfigReader, type DecoderConfig, type LayerConfig, type RawConfig } from "./config.ts";
+import type { ConfigReader, DecoderConfig, LayerConfig, RawConfig } from "./config.ts";
 import { rotaryOf } from "./rotary_config.ts";
 import type { Difference } from "./architecture.ts";
 

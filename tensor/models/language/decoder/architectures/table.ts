@@ -1,4 +1,4 @@
-import { type Architecture } from "./architecture.ts";
+import type { Architecture } from "./architecture.ts";
 import { gemmas } from "./gemma.ts";
 import { gpts } from "./gpt.ts";
 import { llamas } from "./llama.ts";
