@@ -60,4 +60,5 @@ export {
 export * from "./communication/mod.ts";
 export type { MatrixProgram } from "./matrix/language.ts";
 export { parseMatrixText } from "./matrix/parse.ts";
+export { vectorText } from "./matrix/vector_text.ts";
 export { type MatrixScript, matrixScript } from "./matrix/script.ts";

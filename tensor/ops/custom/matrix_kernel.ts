@@ -18,6 +18,7 @@ import {
   matrixScript,
   parseMatrixText,
   type Shape,
+  vectorText,
 } from "../../../backend/internal.ts";
 import { full } from "../creation/sequences.ts";
 import { kernelOperation } from "./raw_kernel.ts";
@@ -90,16 +91,8 @@ function elements(expression: string, values: Readonly<Record<string, number>>):
     .reduce((product, part) => product * part, 1);
 }
 
-/** The loops of a text. A work-item alone waits for nobody, and its loops are plain ones, which compilers vectorize. */
-function loops(local: number): string {
-  const fold = "#define fold(i, from, to) for (int i = (from); i < (to); i++)";
-  if (local === 1) {
-    return `${fold}
-#define each(i, from, to) fold(i, from, to)
-#define pairs(i, f, t, j, g, u) fold(i, f, t) fold(j, g, u)
-#define sync`;
-  }
-  return `${fold}
+/** The loops of a text, whose rounds work-items share. */
+const loops = `#define fold(i, from, to) for (int i = (from); i < (to); i++)
 #define each(i, from, to) \\
   for (int i = (from) + (int)get_local_id(0); i < (to); i += (int)get_local_size(0))
 #define pairs(i, f, t, j, g, u) \\
@@ -107,12 +100,13 @@ function loops(local: number): string {
     i##j < ((t) - (f)) * ((u) - (g)) && (i = (f) + i##j / ((u) - (g)), j = (g) + i##j % ((u) - (g)), 1); \\
     i##j += (int)get_local_size(0))
 #define sync barrier(CLK_GLOBAL_MEM_FENCE)`;
-}
 
+/** The text for groups of work-items; for one alone, whose rounds lie in vectors, that of the program. */
 function openclSource(
   { name, inputs, outputs, numbers, text }: MatrixKernel,
   dtype: RealType,
   local: number,
+  program: MatrixProgram,
 ): string {
   const T = cTypes[dtype];
   const pointers = [
@@ -130,11 +124,11 @@ function openclSource(
     `#define ${name} ((T)${value}${dtype === "float32" ? "f" : ""})`
   );
   return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : ""}
-${loops(local)}
+${local === 1 ? "" : loops}
 ${named.join("\n")}
 kernel void ${name}(${pointers.join(", ")}) {
   ${starts.join("\n  ")}
-${text.replace(/\bT\* (?=\w+ =)/g, "global T* ")}}
+${local === 1 ? vectorText(program) : text.replace(/\bT\* (?=\w+ =)/g, "global T* ")}}
 `.replace(/\bT\b/g, T);
 }
 
@@ -161,7 +155,7 @@ function compiled(kernel: MatrixKernel, dtype: RealType, local: number) {
   const call = kernelOperation(
     kernel.name,
     {
-      source: openclSource(kernel, dtype, local),
+      source: openclSource(kernel, dtype, local, program),
       output: (..._inputs: Tensor[]) =>
         Object.keys(kernel.outputs).map((key, k) => ({
           shape: shapes[k]!,
