@@ -26,7 +26,7 @@ const flags = optionsWith({
 const about = "Learns to write like Jane Austen, and then writes.";
 await runExample({ about, file: "examples/transformer.ts", flags }, async (values, print) => {
   const source = new URL("data/pride_and_prejudice.txt", import.meta.url);
-  const text = await Deno.readTextFile(source), vocabulary = new Vocabulary(text, 1024);
+  const text = await Deno.readTextFile(source), vocabulary = new Vocabulary(text, 2048);
   const corpus = new Corpus(text, vocabulary);
   const model = new Transformer({
     tokens: vocabulary.tokens.length,
@@ -34,7 +34,7 @@ await runExample({ about, file: "examples/transformer.ts", flags }, async (value
     width: 128,
     heads: 4,
     layers: 2,
-    dropout: 0.2,
+    dropout: 0.1,
   });
   const weights = model.parameters().reduce((sum, { size }) => sum + size, 0);
   print(

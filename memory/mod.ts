@@ -25,7 +25,7 @@
  * ```
  *
  * **Which pool?** {@linkcode SlabPool}, unless you know why not: it divides 64 MiB segments and
- * joins what comes back, so that it holds 1.05 to 1.10 times what is asked of it where others hold
+ * joins what comes back, so that it holds 1.04 to 1.10 times what is asked of it where others hold
  * twice and more. {@linkcode BufferPool} (powers of two) and {@linkcode PersistentBufferPool} (a
  * fixed list of sizes, bounded) never divide a buffer; {@linkcode PinnedBufferPool} lends page-locked host
  * memory for fast copies, {@linkcode SvmPool} memory that host and device share,

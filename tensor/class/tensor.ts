@@ -1,7 +1,9 @@
 /**
  * The page that users read: every method of tensors with its documentation, by category, and no logic.
  * Each is one call of a function of `ops/`, `execution/` or `autograd/`. The file is long because the
- * documentation of all methods is one page.
+ * documentation of all methods is one page: interfaces merged with the class from other files would be
+ * module augmentation, which the registry refuses, and parts mixed in would be pages of their own, on which
+ * nobody looks for `add`.
  *
  * This folder (`class/`) has the class alone. It imports the folders whose functions its methods are, which
  * know it as a type only, and `core/`. What makes tensors of nothing (`nn`, `optim`, `data`, `io`) imports

@@ -27,7 +27,7 @@ Deno.test("the transformer learns and writes, the same on both backends", {
     });
     assertEquals(code, 0, err);
     assert(pieces > 2, `the text came in ${pieces} pieces`);
-    const [first, last] = losses(out), chance = Math.log(1024);
+    const [first, last] = losses(out), chance = Math.log(2048);
     assert(first![0] < chance && first![0] > 4, `a little better than chance: ${first}`);
     assert(last![0] < first![0] - 0.2 && last![1] < first![1], out);
     assert(Math.abs(last![0] - last![1]) < 0.5, `it has not learned by heart: ${last}`);

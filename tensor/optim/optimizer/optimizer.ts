@@ -5,18 +5,12 @@
  * `schedules/` import it. The file is long because it is one class that users extend, and half of
  * it is documentation.
  */
-import {
-  type DeviceHandle,
-  type DType,
-  formatShape,
-  NEED,
-  sameShape,
-} from "../../../backend/internal.ts";
+import { type DeviceHandle, type DType, formatShape, NEED } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { giveUpReplay, unobserved } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { DisposedError, shapeError } from "../../core/rules/errors.ts";
+import { DisposedError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { Tensor } from "../../class/tensor.ts";
@@ -30,7 +24,7 @@ import {
 import { StepCounter } from "./step_counter.ts";
 import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
-import { requireAny, requireParameters } from "./requirements.ts";
+import { checkParameters, checkState, requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
 import { become, gradientOf, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
 
@@ -457,42 +451,6 @@ function countOn(
     assign(counter.count, next);
   }
   return steps;
-}
-
-function checkParameters(parameters: readonly Tensor[]): void {
-  requireAny("make an optimizer", parameters);
-  const seen = new Set<Tensor>();
-  for (const parameter of parameters) {
-    if (!parameter.requiresGrad || stateOf(parameter).gradFn) {
-      throw new TypeError(
-        `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,
-      );
-    }
-    if (seen.has(parameter)) {
-      throw new TypeError(`Cannot optimize ${parameter} twice: pass each parameter once`);
-    }
-    seen.add(parameter);
-  }
-}
-
-function checkState(
-  optimizer: string,
-  own: Readonly<Record<string, Tensor>>,
-  state: Readonly<Record<string, Tensor>>,
-): void {
-  const missing = Object.keys(own).filter((name) => !Object.hasOwn(state, name));
-  const unknown = Object.keys(state).filter((name) => !Object.hasOwn(own, name));
-  if (missing.length + unknown.length > 0) {
-    throw new RangeError(
-      `Cannot load the state of ${optimizer}: missing are [${missing.join(", ")}], ` +
-        `not known are [${unknown.join(", ")}]`,
-    );
-  }
-  for (const [name, { shape }] of Object.entries(own)) {
-    if (sameShape(shape, state[name]!.shape)) continue;
-    throw shapeError("loadStateDict")`
-      Cannot load the state of ${optimizer}: ${name} is ${shape} and got ${state[name]!.shape}`;
-  }
 }
 
 /** The shortest decimal number that is the same in float32: 0.001, not 0.0010000000474974513. */

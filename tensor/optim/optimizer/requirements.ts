@@ -1,6 +1,8 @@
 /** Checks of untyped callers' arguments for an optimizer or its parameters. */
+import { sameShape } from "../../../backend/internal.ts";
+import { shapeError } from "../../core/rules/errors.ts";
 import { shown } from "../../core/rules/options.ts";
-import { isTensor } from "../../core/internals.ts";
+import { isTensor, stateOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** @throws {TypeError} Unless it has groups whose rates can be set. */
@@ -25,4 +27,45 @@ export function requireAny(action: string, parameters: readonly Tensor[]): void 
     `Cannot ${action} of no parameters: pass model.parameters() of a model that has some. They are ` +
       `found in its properties; what #private fields hold is not: use TypeScript's private`,
   );
+}
+
+/** @throws {TypeError} Unless there are parameters, each of them a leaf that learns, and there once. */
+export function checkParameters(parameters: readonly Tensor[]): void {
+  requireAny("make an optimizer", parameters);
+  const seen = new Set<Tensor>();
+  for (const parameter of parameters) {
+    if (!parameter.requiresGrad || stateOf(parameter).gradFn) {
+      throw new TypeError(
+        `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,
+      );
+    }
+    if (seen.has(parameter)) {
+      throw new TypeError(`Cannot optimize ${parameter} twice: pass each parameter once`);
+    }
+    seen.add(parameter);
+  }
+}
+
+/**
+ * @throws {RangeError} When names are missing or not known.
+ * @throws {ShapeError} When a shape differs.
+ */
+export function checkState(
+  optimizer: string,
+  own: Readonly<Record<string, Tensor>>,
+  state: Readonly<Record<string, Tensor>>,
+): void {
+  const missing = Object.keys(own).filter((name) => !Object.hasOwn(state, name));
+  const unknown = Object.keys(state).filter((name) => !Object.hasOwn(own, name));
+  if (missing.length + unknown.length > 0) {
+    throw new RangeError(
+      `Cannot load the state of ${optimizer}: missing are [${missing.join(", ")}], ` +
+        `not known are [${unknown.join(", ")}]`,
+    );
+  }
+  for (const [name, { shape }] of Object.entries(own)) {
+    if (sameShape(shape, state[name]!.shape)) continue;
+    throw shapeError("loadStateDict")`
+      Cannot load the state of ${optimizer}: ${name} is ${shape} and got ${state[name]!.shape}`;
+  }
 }
