@@ -4,6 +4,7 @@ import { dtypes } from "../graph/dtype.ts";
 import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
 import { filledRunner } from "./attention/filled_runner.ts";
+import { filledAttentionRunner } from "./wasm/special/filled_attention.ts";
 import { withDenseOperands } from "./attention/dense_operands.ts";
 import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
@@ -63,7 +64,10 @@ export class KernelRunners {
     }
     if (isReference) return referenceRunner(kernel, this.#check);
     if (kernel.kind === "attention") {
-      if (kernel.filled !== null) return filledRunner(kernel);
+      if (kernel.filled !== null) {
+        const script = (): Runner => filledRunner(kernel);
+        return wasm && filledAttentionRunner(kernel, wasm, this.#host, script) || script();
+      }
       const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
         this.#allocate(nbytes, "attention scratch");
       const host = { runnerOf: (part: Kernel) => this.of(part), allocate };

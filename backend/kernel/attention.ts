@@ -63,6 +63,16 @@ export function headsOf({ lead }: AttentionKernel): number {
   return lead.reduce((a, b) => a * b, 1);
 }
 
+/** The first element of a head's matrix. */
+export function startOfHead({ lead }: AttentionKernel, at: HeadMatrix, head: number): number {
+  let start = at.offset, rest = head;
+  for (let k = lead.length - 1; k >= 0; k--) {
+    start += rest % lead[k]! * at.lead[k]!;
+    rest = Math.floor(rest / lead[k]!);
+  }
+  return start;
+}
+
 /** The largest number that indices of it reach. */
 export function attentionReach(kernel: AttentionKernel): number {
   const { query, key, value, mask, backward, lead, queries, keys } = kernel;

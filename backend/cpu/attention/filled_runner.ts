@@ -1,7 +1,12 @@
 /** Attention to the keys that are filled: row by row, so that time goes with them and not with the capacity. */
 import { type DType, fromBfloat16Bits, type TypedArray } from "../../graph/dtype.ts";
 import { ZERO_BYTE } from "../../graph/attention.ts";
-import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
+import {
+  type AttentionKernel,
+  type HeadMatrix,
+  headsOf,
+  startOfHead,
+} from "../../kernel/attention.ts";
 import { writeElement } from "../reference/elements.ts";
 import { arrayOf, type HostBlock, type Runner } from "../script/runner.ts";
 
@@ -71,13 +76,7 @@ class FilledRun {
   }
 
   #start(at: HeadMatrix, head: number): number {
-    const { lead } = this.#kernel;
-    let start = at.offset, rest = head;
-    for (let k = lead.length - 1; k >= 0; k--) {
-      start += rest % lead[k]! * at.lead[k]!;
-      rest = Math.floor(rest / lead[k]!);
-    }
-    return start;
+    return startOfHead(this.#kernel, at, head);
   }
 
   /** Notes the exponentials of a row's scores; gives back their sum. */
