@@ -46,16 +46,17 @@ function centered<V>(b: BlockReader<V>, value: V, zero: number): V {
 
 const half = (field: string) => <V>(b: BlockReader<V>): V => b.half(field, b.int(0));
 
-/** Six bits of 8 scales and of 8 minima in 12 bytes: the upper bits of late ones are beside early ones. */
+/**
+ * Six bits of 8 scales and of 8 minima in three words: early ones in a byte each of the first word or the second,
+ * late ones in four bits of the third, with their upper bits beside early ones. Four are masked at once.
+ */
 function sixBits<V>(b: BlockReader<V>, isMinimum: boolean): V {
-  const j = b.shiftRight(b.at, b.int(5));
-  const byte = (k: number): V => b.byte("scales", b.add(j, b.int(k)));
-  const early = b.and(byte(isMinimum ? 4 : 0), 63);
-  // The index stays inside where it is an early one.
-  const beside = isMinimum ? byte(0) : b.byte("scales", b.below(j, 4, j, b.add(j, b.int(-4))));
-  const low = isMinimum ? b.shiftRight(byte(4), b.int(4)) : b.and(byte(4), 15);
-  const late = b.add(low, b.shiftLeft(b.shiftRight(beside, b.int(6)), 4));
-  return b.float(b.below(j, 4, early, late));
+  const j = b.shiftRight(b.at, b.int(5)), word = (k: number): V => b.word("scales", b.int(k));
+  const own = word(isMinimum ? 1 : 0), last = word(2), early = b.and(own, 0x3f3f3f3f);
+  const low = b.and(isMinimum ? b.shiftRight(last, b.int(4)) : last, 0x0f0f0f0f);
+  const late = b.add(low, b.and(b.shiftRight(own, b.int(2)), 0x30303030));
+  const shift = b.shiftLeft(b.and(j, 3), 3);
+  return b.float(b.and(b.shiftRight(b.below(j, 4, early, late), shift), 255));
 }
 
 const scaleOfEight = <V>(b: BlockReader<V>): V =>

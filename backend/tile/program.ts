@@ -211,30 +211,41 @@ export class Program {
   /** The sum of each row, of all lanes and work-items that share it; the first of these has it. */
   sum(tile: Tile): Tile {
     const sums: Tile = { name: `t${this.#names++}`, rows: tile.rows, width: 1 };
-    this.map(sums, (_, row) => total(lanesOf(register(tile.name, row, tile.width))));
-    this.join(registersOf(sums), (a, b) => a.map((value, k) => fadd(value, b[k]!)), "first");
+    this.map(sums, (_, row) => sumOfLanes(register(tile.name, row, tile.width)));
+    this.join(registersOf(sums), (a, b) => a.map((value, k) => fadd(value, b[k]!)), {
+      who: "first",
+    });
     return sums;
   }
 
   /**
-   * Joins what work-items that share a row have of it in registers.
+   * Joins what work-items that share a row have of it in registers: neighbours up to number `to`, of which each
+   * `from` have the same already.
    *
    * @param who Which of them have the result; others may have it too.
    */
-  join(parts: readonly E[], combine: Combine, who: "all" | "first" = "all"): void {
-    const { across, crossing, neighbours } = this.unit;
+  join(
+    parts: readonly E[],
+    combine: Combine,
+    { who = "all", from = 1, to = this.unit.across }: {
+      readonly who?: "all" | "first";
+      readonly from?: number;
+      readonly to?: number;
+    } = {},
+  ): void {
+    const { crossing, neighbours } = this.unit;
     const isShuffled = crossing === "shuffle" && neighbours === "across" &&
       parts.every(({ kind }) => kind === "float" || kind === "int32");
-    const joined = isShuffled ? Math.min(across, WARP) : 1;
-    for (let mask = joined / 2; mask >= 1; mask /= 2) {
-      const others = parts.map((from) => {
-        const to = register(`t${this.#names++}`, 0, 1, from.kind);
-        this.emit({ s: "shuffle", to, from, mask });
-        return to;
+    const joined = isShuffled ? Math.min(to, WARP) : 1;
+    for (let mask = joined / 2; mask >= from; mask /= 2) {
+      const others = parts.map((part) => {
+        const other = register(`t${this.#names++}`, 0, 1, part.kind);
+        this.emit({ s: "shuffle", to: other, from: part, mask });
+        return other;
       });
       this.#assign(parts, combine(parts, others));
     }
-    if (joined < across) this.#joinLocally(parts, combine, joined, who);
+    if (joined < to) this.#joinLocally(parts, combine, joined, who);
   }
 
   #assign(parts: readonly E[], values: readonly E[]): void {
@@ -307,6 +318,9 @@ const registersOf = ({ name, rows, width }: Tile): E[] =>
 function lanesOf(value: E): E[] {
   return Array.from({ length: value.width }, (_, k) => lane(value, k));
 }
+
+/** The sum of a vector's lanes. */
+export const sumOfLanes = (value: E): E => total(lanesOf(value));
 
 /** The sum of a power of two of values, pair by pair. */
 function total(values: readonly E[]): E {

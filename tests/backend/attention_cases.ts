@@ -189,3 +189,76 @@ export function compare(
     });
   });
 }
+
+/** Attention of queries to keys of a cache: sequences with several heads of keys, filled to lengths of their own. */
+export interface FilledCase {
+  readonly dtype: "float32" | "float16" | "bfloat16";
+  readonly lengths: readonly number[];
+  readonly heads: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly features: number;
+  readonly values: number;
+  readonly isCausal?: boolean;
+  readonly isBytes?: boolean;
+  readonly window?: number;
+  readonly cap?: number;
+  readonly scale?: number;
+}
+
+/** The pass of a case; what is not filled is no number, where that can be said. */
+export function filledPass(each: FilledCase): AttentionPass {
+  state = 1;
+  const { dtype, lengths, heads, queries, keys, features, values, isBytes = false } = each;
+  const lead = [lengths.length, heads], all = lengths.length * heads;
+  const rowType: DType = isBytes ? "uint8" : dtype;
+  const at = (input: number, type: DType, rows: number, columns: number): HeadMatrix => ({
+    ...matrix(input, type, rows, columns),
+    lead: [heads * rows * columns, rows * columns],
+  });
+  const size = all * queries * values, scaleAt = (input: number) => at(input, "float32", keys, 1);
+  const kernel: AttentionKernel = {
+    ...kernelOf({ ...each, heads: all }, "forward"),
+    inputs: [dtype, rowType, rowType, "int32", ...isBytes ? ["float32", "float32"] as const : []],
+    outputs: [{ dtype, size }],
+    stored: [0],
+    lead,
+    query: at(0, dtype, queries, features),
+    key: at(1, rowType, keys, features),
+    value: at(2, rowType, keys, values),
+    filled: {
+      window: each.window ?? null,
+      cap: each.cap ?? null,
+      at: { ...matrix(3, "int32", 1, 1), lead: [1, 0] },
+      scales: isBytes ? { key: scaleAt(4), value: scaleAt(5) } : null,
+    },
+  };
+  const bytes = (count: number): TypedArray =>
+    Uint8Array.from({ length: count }, () => (state = state * 16807 % 2147483647) % 256);
+  const rows = (columns: number): TypedArray =>
+    isBytes ? bytes(all * keys * columns) : draw(all * keys * columns, dtype);
+  const scales: TypedArray[] = isBytes
+    ? [0, 1].map(() =>
+      Float32Array.from(numbers(draw(all * keys, "float32"), "float32"), (x) => x / 64)
+    )
+    : [];
+  const given = [
+    draw(all * queries * features, dtype),
+    rows(features),
+    rows(values),
+    Int32Array.from(lengths),
+    ...scales,
+  ];
+  const expected = [new Float32Array(size)] as TypedArray[];
+  runAttention({ ...kernel, outputs: [{ dtype: "float32", size }] }, given, expected);
+  const emptied = given.map((array, k) => {
+    if (k === 0 || k === 3 || isBytes && k < 4) return array;
+    const copy = array.slice() as Float32Array<ArrayBuffer>, columns = copy.length / all / keys;
+    copy.forEach((_, n) => {
+      const row = Math.floor(n / columns) % keys, head = Math.floor(n / columns / keys);
+      if (row >= lengths[Math.floor(head / heads)]!) copy[n] = dtype === "bfloat16" ? 0x7fc0 : NaN;
+    });
+    return copy;
+  });
+  return { kernel, inputs: emptied, expected };
+}

@@ -9,6 +9,7 @@ import { fillTemplate, type PrimitiveName, textOf as formOf } from "../../graph/
 import type { ArgReduceFn } from "../../graph/reductions.ts";
 import { nameParts } from "../../tile/language/elements.ts";
 import type { E, Element, Kind, Place } from "../../tile/language/expression.ts";
+import type { WordOperation } from "../../tile/language/values.ts";
 import {
   type For,
   type Fragment,
@@ -41,7 +42,8 @@ export interface Finish {
 }
 
 /** Whole numbers that 31 bits do not hold are unsigned words. */
-const isWord = ({ kind, range }: E): boolean => kind === "int" && range[1] === 2 ** 32 - 1;
+const isWord = ({ kind, range: [low, high] }: Pick<E, "kind" | "range">): boolean =>
+  kind === "int" && low === 0 && high === 2 ** 32 - 1;
 
 function typeOf({ kind, width, range }: Pick<E, "kind" | "width" | "range">): string {
   const lanes = width > 1 ? `${width}` : "";
@@ -53,7 +55,7 @@ function typeOf({ kind, width, range }: Pick<E, "kind" | "width" | "range">): st
     case "word":
       return "uint";
     case "int":
-      return range[1] === 2 ** 32 - 1 ? `uint${lanes}` : width > 1 ? `int${lanes}` : "Index";
+      return isWord({ kind, range }) ? `uint${lanes}` : width > 1 ? `int${lanes}` : "Index";
     default:
       return width > 1 ? vectorType(kind) : computeType(kind);
   }
@@ -138,6 +140,8 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
     return `(float${width})(${Array.from({ length: width }, (_, k) => at(k + value)).join(", ")})`;
   },
   laneSum: ({ args: [a] }) => `sum_float${a!.width}(${textOf(a!)})`,
+  words: (e) => wordText[e.name as WordOperation](e.args.map(textOf), e.value),
+  unpacked: (e) => unpackedText[e.name]!(textOf(e.args[0]!), e.value),
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
   loadPart: ({ place, args: [first, count], value }) => {
@@ -213,8 +217,25 @@ function textOf(e: E): string {
 
 const halfNames: Readonly<Record<string, string>> = { float16: "F16", bfloat16: "BF16" };
 
+/** Operations on the bits of words. */
+const wordText: Readonly<Record<WordOperation, (args: string[], value: number) => string>> = {
+  mask: ([word, by], mask) => `(${word}${by === "0" ? "" : ` >> ${by}`} & ${mask}u)`,
+  flip: ([word], mask) => `(${word} ^ ${mask}u)`,
+  left: ([word], by) => `((uint)${word} << ${by})`,
+  join: ([a, b]) => `(${a} | ${b})`,
+  spread: ([bits]) => `(${bits} * 0x204081u & 0x1010101u)`,
+};
+
+/** Elements of a word; bytes are the last bits of a float, whose conversion takes GPUs four times as long. */
+const unpackedText: Readonly<Record<string, (word: string, at: number) => string>> = {
+  float16: (word, at) => `from_float16((ushort)(${word} >> ${16 * at}))`,
+  bfloat16: (word, at) => `as_float(${at === 0 ? `${word} << 16` : `${word} & 0xffff0000u`})`,
+  uint8: (word, at) => `byte_float(${word}, ${at})`,
+};
+
 /** Names of elements in memory. */
 const elements: Readonly<Partial<Record<Element, string>>> = {
+  int32: "int",
   float32: "float",
   float16: "half",
   bfloat16: "ushort",

@@ -10,8 +10,12 @@
  */
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
-import { filledAttention } from "./attention/attention_filled.ts";
-import { itemsAttention, lanesAttention, mmaAttention } from "./attention/tile_attention.ts";
+import {
+  filledAttention,
+  itemsAttention,
+  lanesAttention,
+  mmaAttention,
+} from "./attention/tile_attention.ts";
 import { channelLanes } from "./convolution/channel_lanes.ts";
 import { depthwiseConvolution } from "./convolution/depthwise.ts";
 import { depthwiseGradient } from "./convolution/depthwise_gradient.ts";

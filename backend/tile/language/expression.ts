@@ -259,3 +259,9 @@ export function isMultiple(e: E, n: number): boolean {
   const { offset, terms } = sumOf(e);
   return offset % n === 0 && [...terms.values()].every((c) => c % n === 0);
 }
+
+/** Numbers of elements at whose multiples neighbours are read together, the most first. */
+export const ALIGNMENTS: readonly number[] = [16, 8, 4, 2];
+
+/** The largest of them that divides a number of elements; 1 where none does. */
+export const alignmentOf = (n: number): number => ALIGNMENTS.find((by) => n % by === 0) ?? 1;

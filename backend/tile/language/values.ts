@@ -113,6 +113,24 @@ export const exp2 = (a: E): E => make("exp2", "float", [a]);
 /** The larger of two floats: `a` where `b` is not a number. */
 export const larger = (a: E, b: E): E => make("larger", "float", [a, b]);
 
+/** Operations on the bits of words: their table is a dialect's. */
+export type WordOperation = "mask" | "flip" | "left" | "join" | "spread";
+
+/**
+ * Bits of words: `mask` shifts a word right and masks it by the number, `flip` and `left` are by that; `join` is of
+ * two that have no bit in common, `spread` moves each of four bits to a byte of its own.
+ */
+export const words = (operation: WordOperation, args: readonly E[], value = 0): E =>
+  make("words", "int", args, {
+    name: operation,
+    value,
+    range: [0, operation === "mask" && value < 2 ** 31 ? value : 2 ** 32 - 1],
+  });
+
+/** Element `at` of those that a word of memory has, as a float. */
+export const unpacked = (word: E, at: number, dtype: "float16" | "bfloat16" | "uint8"): E =>
+  make("unpacked", "float", [word], { name: dtype, value: at });
+
 /** Two floats as a word of elements of a half type: the first is its low half. */
 export const packed = (low: E, high: E, dtype: "float16" | "bfloat16"): E =>
   make("packed", "word", [low, high], { name: dtype });

@@ -5,9 +5,12 @@
 import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
 import {
   add,
+  alignmentOf,
+  div,
   type E,
   type Element,
   int,
+  isMultiple,
   min,
   mul,
   type Place,
@@ -16,8 +19,19 @@ import {
 import { Program, type Tile } from "../program.ts";
 import type { TileKernel } from "../language/statements.ts";
 import type { Unit } from "../units.ts";
-import { fadd, fma, fmul, lane, load, loadVector, lt, truth } from "../language/values.ts";
-import { PackedElement, placesOf, turnOf, waysOf } from "./packed_operand.ts";
+import {
+  fadd,
+  fma,
+  fmul,
+  lane,
+  load,
+  loadVector,
+  lt,
+  truth,
+  unpacked,
+} from "../language/values.ts";
+import { PackedElement, type PackedPlace, placesOf, turnOf, waysOf } from "./packed_operand.ts";
+import { QUAD, quadOf } from "./packed_quad.ts";
 
 /** A product, with sizes. */
 export interface Gemv {
@@ -37,8 +51,8 @@ export interface Gemv {
   readonly w: { readonly name: string; readonly blocks: number; readonly offset: number };
 }
 
-/** Sums of a work-item, at most, and elements of x that it reads together. */
-const MAX_SUMS = 8, READ = 4;
+/** Sums of a work-item, at most, and elements of x that it reads together: floats, halves. */
+const MAX_SUMS = 8, READ = 4, READ_HALVES = 8;
 /** Columns of a work-item, at most. */
 const MAX_COLUMNS = 4;
 
@@ -81,6 +95,13 @@ export function gemv(
   return new GemvWriter(product, unit, mapping, new Program(unit, nameOf)).write();
 }
 
+/** An element: `scale * quant + offset`. */
+interface Quant {
+  readonly scale: E | undefined;
+  readonly offset: E | undefined;
+  readonly quant: E;
+}
+
 class GemvWriter {
   readonly #product: Gemv;
   readonly #mapping: GemvMapping;
@@ -120,11 +141,12 @@ class GemvWriter {
     const p = this.#p, { format, rows, terms, x, w } = this.#product, { turn } = this.#mapping;
     const bytes = terms / waysOf(format), turns = Math.ceil(bytes / turn);
     const { elements } = formatTable[format];
-    const [step, blocks] = [p.size(terms, elements), p.size(w.blocks)];
+    const whole = (n: number): number => elements === 1 ? alignmentOf(n) : elements;
+    const [step, blocks] = [p.size(terms, whole(terms)), p.size(w.blocks)];
     const [begin, apart] = [x.offset, x.step].map((n) =>
       n === 0 ? int(0) : p.size(n, alignmentOf(n))
     );
-    const offset = w.offset === 0 ? int(0) : p.size(w.offset, elements);
+    const offset = w.offset === 0 ? int(0) : p.size(w.offset, whole(w.offset));
     p.loop(p.size(turns), (at) => {
       const own = add(mul(at, turn), mul(p.across, this.#unit.run));
       const isInside = bytes % turn === 0 ? truth(true) : lt(own, p.size(bytes));
@@ -136,10 +158,7 @@ class GemvWriter {
         });
         p.map(sums, (sum, at) => {
           const weights = add(offset, mul(column(Math.floor(at / rows)), step));
-          const packed = places.map(({ element, lane }) =>
-            new PackedElement(format, this.#w, blocks, add(weights, element, lane))
-          );
-          return this.#sum(packed, inputs[at % rows]!, sum);
+          return this.#sum(this.#quants(places, weights, blocks), inputs[at % rows]!, sum);
         });
       });
     });
@@ -148,18 +167,39 @@ class GemvWriter {
   /** A vector of x, or one of the neighbours that a work-item reads together. */
   #input(first: E, at: E): E {
     if (at.op !== "const") return load(this.#x, add(first, at));
-    const within = at.value % READ, vector = add(first, at.value - within);
-    return lane(loadVector(this.#x, vector, READ), within);
+    const { element } = this.#x, within = at.value % READ;
+    if (element === "float16" || element === "bfloat16") {
+      const own = at.value % READ_HALVES, start = add(first, at.value - own);
+      if (isMultiple(start, READ_HALVES)) {
+        const words = loadVector({ ...this.#x, element: "uint32" }, div(start, 2), READ_HALVES / 2);
+        return unpacked(lane(words, own >> 1), own % 2, element);
+      }
+    }
+    return lane(loadVector(this.#x, add(first, at.value - within), READ), within);
+  }
+
+  /** The elements of places, as far as it goes four at once. */
+  #quants(places: readonly PackedPlace[], weights: E, blocks: E): Quant[] {
+    const { format } = this.#product, row = formatTable[format], place = this.#w;
+    const byFour = this.#unit.width === 1 && this.#unit.run % QUAD === 0;
+    let quad: readonly E[] | null = null;
+    return places.map(({ element, lane }, k) => {
+      const index = add(weights, element, lane),
+        packed = new PackedElement(format, place, blocks, index);
+      if (byFour && k % QUAD === 0) quad = quadOf(format, place, blocks, index);
+      return {
+        scale: row.scale?.(packed),
+        offset: row.offset?.(packed),
+        quant: quad?.[k % QUAD] ?? row.quant(packed),
+      };
+    });
   }
 
   /** `sum` and the products with elements, those of one scale together. */
-  #sum(packed: readonly PackedElement[], x: readonly E[], sum: E): E {
-    const format = formatTable[this.#product.format];
+  #sum(elements: readonly Quant[], x: readonly E[], sum: E): E {
     const scaled = new Map<E | undefined, E>(), offsets = new Map<E, E>();
-    packed.forEach((element, k) => {
-      const scale = format.scale?.(element), offset = format.offset?.(element);
+    elements.forEach(({ scale, offset, quant }, k) => {
       const before = scale === undefined ? scaled.get(scale) ?? sum : scaled.get(scale);
-      const quant = format.quant(element);
       scaled.set(scale, before ? fma(quant, x[k]!, before) : fmul(quant, x[k]!));
       if (offset) {
         offsets.set(offset, offsets.has(offset) ? fadd(offsets.get(offset)!, x[k]!) : x[k]!);
@@ -169,6 +209,3 @@ class GemvWriter {
     return [...offsets].reduce((all, [offset, t]) => fma(offset, t, all), products);
   }
 }
-
-/** Largest known divisor of a number of elements: 16, 4, 2 or 1. */
-const alignmentOf = (n: number): number => [16, 4, 2].find((by) => n % by === 0) ?? 1;

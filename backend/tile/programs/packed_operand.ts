@@ -23,6 +23,7 @@ import {
   shiftRight,
   signed,
   toFloat,
+  words,
 } from "../language/values.ts";
 import type { Unit } from "../units.ts";
 
@@ -53,18 +54,29 @@ export class PackedElement implements BlockReader<E> {
     return add(mul(this.#blocks, start), mul(this.#block, bytes), index);
   }
 
-  /** A byte of four words or of one, where it is known which; neighbours share the words. */
-  byte = (field: string, index: E): E => {
-    const address = this.#address(field, index),
-      words = { ...this.#place, element: "uint32" } as const;
-    if (address.width > 1) return load(this.#place, address);
+  /** The word that has a byte, out of four words or one, and which byte it is there; null where that is not known. */
+  #wordWith(address: E): readonly [word: E, byte: number] | null {
+    const all = { ...this.#place, element: "uint32" } as const;
     for (const count of [4, 1]) {
       const within = mod(address, 4 * count);
       if (within.op !== "const") continue;
       const { value } = within, first = div(sub(address, value), 4);
-      const word = lane(loadVector(words, first, count), Math.floor(value / 4));
-      return mod(div(word, 2 ** (8 * (value % 4))), 256);
+      return [lane(loadVector(all, first, count), Math.floor(value / 4)), value % 4];
     }
+    return null;
+  }
+
+  /** The word of four bytes from one on; null where words do not begin there. */
+  wordAt(field: string, index: E): E | null {
+    const [word, byte] = this.#wordWith(this.#address(field, index)) ?? [null, 0];
+    return byte === 0 ? word : null;
+  }
+
+  /** A byte of a word, where it is known which; neighbours share the words. */
+  byte = (field: string, index: E): E => {
+    const address = this.#address(field, index);
+    const [word, byte] = address.width > 1 ? [null, 0] : this.#wordWith(address) ?? [null, 0];
+    if (word !== null) return mod(div(word, 2 ** (8 * byte)), 256);
     return load(this.#place, address);
   };
   int8 = (field: string, index: E): E => {
@@ -79,7 +91,10 @@ export class PackedElement implements BlockReader<E> {
     load({ ...this.#place, element: "float16" }, div(this.#address(field, mul(index, 2)), 2));
   int = int;
   add = (a: E, b: E): E => add(a, b);
-  and = (a: E, mask: number): E => lowBits(a, Math.log2(mask + 1));
+  and = (a: E, mask: number): E =>
+    Number.isInteger(Math.log2(mask + 1))
+      ? lowBits(a, Math.log2(mask + 1))
+      : words("mask", [a, int(0)], mask);
   shiftRight = shiftRight;
   bit = bit;
   shiftLeft = (a: E, by: number): E => mul(a, 2 ** by);

@@ -435,6 +435,17 @@ class Interpreter {
         const read = (k: number): number => k < count ? this.#read(item, e.place!, at(k)) : 0;
         return Array.from({ length: e.width }, (_, k) => read(k));
       }
+      case "words": {
+        const [x, y] = e.args.map((a) => this.#number(item, a)) as [number, number];
+        const all = { mask: x >>> y & e.value, flip: x ^ e.value, left: x << e.value, join: x | y };
+        const bits = { ...all, spread: Math.imul(x, 0x204081) & 0x1010101 };
+        return bits[e.name as keyof typeof bits] >>> 0;
+      }
+      case "unpacked": {
+        const word = this.#number(item, e.args[0]!);
+        if (e.name === "uint8") return word >>> 8 * e.value & 255;
+        return halfNumber(word >>> 16 * e.value & 0xffff, e.name as DType);
+      }
       case "sideBySide":
         return e.args.map((a) => this.#value(item, a));
       case "checked": {

@@ -160,6 +160,8 @@ class TileModule {
         return e.width === 1
           ? f.iWith(i32.and, arg(0), e.args[1]!.value - 1)
           : f.v(v128.and, arg(0), f.splat(e.args[1]!.value - 1));
+      case "words":
+        return f.iWith(i32.and, f.i(i32.shrU, arg(0), arg(1)), e.value);
       case ">>":
         return f.i(i32.shrU, arg(0), arg(1));
       case "bit":

@@ -15,16 +15,21 @@ import {
   type HeadMatrix,
   headsOf,
 } from "../../../kernel/attention.ts";
+import type { Scratch } from "../../../kernel/template.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
 import { ROWS, WARP } from "../../../tile/matrix_units.ts";
+import { partBuffers } from "../../../tile/programs/attention/attention_parts.ts";
 import type { AttentionPart } from "../../../tile/programs/attention/attention.ts";
+import { featureForm, keysOfTurn } from "../../../tile/programs/attention/feature_blocks.ts";
 import type { FragmentForm } from "../../../tile/programs/attention/fragment_blocks.ts";
 import { blockSize, SIDE } from "../../../tile/programs/attention/item_blocks.ts";
 import { BLOCK, laneTile } from "../../../tile/programs/attention/lane_blocks.ts";
 import { LANES } from "../../../tile/programs/attention/lane_products.ts";
 import {
+  featureAttention,
   fragmentAttention,
   itemAttention,
+  joinedAttention,
   laneAttention,
 } from "../../../tile/programs/attention/programs.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
@@ -41,8 +46,48 @@ const MIN_PAIRED_QUERIES = 512;
 /** Features of rows that warpgroups multiply. */
 const WARPGROUP_FEATURES = 64;
 
+/** Queries that are few, and groups of them for a compute unit where keys are cut in parts. */
+const FEW_QUERIES = 8, GROUPS = 4;
+/** Parts of keys, at most: each is read when they are joined. */
+const MAX_PARTS = 64;
+
 type Plan = Planned<AttentionKernel>;
 type ProgramOf = (plan: Plan, part: AttentionPart, nameOf: NameOf) => TileKernel;
+
+/** A few queries, as of a text that is written token by token: groups take parts of the filled keys. */
+export const filledAttention: Template<AttentionKernel, Plan> = {
+  name: "attention to filled keys",
+  matches: (kernel, target) =>
+    kernel.filled && kernel.queries <= FEW_QUERIES && (!target.isGpu || target.warps)
+      ? { kernel, target }
+      : null,
+  emit: (plan) => {
+    const { kernel, target } = plan, parts = partsOf(plan), scratch = scratchOf(plan);
+    const form = featureForm(kernel, target.isGpu);
+    return {
+      kernels: [featureAttention, ...parts > 1 ? [joinedAttention] : []].map((programOf) =>
+        rendered(plan, (nameOf) => programOf(kernel, form, parts, nameOf), scratch)
+      ),
+    };
+  },
+  workItems: ({ kernel, target }) => {
+    const { rows, items } = featureForm(kernel, target.isGpu);
+    return headsOf(kernel) * Math.ceil(kernel.queries / rows) * items;
+  },
+  scratch: scratchOf,
+};
+
+function partsOf({ kernel, target }: Plan): number {
+  const form = featureForm(kernel, target.isGpu);
+  const groups = headsOf(kernel) * Math.ceil(kernel.queries / form.rows);
+  const wanted = Math.ceil(GROUPS * target.computeUnits / groups);
+  return Math.min(wanted, Math.ceil(kernel.keys / keysOfTurn(form)), MAX_PARTS);
+}
+
+function scratchOf(plan: Plan): readonly Scratch[] {
+  const parts = partsOf(plan);
+  return parts > 1 ? partBuffers(plan.kernel, parts) : [];
+}
 
 /** Attention of half types whose rows lie in pieces of 16 bytes. */
 export const mmaAttention: Template<AttentionKernel, Plan> = {
@@ -147,13 +192,19 @@ function kernelsOf(plan: Plan, programOf: ProgramOf): KernelSequence {
   return { kernels: parts.map((part) => written(plan, part, programOf)) };
 }
 
-function written(plan: Plan, part: AttentionPart, programOf: ProgramOf): Generated {
-  const { kernel, target } = plan, lines = new Lines();
-  const program = programOf(plan, part, (parameter) => lines.parameter(parameter));
+const written = (plan: Plan, part: AttentionPart, programOf: ProgramOf): Generated =>
+  rendered(plan, (nameOf) => programOf(plan, part, nameOf));
+
+function rendered(
+  { kernel, target }: Plan,
+  programOf: (nameOf: NameOf) => TileKernel,
+  scratch: readonly Scratch[] = [],
+): Generated {
+  const lines = new Lines(), program = programOf((parameter) => lines.parameter(parameter));
   emitTile(lines, program);
   return generated({
     inputs: kernel.inputs,
-    outputs: kernel.outputs.map(({ dtype }) => dtype),
+    outputs: [...kernel.outputs, ...scratch].map(({ dtype }) => dtype),
     parameters: lines.parameters,
     checksIndices: false,
     isWide: attentionReach(kernel) >= target.narrowEnd,

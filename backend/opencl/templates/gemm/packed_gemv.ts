@@ -1,5 +1,4 @@
 /** Products of a few rows with weights in blocks of few bits: the tile program, for a CPU or a GPU. */
-import { formatTable } from "../../../formats/block_formats.ts";
 import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_product.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
@@ -32,13 +31,10 @@ export function unitOf({ isGpu, warps, vectorWidth }: Target): Unit {
 const ITEMS = { most: 128, least: 32 };
 /** Warps of a compute unit, each with rows of its own, that need no sharing. */
 const FULL_WARPS = 64;
-/** Elements of a block whose scales take so long to decode that more quants are worth one. */
-const LONG_BLOCK = 256;
-/** Bytes of a row that a work-item of a GPU reads together, its columns, and the turns that are written out. */
-const READS = {
-  short: { run: 4, columns: 4, unroll: 2 },
-  long: { run: 8, columns: 2, unroll: 1 },
-};
+/** Bytes of a row that a work-item of a GPU reads together, the most first. */
+const RUNS = [16, 8, 4];
+/** Elements of x that a work-item holds in registers, at most, while it reads so many columns, or else fewer. */
+const MAX_INPUTS = 32, COLUMNS = 4, FEW_COLUMNS = 2;
 
 /**
  * The unit of a product, and the columns of a work-item. On an H200 a row times 4096 x 14336 of Q4_K takes 32 us,
@@ -49,13 +45,13 @@ function gemvUnit(
   target: Target,
 ): { unit: Unit; columns?: number } {
   if (!target.isGpu) return { unit: unitOf(target) };
-  const { run, columns, unroll } =
-    READS[formatTable[format].elements < LONG_BLOCK ? "short" : "long"];
+  const ways = waysOf(format), run = RUNS.find((n) => terms / ways % n === 0) ?? RUNS.at(-1)!;
+  const columns = run * ways <= MAX_INPUTS ? COLUMNS : FEW_COLUMNS;
   const isFull = all / columns >= target.computeUnits * FULL_WARPS;
   let items = isFull ? ITEMS.least : ITEMS.most;
-  while (items > ITEMS.least && items * run > terms / waysOf(format)) items /= 2;
+  while (items > ITEMS.least && items * run > terms / ways) items /= 2;
   return {
-    unit: { ...packedUnit(target.warps ? "shuffle" : "local", items, run), unroll },
+    unit: { ...packedUnit(target.warps ? "shuffle" : "local", items, run), unroll: 1 },
     columns,
   };
 }

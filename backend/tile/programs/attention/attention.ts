@@ -8,7 +8,7 @@
  * - Gradients of keys and values: rows are keys, so no group adds to what another one writes.
  */
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
-import { held } from "../../language/elements.ts";
+import { held, primitive } from "../../language/elements.ts";
 import {
   add,
   divideBy,
@@ -18,22 +18,31 @@ import {
   min,
   mod,
   mul,
+  type Place,
   sub,
 } from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
-import { all, exp2, fadd, float, fma, fmul, lt, or, select } from "../../language/values.ts";
+import { all, exp2, fadd, float, fma, fmul, lt, or, select, truth } from "../../language/values.ts";
+import { partPlace } from "./attention_parts.ts";
 import { type Blocks, change, eachColumn, type Grid, type Turn, valueAt } from "./blocks.ts";
 import type { HeadValues, Operand } from "./head_values.ts";
+import { KeyRange, type Keys } from "./key_range.ts";
 import { exp, fsub, INFINITY, NONE, Softmax } from "./softmax.ts";
 
 /** The kernels of attention, by what they compute. */
 export type AttentionPart = "forward" | "queryGradient" | "keyGradient" | "headGradients";
 
-/** The program of one kernel, by blocks. */
+/**
+ * The program of one kernel, by blocks.
+ *
+ * @param parts Number of parts that keys of a forward pass are cut in. A group takes one of them, and stores what
+ *   `attention_parts.ts` joins: outputs of each part, and logarithms of sums, behind the kernel's outputs.
+ */
 export function writeAttention(
   part: AttentionPart,
   values: HeadValues,
   blocks: Blocks,
+  parts = 1,
 ): TileKernel {
   const { kernel } = values, { p } = values, heads = headsOf(kernel);
   const rowsAreKeys = part === "keyGradient" || part === "headGradients";
@@ -43,12 +52,21 @@ export function writeAttention(
     p.loop(values.size(count), (block) => writer.write(part, block), 1);
     return p.finish("attention", heads);
   }
-  const n = values.size(count), [head, block] = divideBy(p.group, n);
-  const writer = new AttentionWriter(values, blocks, rowsAreKeys, p.let(head));
+  const n = values.size(count);
+  const [rest, own] = parts === 1 ? [p.group, int(0)] : divideBy(p.group, values.size(parts));
+  const [head, block] = divideBy(rest, n);
+  const split = { count: parts, own: p.let(own) };
+  const writer = new AttentionWriter(values, blocks, rowsAreKeys, p.let(head), split);
   // Under a causal mask the last queries take longest: they come first.
   const isReversed = kernel.isCausal && !rowsAreKeys && blocks.lanes === 1;
   writer.write(part, isReversed ? sub(sub(n, 1), block) : block);
-  return p.finish("attention", heads * count);
+  return p.finish("attention", heads * count * parts);
+}
+
+/** The parts that keys are cut in, and the number of the group's own. */
+interface Parts {
+  readonly count: number;
+  readonly own: E;
 }
 
 class AttentionWriter {
@@ -62,8 +80,19 @@ class AttentionWriter {
   readonly #logSums: Operand | null;
   readonly #products: Operand | null;
   readonly #mask: Operand | null;
+  /** The scales of rows of bytes. */
+  readonly #scales: { readonly key: Operand; readonly value: Operand } | null;
+  readonly #parts: Parts;
+  readonly #range: KeyRange;
+  #keys: Keys = { from: int(0), to: int(0) };
 
-  constructor(values: HeadValues, blocks: Blocks, rowsAreKeys: boolean, head: E) {
+  constructor(
+    values: HeadValues,
+    blocks: Blocks,
+    rowsAreKeys: boolean,
+    head: E,
+    parts: Parts = { count: 1, own: int(0) },
+  ) {
     const { kernel } = values, { backward, mask } = kernel;
     this.#values = values;
     this.#kernel = kernel;
@@ -75,6 +104,10 @@ class AttentionWriter {
     this.#logSums = backward && one(backward.logSums);
     this.#products = backward && one(backward.products);
     this.#mask = mask && one(mask.at);
+    const scales = kernel.filled?.scales;
+    this.#scales = scales ? { key: one(scales.key), value: one(scales.value) } : null;
+    this.#parts = parts;
+    this.#range = new KeyRange(values, { ...blocks, parts: parts.count });
   }
 
   /** Computes the rows of a block. */
@@ -103,19 +136,14 @@ class AttentionWriter {
     return this.#rowsAreKeys ? this.#values.keys : this.#values.queries;
   }
 
-  /** The end of the keys that the queries of the group see. */
-  get #end(): E {
-    const { keys } = this.#values;
-    return this.#kernel.isCausal ? min(keys, add(this.#row0, this.#blocks.rows)) : keys;
-  }
-
   #forward(): void {
     const { query, key, value } = this.#operands, blocks = this.#blocks;
     blocks.keep([query], this.#row0, this.#scale);
     const sums = blocks.sums(value.features), softmax = new Softmax(blocks, sums);
-    const walk = { walked: [key, value], numbers: [], from: int(0), to: this.#end };
-    blocks.walk(walk, (turn) => {
+    const keys = this.#keys = this.#range.part(this.#range.ofRows(this.#row0), this.#parts.own);
+    blocks.walk({ walked: [key, value], numbers: [], ...keys }, (turn) => {
       const [scores] = turn.scores([{ kept: 0, walked: 0 }]) as [Grid];
+      if (this.#scales) this.#scaleBy(this.#scales.key, scores, turn);
       softmax.add(scores, this.#open(scores, turn));
       if (this.#kernel.dropout) {
         change(
@@ -124,6 +152,7 @@ class AttentionWriter {
           (w, row, run, k) => fmul(w, this.#kept(row, this.#column(turn, scores, run, k))),
         );
       }
+      if (this.#scales) this.#scaleBy(this.#scales.value, scores, turn);
       turn.add([{ sums, weights: scores, walked: 1 }]);
     });
     softmax.finish();
@@ -131,12 +160,40 @@ class AttentionWriter {
     this.#storeLogSums(softmax);
   }
 
+  /** Multiplies numbers of a block by those of their columns. */
+  #scaleBy(scales: Operand, scores: Grid, turn: Turn): void {
+    // Behind the last column there may be any number.
+    const last = sub(this.#keys.to, 1), { isExact } = this.#blocks;
+    change(this.#blocks, scores, (score, _, run, k) => {
+      const column = this.#column(turn, scores, run, k);
+      return fmul(score, scales.element(isExact ? column : min(column, last), int(0)));
+    });
+  }
+
+  /** The rows that the group stores. */
+  #isThere(row: E): E {
+    const { from, to } = this.#keys, isThere = lt(add(this.#row0, row), this.#length);
+    return this.#parts.count === 1 ? isThere : all([isThere, lt(from, to)]);
+  }
+
   #storeLogSums(softmax: Softmax): void {
-    const place = this.#values.output(1);
+    const place = this.#output(1);
     if (place === null) return;
-    const index = (row: E): E => add(mul(this.#values.head, this.#length), this.#row0, row);
-    const isThere = (row: E): E => lt(add(this.#row0, row), this.#length);
-    this.#blocks.storeNumbers(place, { index, isThere }, (row) => softmax.logSum(row));
+    this.#blocks.storeNumbers(place, {
+      index: (row) => this.#partRow(add(mul(this.#values.head, this.#length), this.#row0, row)),
+      isThere: (row) => this.#isThere(row),
+    }, (row) => softmax.logSum(row));
+  }
+
+  /** The number of a row among those of all parts. */
+  #partRow(row: E): E {
+    const { count, own } = this.#parts;
+    return count === 1 ? row : add(mul(row, this.#values.size(count)), own);
+  }
+
+  /** A buffer that is stored: of parts, behind the kernel's outputs. */
+  #output(output: number): Place | null {
+    return this.#parts.count === 1 ? this.#values.output(output) : partPlace(this.#kernel, output);
   }
 
   #queryGradient(): void {
@@ -145,12 +202,12 @@ class AttentionWriter {
     const sums = blocks.sums(query.features);
     const logs = blocks.numbers(this.#logSums!, this.#row0, INFINITY);
     const apart = blocks.numbers(this.#products!, this.#row0, float(0));
-    const walk = { walked: [key, value], numbers: [], from: int(0), to: this.#end };
-    blocks.walk(walk, (turn) => {
+    const keys = this.#range.ofRows(this.#row0);
+    blocks.walk({ walked: [key, value], numbers: [], ...keys }, (turn) => {
       const [scores, ofWeights] = this.#scores(turn), factor = this.#open(scores, turn);
       change(blocks, scores, (score, row, run, k) => {
         const weight = this.#weight(score, factor, logs[row]!);
-        const own = valueAt(blocks, ofWeights, ofWeights.at(row, run, k));
+        const own = valueAt(ofWeights, ofWeights.at(row, run, k));
         const gradient = this.#kernel.dropout
           ? fmul(own, this.#kept(row, this.#column(turn, scores, run, k)))
           : own;
@@ -181,12 +238,12 @@ class AttentionWriter {
       const [scores, ofWeights] = this.#scores(turn), factor = this.#open(scores, turn);
       eachColumn(blocks, scores, (row, at, run, k) => {
         const [logSum, apart] = [0, 1].map((which) => turn.number(which, run, k)) as [E, E];
-        const weight = p.let(this.#weight(valueAt(blocks, scores, at), factor, logSum));
+        const weight = p.let(this.#weight(valueAt(scores, at), factor, logSum));
         const kept = this.#kernel.dropout
           ? p.let(this.#kept(row, this.#column(turn, scores, run, k)))
           : null;
         const times = (a: E): E => kept === null ? a : fmul(a, kept);
-        const own = ofWeights.at(row, run, k), gradient = times(valueAt(blocks, ofWeights, own));
+        const own = ofWeights.at(row, run, k), gradient = times(valueAt(ofWeights, own));
         p.store(scores.place, at, times(weight));
         p.store(ofWeights.place, own, fmul(weight, fsub(gradient, apart)));
       });
@@ -242,9 +299,19 @@ class AttentionWriter {
    * @returns The factor of the scores; null where they are multiplied by it already.
    */
   #open(scores: Grid, turn: Turn): E | null {
-    const { mask, scale } = this.#kernel, blocks = this.#blocks, { isFast, isScaled } = blocks;
-    const factor = isScaled ? null : this.#values.number(isFast ? scale * Math.LOG2E : scale);
+    const { mask, scale, filled } = this.#kernel, blocks = this.#blocks;
+    const { isFast, isScaled } = blocks, unit = isFast ? Math.LOG2E : 1, cap = filled?.cap ?? null;
+    const factor = isScaled ? null : this.#values.number(scale * unit);
     const scaled = (score: E): E => factor === null ? score : fmul(score, factor);
+    if (cap !== null) {
+      const [inner, outer] = [(isScaled ? 1 : scale) / cap, cap * unit].map((n) =>
+        this.#values.number(n)
+      ) as [E, E];
+      const capped = (score: E): E =>
+        fmul(outer, primitive("tanh", [fmul(score, inner)], "float32"));
+      this.#closeUnless(scores, turn, true, capped);
+      return null;
+    }
     if (mask !== null) {
       this.#closeMasked(scores, turn, scaled);
       return null;
@@ -255,14 +322,13 @@ class AttentionWriter {
     }
     // Most blocks have neither the last key nor the diagonal in them. Keys that are rows are not stored behind
     // the last; what queries that are not there make is 0.
-    const { first } = turn, { columns, firstRow, lastRow, isExact } = blocks;
+    const { first } = turn, { firstRow, lastRow, isExact } = blocks;
     const [top, bottom] = [firstRow, lastRow].map((row) => add(this.#row0, row)) as [E, E];
-    const edges = [
-      ...this.#rowsAreKeys || isExact ? [] : [lt(this.#values.keys, add(first, columns))],
-      ...this.#kernel.isCausal
-        ? [this.#rowsAreKeys ? lt(first, bottom) : lt(top, add(first, columns - 1))]
-        : [],
-    ];
+    const edges = !this.#rowsAreKeys
+      ? this.#range.edges(first, top, bottom, isExact)
+      : this.#kernel.isCausal
+      ? [lt(first, bottom)]
+      : [];
     if (edges.length === 0) return factor;
     blocks.p.when(edges.reduce(or), () => this.#closeUnless(scores, turn, false, (score) => score));
     return factor;
@@ -289,11 +355,10 @@ class AttentionWriter {
 
   /** True where a query sees a key. */
   #isOpen(query: E, key: E, isMasked: boolean): E {
-    const { queries, keys } = this.#values, { isExact } = this.#blocks;
+    const isThere = !isMasked && (this.#rowsAreKeys || this.#blocks.isExact);
     return all([
-      ...isMasked ? [lt(query, queries)] : [],
-      ...isMasked || !this.#rowsAreKeys && !isExact ? [lt(key, keys)] : [],
-      ...this.#kernel.isCausal ? [lt(key, add(query, 1))] : [],
+      isMasked ? lt(query, this.#values.queries) : truth(true),
+      this.#range.sees(query, key, isThere),
     ]);
   }
 
@@ -306,11 +371,16 @@ class AttentionWriter {
   }
 
   #store(output: number, sums: Grid, columns: number, factor: (row: number) => E | null): void {
-    const place = this.#values.output(output);
+    const place = this.#output(output), values = this.#values;
     if (place === null) return;
     this.#blocks.store(place, sums, columns, {
-      index: (row) => this.#values.resultIndex(add(this.#row0, row), columns, this.#length, int(0)),
-      isThere: (row) => lt(add(this.#row0, row), this.#length),
+      index: (row) => {
+        const own = add(this.#row0, row);
+        return this.#parts.count === 1
+          ? values.resultIndex(own, columns, this.#length, int(0))
+          : mul(this.#partRow(add(mul(values.head, this.#length), own)), columns);
+      },
+      isThere: (row) => this.#isThere(row),
       factor,
     });
   }

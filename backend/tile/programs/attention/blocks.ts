@@ -1,7 +1,7 @@
 /** Blocks of attention: what every way to hold and multiply them has. */
 import { held } from "../../language/elements.ts";
 import { add, type E, int, lanes, type Place } from "../../language/expression.ts";
-import { load, lt } from "../../language/values.ts";
+import { lane, load, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { Operand } from "./head_values.ts";
 
@@ -12,6 +12,8 @@ export interface Grid {
   /** Runs of a row, and columns of a run. */
   readonly runs: E;
   readonly run: number;
+  /** Lanes of a number: those of a vector are side by side. */
+  readonly width: number;
   /** Place of a number. */
   at(row: number, run: E, k: number): E;
   /** Column of a number in the block. */
@@ -85,6 +87,8 @@ export interface Blocks {
   readonly isExact: boolean;
   /** Products of scores are scaled already. */
   readonly isScaled: boolean;
+  /** Work-items that share rows take weights against scores of their own, until these are joined at the end. */
+  readonly isApart: boolean;
   /** Turns of loops over columns that are written one after the other. */
   readonly unroll: number;
   /** Number of a work-item's row in the group; the first and the last of those that it shares tests with. */
@@ -144,12 +148,12 @@ export function change(
   eachColumn(
     blocks,
     grid,
-    (row, at, run, k) => blocks.p.store(grid.place, at, to(valueAt(blocks, grid, at), row, run, k)),
+    (row, at, run, k) => blocks.p.store(grid.place, at, to(valueAt(grid, at), row, run, k)),
   );
 }
 
-/** A number of a block, or those of a row's lanes. */
-export const valueAt = ({ lanes: width }: Pick<Blocks, "lanes">, { place }: Grid, at: E): E =>
+/** A number of a block, or those of its lanes. */
+export const valueAt = ({ place, width }: Grid, at: E): E =>
   width === 1 ? held(place, at, "float") : load(place, add(at, lanes(width)));
 
 /** The number of each row where a work-item reads it by itself. */
@@ -169,6 +173,12 @@ export function eachNumber(
   body: (at: E, row: E, run: E, k: number) => void,
 ): void {
   eachColumn(blocks, grid, (row, at, run, k) => body(at, blocks.row(row), run, k));
+}
+
+/** Stores the lanes of a value side by side. */
+export function storeLanes(p: Program, output: Place, index: E, value: E): void {
+  if (value.width === 1 || output.element === "float32") return p.store(output, index, value);
+  for (let k = 0; k < value.width; k++) p.store(output, add(index, k), lane(value, k));
 }
 
 /** Stores a number of each row of a work-item, which other ones do not. */

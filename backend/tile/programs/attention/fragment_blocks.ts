@@ -50,6 +50,7 @@ export class FragmentBlocks implements Blocks {
   readonly isFast = true;
   readonly isExact = false;
   readonly isScaled = false;
+  readonly isApart = false;
   readonly unroll = Infinity;
   readonly #form: FragmentForm;
   readonly #lane: E;
@@ -91,6 +92,7 @@ export class FragmentBlocks implements Blocks {
       rows: 2 * tiles,
       runs: int(runs),
       run: 2,
+      width: 1,
       at: (row, run, k) => add(mul(add((row >> 1) * runs, run), 4), (row & 1) * 2 + k),
       column: (run, k) => this.#columnOf(run, k),
     };
@@ -291,7 +293,7 @@ export class FragmentBlocks implements Blocks {
     for (const word of [0, 1, 2, 3]) {
       const run = add(mul(i, weights.runs), mul(part, 2), word >> 1);
       const [low, high] = [0, 1].map((k) =>
-        valueAt(this, weights, add(mul(run, 4), (word & 1) * 2 + k))
+        valueAt(weights, add(mul(run, 4), (word & 1) * 2 + k))
       ) as [E, E];
       this.p.store(to, add(at, word), packed(low, high, this.#form.dtype));
     }
@@ -342,7 +344,7 @@ export class FragmentBlocks implements Blocks {
       p.when(stored.isThere(own), () =>
         p.loop(sums.runs, (run) => {
           const [low, high] = [0, 1].map((k) => {
-            const sum = valueAt(this, sums, sums.at(row, run, k));
+            const sum = valueAt(sums, sums.at(row, run, k));
             return factor === null ? sum : fmul(sum, factor);
           }) as [E, E];
           const at = add(index, sums.column(run, 0));

@@ -7,9 +7,23 @@
  * held and multiplied. It imports the language and the folder above.
  */
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
+import { ZERO_BYTE } from "../../../graph/attention.ts";
 import { cast, element, random } from "../../language/elements.ts";
-import { add, divideBy, type E, mul, type Place } from "../../language/expression.ts";
-import { above, float, select } from "../../language/values.ts";
+import {
+  add,
+  alignmentOf,
+  ALIGNMENTS,
+  div,
+  divideBy,
+  type E,
+  int,
+  isMultiple,
+  make,
+  min,
+  mul,
+  type Place,
+} from "../../language/expression.ts";
+import { above, fadd, float, select } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { NameOf } from "../kernel_values.ts";
 
@@ -20,6 +34,8 @@ export interface Operand {
   /** Its columns; and its rows, as an argument. */
   readonly features: number;
   readonly length: E;
+  /** The number that stands for 0 in rows of bytes; 0 in others. */
+  readonly zero: number;
   /** Index of an element, in the input. */
   index(row: E, column: E): E;
   /** An element, as a float; and as it is. */
@@ -37,6 +53,7 @@ export class HeadValues {
   /** The number of the head, and its coordinates along the leading axes. */
   #head: E | null = null;
   #coordinates: readonly E[] = [];
+  #filled: E | null = null;
 
   constructor(kernel: AttentionKernel, p: Program, nameOf: NameOf) {
     this.kernel = kernel;
@@ -54,9 +71,9 @@ export class HeadValues {
     return this.#once(`size ${value}`, () => this.p.size(value));
   }
 
-  /** A step or an offset. */
+  /** A step or an offset, with what is known to divide it: rows of whole pieces are read by pieces. */
   step(value: number): E {
-    return this.#once(`step ${value}`, () => this.p.step(value));
+    return this.#once(`step ${value}`, () => this.p.step(value, alignmentOf(value)));
   }
 
   /** A number that the launch hands over. */
@@ -75,13 +92,18 @@ export class HeadValues {
     return this.size(this.kernel.keys);
   }
 
+  /** The number of keys that are there: of a cache, those that are filled. */
+  get length(): E {
+    return this.#filled ?? this.keys;
+  }
+
   get head(): E {
     return this.#head!;
   }
 
   /** Says which head the group computes; its matrices are placed behind. */
   placeHead(head: E): void {
-    const { lead } = this.kernel, all: E[] = [];
+    const { lead, filled } = this.kernel, all: E[] = [];
     this.#head = head;
     let rest = head;
     for (let k = lead.length - 1; k > 0; k--) {
@@ -90,15 +112,29 @@ export class HeadValues {
       rest = this.p.let(above);
     }
     this.#coordinates = lead.length > 0 ? [rest, ...all] : [];
+    if (filled) this.#filled = this.p.let(min(this.#number(filled.at), this.keys));
+  }
+
+  /** The only element of a matrix of whole numbers that are not negative. */
+  #number(at: HeadMatrix): E {
+    const { place, index } = this.operand(at, 1, int(1));
+    return make("load", "int", [index(int(0), int(0))], {
+      place,
+      value: 1,
+      range: [0, 2 ** 31 - 1],
+    });
   }
 
   /** A matrix of the head. */
-  operand(at: HeadMatrix, features: number, length: E): Operand {
+  operand(at: HeadMatrix, features: number, length: E, zero = 0): Operand {
     const place = this.#inputs[at.input]!;
     const along = (coordinate: E, step: number): E =>
       step === 1 ? coordinate : mul(coordinate, step === 0 ? 0 : this.step(step));
     const leads = at.lead.map((step, k) => along(this.#coordinates[k]!, step));
-    const origin = this.p.let(add(at.offset === 0 ? 0 : this.step(at.offset), ...leads));
+    const first = add(at.offset === 0 ? 0 : this.step(at.offset), ...leads);
+    // Behind a name it would not be known what divides it.
+    const whole = ALIGNMENTS.find((by) => isMultiple(first, by)) ?? 1;
+    const origin = mul(this.p.let(div(first, whole)), whole);
     const index = (row: E, column: E): E =>
       add(origin, along(row, at.row), along(column, at.column));
     const raw = (row: E, column: E): E => element(place, index(row, column), at.dtype);
@@ -107,25 +143,27 @@ export class HeadValues {
       at,
       features,
       length,
+      zero,
       index,
       raw,
       element: (row, column) => {
         const e = raw(row, column);
-        return e.kind === "float" ? e : cast(e, at.dtype, "float32");
+        const number = e.kind === "float" ? e : cast(e, at.dtype, "float32");
+        return zero === 0 ? number : fadd(number, float(-zero));
       },
     };
   }
 
   /** The matrices that a pass multiplies; the gradient of a backward pass only. */
   operands(): Record<"query" | "key" | "value" | "gradient", Operand> {
-    const { query, key, value, backward, features, valueFeatures } = this.kernel;
-    const made = (at: HeadMatrix, columns: number, length: E) => this.operand(at, columns, length);
-    const v = made(value, valueFeatures, this.keys);
+    const { query, key, value, backward, features, valueFeatures, filled } = this.kernel;
+    const zero = filled?.scales ? ZERO_BYTE : 0;
+    const v = this.operand(value, valueFeatures, this.length, zero);
     return {
-      query: made(query, features, this.queries),
-      key: made(key, features, this.keys),
+      query: this.operand(query, features, this.queries),
+      key: this.operand(key, features, this.length, zero),
       value: v,
-      gradient: backward ? made(backward.gradient, valueFeatures, this.queries) : v,
+      gradient: backward ? this.operand(backward.gradient, valueFeatures, this.queries) : v,
     };
   }
 

@@ -74,6 +74,7 @@ export class ItemBlocks implements Blocks {
   readonly isFast = false;
   readonly isExact = false;
   readonly isScaled = false;
+  readonly isApart = false;
   readonly unroll = Infinity;
   readonly #x: E;
   readonly #y: E;
@@ -107,6 +108,7 @@ export class ItemBlocks implements Blocks {
       rows: this.own,
       runs: int(runs),
       run: 1,
+      width: 1,
       at: (row, run) => add(run, row * runs),
       column: (run) => add(this.#x, mul(run, SIDE)),
     };
@@ -221,7 +223,7 @@ export class ItemBlocks implements Blocks {
     x.forEach((left, row) =>
       y.forEach((right, run) => {
         const at = grid.at(row, int(run), 0);
-        this.p.store(grid.place, at, fma(left, right, valueAt(this, grid, at)));
+        this.p.store(grid.place, at, fma(left, right, valueAt(grid, at)));
       })
     );
   }
@@ -231,7 +233,7 @@ export class ItemBlocks implements Blocks {
     for (let row = 0; row < weights.rows; row++) {
       p.loop(weights.runs, (run) => {
         const at = add(mul(this.row(row), pitch), weights.column(run, 0));
-        p.store(into, at, valueAt(this, weights, weights.at(row, run, 0)));
+        p.store(into, at, valueAt(weights, weights.at(row, run, 0)));
       }, Infinity);
     }
     p.loop(int(columns), (column) => {
@@ -254,7 +256,7 @@ export class ItemBlocks implements Blocks {
       const own = p.let(this.row(row)), index = p.let(stored.index(own));
       const isThere = stored.isThere(own), factor = stored.factor(row);
       p.loop(sums.runs, (run) => {
-        const column = sums.column(run, 0), sum = valueAt(this, sums, sums.at(row, run, 0));
+        const column = sums.column(run, 0), sum = valueAt(sums, sums.at(row, run, 0));
         p.when(
           all([isThere, lt(column, columns)]),
           () => p.store(output, add(index, column), factor === null ? sum : fmul(sum, factor)),

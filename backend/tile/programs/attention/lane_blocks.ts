@@ -49,6 +49,7 @@ export class LaneBlocks implements Blocks {
   readonly isFast = false;
   readonly isExact = true;
   readonly isScaled = true;
+  readonly isApart = false;
   readonly unroll = 1;
   readonly #tile: LaneTile;
   #kept: readonly Place[] = [];
@@ -80,6 +81,7 @@ export class LaneBlocks implements Blocks {
       rows: this.own,
       runs,
       run: 1,
+      width: LANES,
       at: (row, run) => add(mul(run, this.rows), row * LANES),
       column: (run) => run,
     };

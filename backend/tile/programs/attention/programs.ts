@@ -7,7 +7,9 @@ import { Program } from "../../program.ts";
 import { itemUnit, type Unit, vectorUnit } from "../../units.ts";
 import type { NameOf } from "../kernel_values.ts";
 import { type AttentionPart, writeAttention } from "./attention.ts";
+import { JOINING_ITEMS, joinParts } from "./attention_parts.ts";
 import type { Blocks } from "./blocks.ts";
+import { FeatureBlocks, type FeatureForm, keysOfTurn } from "./feature_blocks.ts";
 import { FragmentBlocks, type FragmentForm, WARPS } from "./fragment_blocks.ts";
 import { HeadValues } from "./head_values.ts";
 import { type BlockSize, ItemBlocks, SIDE } from "./item_blocks.ts";
@@ -20,10 +22,11 @@ function programOf(
   unit: Unit,
   nameOf: NameOf,
   blocks: (p: Program) => Blocks,
+  parts = 1,
 ): TileKernel {
   return withExpressions(() => {
     const p = new Program(unit, (value) => nameOf({ kind: "index", value }));
-    return writeAttention(part, new HeadValues(kernel, p, nameOf), blocks(p));
+    return writeAttention(part, new HeadValues(kernel, p, nameOf), blocks(p), parts);
   });
 }
 
@@ -55,6 +58,37 @@ export const itemAttention = (
   nameOf: NameOf,
 ): TileKernel =>
   programOf(part, kernel, itemUnit(crossing, SIDE, SIDE), nameOf, (p) => new ItemBlocks(p, size));
+
+/** Attention of a few queries, of a part of the keys. */
+export const featureAttention = (
+  kernel: AttentionKernel,
+  form: FeatureForm,
+  parts: number,
+  nameOf: NameOf,
+): TileKernel =>
+  programOf(
+    "forward",
+    kernel,
+    form.isGPU ? itemUnit("shuffle", form.items, 1) : vectorUnit(LANES),
+    nameOf,
+    (p) => new FeatureBlocks(p, form),
+    parts,
+  );
+
+/** The join of what groups have of parts of the keys. */
+export const joinedAttention = (
+  kernel: AttentionKernel,
+  form: FeatureForm,
+  parts: number,
+  nameOf: NameOf,
+): TileKernel =>
+  withExpressions(() => {
+    const unit = form.isGPU ? itemUnit("shuffle", JOINING_ITEMS, 1) : vectorUnit(LANES);
+    const p = new Program(unit, (value) => nameOf({ kind: "index", value }));
+    const { rows, isGPU, valueRun } = form, columns = keysOfTurn(form);
+    const values = new HeadValues(kernel, p, nameOf);
+    return joinParts(values, { rows, columns, parts }, isGPU ? 1 : valueRun);
+  });
 
 /** Attention by work-items alone, with vectors of rows. */
 export const laneAttention = (

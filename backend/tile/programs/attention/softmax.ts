@@ -55,9 +55,9 @@ export class Softmax {
     eachColumn(
       blocks,
       scores,
-      (row, at) => p.set(most[row]!, larger(most[row]!, valueAt(blocks, scores, at))),
+      (row, at) => p.set(most[row]!, larger(most[row]!, valueAt(scores, at))),
     );
-    blocks.join(most, larger);
+    if (!blocks.isApart) blocks.join(most, larger);
     const rows = this.#top.map((top, row) => {
       this.#rescale(row, most[row]!);
       const low = p.let(select(isNone(top), float(0), top));
@@ -65,7 +65,7 @@ export class Softmax {
     });
     const added = rows.map(() => this.#register(float(0)));
     eachColumn(blocks, scores, (row, at) => {
-      const score = valueAt(blocks, scores, at), low = rows[row]!;
+      const score = valueAt(scores, at), low = rows[row]!;
       const weight = p.let(
         isFast && factor !== null ? exp2(fma(score, factor, low)) : this.#power(fsub(score, low)),
       );
@@ -87,21 +87,34 @@ export class Softmax {
 
   /** Scales a row's sums down where its scores have grown by much. */
   #rescale(row: number, most: E): void {
-    const { p, isFast } = this.#blocks, top = this.#top[row]!, total = this.#total[row]!;
+    const { p, isFast } = this.#blocks, top = this.#top[row]!;
     const growth = isFast ? MAX_GROWTH : MAX_GROWTH * Math.LN2;
-    p.when(anyLane(above(this.#scaled(fsub(most, top)), float(growth))), () => {
-      // A lane that has seen nothing yet has no number to subtract.
-      const low = this.#blocks.lanes === 1 ? most : select(isNone(most), float(0), most);
-      const less = p.let(this.#power(fsub(top, low)));
-      p.set(top, most);
-      p.set(total, fmul(total, less));
-      eachOfRow(this.#blocks, this.#sums, row, (at) => {
-        p.store(this.#sums.place, at, fmul(valueAt(this.#blocks, this.#sums, at), less));
-      });
+    p.when(
+      anyLane(above(this.#scaled(fsub(most, top)), float(growth))),
+      () => this.#take(row, most),
+    );
+  }
+
+  /** Takes weights against another score from now on. */
+  #take(row: number, most: E): void {
+    const { p, lanes, isApart } = this.#blocks, top = this.#top[row]!, total = this.#total[row]!;
+    // A lane that has seen nothing yet has no number to subtract.
+    const low = lanes === 1 && !isApart ? most : select(isNone(most), float(0), most);
+    const less = p.let(this.#power(fsub(top, low)));
+    p.set(top, most);
+    p.set(total, fmul(total, less));
+    eachOfRow(this.#blocks, this.#sums, row, (at) => {
+      p.store(this.#sums.place, at, fmul(valueAt(this.#sums, at), less));
     });
   }
 
+  /** Joins what work-items have of the rows; of sums they keep their parts. */
   finish(): void {
+    if (this.#blocks.isApart) {
+      const most = this.#top.map((top) => this.#blocks.p.register(top));
+      this.#blocks.join(most, larger);
+      most.forEach((each, row) => this.#take(row, each));
+    }
     this.#blocks.join(this.#total, fadd);
   }
 

@@ -1,7 +1,7 @@
 /** The program of products with packed weights, for every unit, as the interpreter runs it. */
 import { assert, assertEquals } from "@std/assert";
 import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
-import { blockBytes } from "../../../../backend/formats/block_format.ts";
+import { blockBytes, fieldPlaces } from "../../../../backend/formats/block_format.ts";
 import { hostBlocks } from "../../../../backend/formats/host_blocks.ts";
 import { withExpressions } from "../../../../backend/tile/language/expression.ts";
 import { type Gemv, gemv, gemvMapping } from "../../../../backend/tile/programs/gemv.ts";
@@ -32,9 +32,14 @@ function sample(format: BlockFormatName, rows: number, columns: number, terms: n
   const { elements } = formatTable[format], all = columns + 1, blocks = all * terms / elements;
   const bytes = Uint8Array.from(
     { length: blocks * blockBytes(formatTable[format]) },
-    // Upper bits of no byte: all halves are finite, and no number is large.
-    (_, k) => (Math.imul(k + 7, 2654435761) >>> 24) & 0x3b,
+    (_, k) => Math.imul(k + 7, 2654435761) >>> 24,
   );
+  // Upper bits of no byte of floats: all are finite, and none is large.
+  for (const [name, { start, bytes: size }] of Object.entries(fieldPlaces(formatTable[format]))) {
+    if (!["scale", "minimum"].includes(name) && !format.startsWith("float8")) continue;
+    const field = bytes.subarray(start * blocks, (start + size) * blocks);
+    field.forEach((byte, k) => field[k] = byte & 0x3b);
+  }
   const x = Float32Array.from({ length: 3 + rows * terms }, (_, k) => Math.sin(0.7 * k));
   const product: Gemv = {
     format,
@@ -100,6 +105,21 @@ Deno.test("gemv reads no more than its rows where a turn ends behind them", () =
     const given = sample("Q4_0", 1, 3, 96), report = run(kernelOf(given.product, unit), given);
     assertEquals([...report.faults], []);
     assert(errorOf(report, given) < 1e-6);
+  }
+});
+
+Deno.test("gemv reads x of half types in words, and takes four quants out of a word", () => {
+  for (const format of ["Q4_K", "Q5_0", "Q8_0"] as const) {
+    const { product, x, bytes } = sample(format, 2, 5, 512);
+    const halves = Float16Array.from({ length: 8 + x.length }, (_, k) => k < 8 ? NaN : x[k - 5]!);
+    const own = { name: "x", element: "float16", offset: 8, step: 512 } as const;
+    const kernel = kernelOf({ ...product, x: own }, packedUnit("shuffle", 32, 16));
+    const text = JSON.stringify(kernel, (key, value) => key === "next" ? undefined : value);
+    assert(text.includes('"op":"words"') && text.includes('"name":"float16"'), format);
+    const report = interpret(kernel, { x: halves.buffer, w: bytes.buffer });
+    const rounded = { product, bytes, x: Float32Array.from(halves.subarray(5)) };
+    assertEquals([...report.faults], []);
+    assert(errorOf(report, rounded) < 1e-6, format);
   }
 });
 

@@ -29,6 +29,19 @@ const cases: readonly Case[] = [
     options: { isCausal: true },
   },
   {
+    name: "many queries",
+    sizes: [2, 1, 2, 41, 300, 16],
+    lengths: [41, 300],
+    options: { isCausal: true },
+  },
+  {
+    name: "many queries in a window, bytes",
+    sizes: [1, 2, 1, 20, 150, 16],
+    lengths: [130],
+    options: { isCausal: true, window: 30 },
+    isBytes: true,
+  },
+  {
     name: "a window and a cap",
     sizes: [2, 1, 2, 5, 300, 16],
     lengths: [8, 290],

@@ -4,16 +4,23 @@ import { dtypes, type TypedArray } from "../../../../../backend/graph/dtype.ts";
 import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
 import type { AttentionPart } from "../../../../../backend/tile/programs/attention/attention.ts";
 import type { FragmentForm } from "../../../../../backend/tile/programs/attention/fragment_blocks.ts";
+import { partBuffers } from "../../../../../backend/tile/programs/attention/attention_parts.ts";
+import { featureForm } from "../../../../../backend/tile/programs/attention/feature_blocks.ts";
 import {
+  featureAttention,
   fragmentAttention,
   itemAttention,
+  joinedAttention,
   laneAttention,
 } from "../../../../../backend/tile/programs/attention/programs.ts";
 import {
   type AttentionCase,
   type AttentionPass,
   compare,
+  type FilledCase,
+  filledPass,
   headByHead,
+  numbers,
   passesOf,
 } from "../../../attention_cases.ts";
 import { changed, countOf, without } from "../../changed.ts";
@@ -106,11 +113,15 @@ const partsOf = ({ kernel }: AttentionPass): AttentionPart[] =>
 function run(
   { kernel, inputs }: AttentionPass,
   programs: readonly TileKernel[],
+  scratch: readonly { readonly size: number }[] = [],
 ): { faults: Report["faults"]; found: TypedArray[] } {
   const buffers: Record<string, ArrayBuffer> = {};
   inputs.forEach((x, k) => buffers[`a${k}`] = x.buffer as ArrayBuffer);
   kernel.outputs.forEach(({ dtype, size }, k) =>
     buffers[`o${k}`] = new ArrayBuffer(size * dtypes[dtype].bytes)
+  );
+  scratch.forEach(({ size }, k) =>
+    buffers[`o${kernel.outputs.length + k}`] = new Float32Array(size).fill(NaN).buffer
   );
   const faults = new Map<string, number>();
   for (const program of programs) {
@@ -189,3 +200,90 @@ Deno.test("writeAttention: the interpreter sees exchanged words of weights", () 
   }
   assert(isSeen);
 });
+
+/** A few queries on GPUs or CPUs, with so many parts of the keys. */
+const byFeatures = (isGPU: boolean, parts: number) => (pass: AttentionPass): TileKernel[] => {
+  const form = featureForm(pass.kernel, isGPU);
+  return [featureAttention, ...parts > 1 ? [joinedAttention] : []].map((programOf) =>
+    programOf(pass.kernel, form, parts, namer())
+  );
+};
+
+const cache = {
+  dtype: "float32",
+  lengths: [70, 3],
+  heads: 2,
+  queries: 3,
+  keys: 90,
+  features: 32,
+  values: 16,
+} as const;
+const filledCases: readonly (readonly [string, FilledCase, number, ...boolean[]])[] = [
+  ["one part", cache, 1, true, false],
+  ["parts, of which some have no keys", { ...cache, lengths: [90, 40, 1] }, 3, true, false],
+  ["odd sizes", { ...cache, features: 7, values: 5 }, 2, true, false],
+  ["a window, growing scores", { ...cache, isCausal: true, window: 9, scale: 30 }, 2, true, false],
+  ["a window and a cap", { ...cache, window: 20, cap: 2 }, 2, true, false],
+  ["bytes", { ...cache, isBytes: true }, 2, true, false],
+  ["bytes, odd sizes", { ...cache, features: 6, values: 7, isBytes: true, cap: 3 }, 1, true, false],
+  [
+    "float16, queries in two groups",
+    {
+      ...cache,
+      dtype: "float16",
+      queries: 11,
+      lengths: [70, 30],
+      isCausal: true,
+    },
+    2,
+    true,
+    false,
+  ],
+  ["bfloat16, long rows", { ...cache, dtype: "bfloat16", features: 256, values: 320 }, 2, true],
+  ["bfloat16, bytes", { ...cache, dtype: "bfloat16", isBytes: true, values: 24 }, 2, true, false],
+];
+
+for (const [name, each, parts, ...devices] of filledCases) {
+  for (const isGPU of devices) {
+    const device = isGPU ? "a GPU" : "a CPU";
+    Deno.test(`featureAttention looks at what is filled, on ${device}: ${name}`, () => {
+      const pass = filledPass(each);
+      const scratch = parts > 1 ? partBuffers(pass.kernel, parts) : [];
+      const { faults, found } = run(pass, byFeatures(isGPU, parts)(pass), scratch);
+      assertEquals([...faults], []);
+      compareFilled(name, pass, found);
+    });
+  }
+}
+
+/** Expected values are floats, whatever the kernel's outputs are. */
+function compareFilled(name: string, pass: AttentionPass, found: readonly TypedArray[]): void {
+  const { dtype, size } = pass.kernel.outputs[0]!;
+  const floats = [Float32Array.from(numbers(found[0]!, dtype))];
+  compare(name, { ...pass.kernel, outputs: [{ dtype: "float32", size }] }, floats, pass.expected);
+}
+
+for (
+  const [name, each, programOf] of [
+    ["items", { ...cache, isCausal: true, window: 30 }, byItems("local")],
+    [
+      "items, bytes",
+      { ...cache, queries: 20, lengths: [70, 20], isBytes: true },
+      byItems("shuffle"),
+    ],
+    ["lanes", { ...cache, queries: 20, lengths: [70, 20], isCausal: true, window: 9 }, byLanes(2)],
+    ["lanes, bytes", { ...cache, queries: 20, isBytes: true, cap: 2 }, byLanes(1)],
+    [
+      "warps",
+      { ...cache, dtype: "bfloat16", queries: 40, lengths: [70, 40], isCausal: true, window: 25 },
+      byFragments(),
+    ],
+    ["warps, a cap", { ...cache, dtype: "float16", cap: 2 }, byFragments()],
+  ] as const
+) {
+  Deno.test(`writeAttention looks at what is filled: ${name}`, () => {
+    const pass = filledPass(each), { faults, found } = run(pass, [programOf(pass, "forward")]);
+    assertEquals([...faults], []);
+    compareFilled(name, pass, found);
+  });
+}
