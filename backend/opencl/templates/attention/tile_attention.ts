@@ -20,7 +20,7 @@ import type { TileKernel } from "../../../tile/language/statements.ts";
 import { ROWS, WARP } from "../../../tile/matrix_units.ts";
 import { partBuffers } from "../../../tile/programs/attention/attention_parts.ts";
 import type { AttentionPart } from "../../../tile/programs/attention/attention.ts";
-import { featureForm, keysOfTurn } from "../../../tile/programs/attention/feature_blocks.ts";
+import { featureForm, keysOfTurn } from "../../../tile/programs/attention/feature_form.ts";
 import type { FragmentForm } from "../../../tile/programs/attention/fragment_blocks.ts";
 import { blockSize, SIDE } from "../../../tile/programs/attention/item_blocks.ts";
 import { BLOCK, laneTile } from "../../../tile/programs/attention/lane_blocks.ts";

@@ -20,7 +20,7 @@ export interface KeyBlocks {
 export class KeyRange {
   readonly #values: HeadValues;
   readonly #blocks: KeyBlocks;
-  /** How far a query's own key is behind its number, and how many keys up to that it sees. */
+  /** Distance of a query's own key from its number, and the number of keys up to that which it sees. */
   readonly #shift: E;
   readonly #window: E | null;
 

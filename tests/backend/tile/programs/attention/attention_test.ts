@@ -5,7 +5,7 @@ import type { TileKernel } from "../../../../../backend/tile/language/statements
 import type { AttentionPart } from "../../../../../backend/tile/programs/attention/attention.ts";
 import type { FragmentForm } from "../../../../../backend/tile/programs/attention/fragment_blocks.ts";
 import { partBuffers } from "../../../../../backend/tile/programs/attention/attention_parts.ts";
-import { featureForm } from "../../../../../backend/tile/programs/attention/feature_blocks.ts";
+import { featureForm } from "../../../../../backend/tile/programs/attention/feature_form.ts";
 import {
   featureAttention,
   fragmentAttention,
