@@ -87,7 +87,7 @@ export const profiler: {
    * @param options `limit`: the most rows of kernels, of host calls, of spans. Default: 30.
    */
   table(options?: { limit?: number }): string;
-  /** The same as numbers, in microseconds. */
+  /** The rows of {@linkcode profiler.table} as numbers; times in microseconds. */
   rows(): ProfilerRow[];
   /**
    * Tells `observer` how far the driver is with compiling kernels, whenever kernels are to be compiled

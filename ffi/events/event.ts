@@ -101,7 +101,10 @@ export class Event extends OpenCLObject<"Event"> {
     this.#waitBy(waitForEventSync);
   }
 
-  /** The same in the driver, where nothing ends the wait early: for commands that do not take long. */
+  /**
+   * Waits and blocks the thread in the driver, where nothing ends the wait early: for commands that
+   * do not take long.
+   */
   waitInDriver(): void {
     this.#waitBy(waitInDriver);
   }

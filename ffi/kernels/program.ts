@@ -196,7 +196,7 @@ export class Program extends OpenCLObject<"Program"> {
     return passedOptions(options, this.#source, this.context);
   }
 
-  /** The same without blocking the event loop. */
+  /** Builds as {@linkcode Program.build} does, without blocking the event loop. */
   buildAsync(options = ""): Promise<this> {
     return underPolicy(this.#buildElsewhere(options));
   }

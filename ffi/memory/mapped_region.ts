@@ -60,7 +60,7 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
     return this.#unmapped = new Event(this.#mapping.unmapped!, this.#queue);
   }
 
-  /** The same as `unmap()`, for `using`. */
+  /** Unmaps the region, for `using`. */
   override release(): void {
     if (!this.released) this.unmap().release();
   }

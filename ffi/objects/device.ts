@@ -293,7 +293,7 @@ export class SubDevice extends Device implements Disposable {
     this.#owner.release();
   }
 
-  /** The same as `release()`, for `using`. */
+  /** Releases it, for `using`. */
   [Symbol.dispose](): void {
     this.release();
   }

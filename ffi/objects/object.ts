@@ -157,7 +157,7 @@ export abstract class OpenCLObject<Kind extends string> implements Disposable {
     check(this.#releaser.run(handle), this.#releaser.call);
   }
 
-  /** The same as `release()`, for `using`. */
+  /** Releases it, for `using`. */
   [Symbol.dispose](): void {
     this.release();
   }

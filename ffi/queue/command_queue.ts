@@ -283,9 +283,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * The same for one of many tiny launches: the device need not begin with it before there are a
-   * few of them, or before the queue is used in any other way. A driver whose threads sleep wakes
-   * them once for all (on PoCL 3.1 waking costs 4-9 us, enqueuing 1.3 us). In-order queues only.
+   * Launches one of many tiny kernels: the device need not begin before there are a few, or the
+   * queue is used in another way. A driver whose threads sleep wakes them once for all (on PoCL 3.1
+   * waking costs 4-9 us, enqueuing 1.3 us). In-order queues only.
    */
   enqueueKernelHeld(
     kernel: Kernel,
@@ -297,7 +297,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     this.#held.add(super.unsafeHandle, kernel, workDim, global, local);
   }
 
-  /** The same with an event. */
+  /** A launch as of {@linkcode CommandQueue.enqueueKernel}, with its event. */
   enqueueKernelEvent(
     kernel: Kernel,
     workDim: number,
@@ -346,7 +346,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     return takeEvent(status, "clEnqueueMarkerWithWaitList", this);
   }
 
-  /** The same, and nothing enqueued later begins before it. */
+  /** A {@linkcode CommandQueue.marker} before which nothing begins that is enqueued later. */
   barrier(wait?: readonly Event[]): Event {
     const count = listEvents(wait), list = eventList(wait);
     const status = cl.clEnqueueBarrierWithWaitList(this.unsafeHandle, count, list, eventOut);

@@ -47,7 +47,7 @@ export class Shortage {
     this.#details = details;
   }
 
-  /** The same with further steps, to be tried after these. */
+  /** This shortage with further steps, to be tried after its own. */
   with(...steps: RetryStep[]): Shortage {
     return new Shortage([...this.steps, ...steps], this.#details);
   }

@@ -121,7 +121,7 @@ export class Storage<B = Buffer> {
   }
 
   /**
-   * The same content in another device's memory, with a reference for the caller. A replica that is
+   * The content in another device's memory, with a reference for the caller. A replica that is
    * there already is shared; else one is made. (A copy back to where the content came from is
    * shared too.)
    *

@@ -854,7 +854,7 @@ export class Tensor implements Disposable {
     return act("read", reading.toHost, this, into);
   }
 
-  /** The same, blocking the event loop. */
+  /** The elements as {@linkcode Tensor.toHost} gives them, blocking the event loop. */
   toHostSync<D extends DType>(dtype: D): HostArrayOf<D>;
   /** The same, into an array of the caller's. */
   toHostSync<A extends TypedArray>(into: A): A;
@@ -901,7 +901,7 @@ export class Tensor implements Disposable {
     return act("read", reading.item, this);
   }
 
-  /** The same, blocking the event loop. */
+  /** The one element as {@linkcode Tensor.item} gives it, blocking the event loop. */
   itemSync(): number {
     return act("read", reading.itemSync, this);
   }
@@ -2412,7 +2412,7 @@ export class Tensor implements Disposable {
     return compute(statistics.nanmean, this, axes, options);
   }
 
-  /** The same with numbers in place of NaN and the infinities, which have no gradient. */
+  /** The elements with numbers in place of NaN and the infinities, which have no gradient. */
   nanToNum(options?: NanToNumOptions): Tensor {
     return compute(statistics.nanToNum, this, options);
   }
@@ -3100,7 +3100,10 @@ export class Tensor implements Disposable {
     return selection.nonzero(this);
   }
 
-  /** The same as {@linkcode Tensor.nonzero}, blocking the event loop until the number is known. */
+  /**
+   * The coordinates that {@linkcode Tensor.nonzero} gives, blocking the event loop until their
+   * number is known.
+   */
   nonzeroSync(): Tensor {
     return selection.nonzeroSync(this);
   }
@@ -3245,7 +3248,10 @@ export class Tensor implements Disposable {
     return counting.unique(this);
   }
 
-  /** The same as {@linkcode Tensor.unique}, blocking the event loop until the number is known. */
+  /**
+   * The values that {@linkcode Tensor.unique} gives, blocking the event loop until their number is
+   * known.
+   */
   uniqueSync(): Unique {
     return counting.uniqueSync(this);
   }

@@ -42,7 +42,7 @@ export interface TensorOptions {
   dtype?: DType;
   /** A selection string or handle; default: the active device. */
   device?: string | DeviceHandle;
-  /** The same, by backend alone. */
+  /** The device, by its backend alone: "cl" or "cpu"; default: as `device` says. */
   backend?: BackendName;
   /** True when `backward` computes its gradient; false by default. */
   requiresGrad?: boolean;

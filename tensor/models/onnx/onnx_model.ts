@@ -99,7 +99,7 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
     return property === "weights" ? "" : super.stateName(property);
   }
 
-  /** The same as {@linkcode OnnxModel.run}. */
+  /** Computes the outputs; see {@linkcode OnnxModel.run}. */
   forward(inputs: Record<string, Tensor>): Record<string, Tensor> {
     return this.run(inputs);
   }

@@ -148,7 +148,10 @@ export class MultiheadAttention
     return this.#join(heads, query.ndim === 3);
   }
 
-  /** The same as `forward`, with the weights. */
+  /**
+   * Lets each query look at the keys as `forward` does, and gives the weights, too. The key is the
+   * query by default, and the value the key.
+   */
   attend(query: Tensor, key = query, value = key, options: AttentionOptions = {}): AttentionResult {
     const { queries, keys, values } = this.#prepare(query, key, value, options);
     const mask = this.#openMask(queries, keys, options);
