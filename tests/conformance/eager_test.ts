@@ -5,6 +5,7 @@
  * runs with NETCL_CONFORMANCE=all only.
  */
 import { assertEquals, assertMatch } from "@std/assert";
+import { testOnCPU } from "../opencl.ts";
 import { plain } from "../plain.ts";
 import { fileURLToPath } from "node:url";
 
@@ -26,8 +27,8 @@ async function testEagerly(file: string, ...options: string[]): Promise<void> {
   assertMatch(text, /ok \| \d{2,} passed/);
 }
 
-Deno.test("the table's values come out of operations that run one by one", () => {
-  return testEagerly("values_test.ts", ...(everything ? [] : ["--filter=/cpu/"]));
+testOnCPU("the table's values come out of operations that run one by one", (backend) => {
+  return testEagerly("values_test.ts", ...(everything ? [] : [`--filter=/${backend}/`]));
 });
 
 const files = [
@@ -36,7 +37,7 @@ const files = [
   "laws/distinct_test.ts",
 ];
 for (const file of files) {
-  Deno.test(`what ${file} says holds where operations run one by one`, () => {
-    return testEagerly(`../${file}`, "--filter=/cpu/");
+  testOnCPU(`what ${file} says holds where operations run one by one`, (backend) => {
+    return testEagerly(`../${file}`, `--filter=/${backend}/`);
   });
 }
