@@ -6,6 +6,7 @@ import {
   type Companion,
   type DeviceHandle,
   isRecording,
+  isView,
   NEED,
   type Node,
 } from "../../backend/internal.ts";
@@ -155,17 +156,36 @@ function dependsOnFormer(root: Node): boolean {
   return reaches(root, isFormer);
 }
 
-/** True where a value is computed from one that is learned, or that was assigned before. */
+/**
+ * True where a value is computed from one that is learned, or that was assigned before; but for a former value
+ * that a tensor holds as it lies, such as a teacher's weights: it changes no more, and goes with that tensor.
+ */
 export function dependsOnVariable(root: Node): boolean {
-  return reaches(root, ({ owner }) => owner !== null && owner.isVariable);
+  return reaches(root, ({ owner }) => owner !== null && owner.isVariable, holdsFormer);
 }
 
-/** True when one of the values in memory that a node is computed from is such a one. */
-function reaches(root: Node, isSuch: (leaf: Node) => boolean): boolean {
+/** True for a tensor's view of a value that its first tensor no longer has. */
+function holdsFormer(node: Node): boolean {
+  if (node.token === null) return false;
+  let at = node;
+  while (!at.isLeaf && isView(at.op)) at = at.inputs[0]!;
+  return at !== node && at.isLeaf && isFormer(at);
+}
+
+/**
+ * True when one of the values in memory that a node is computed from is such a one. Nothing below a node that
+ * `isEnough` is looked at.
+ */
+function reaches(
+  root: Node,
+  isSuch: (leaf: Node) => boolean,
+  isEnough: (node: Node) => boolean = () => false,
+): boolean {
   const seen = new Set([root]);
   for (const node of seen) {
-    if (!node.isLeaf) { for (const input of node.inputs) seen.add(input); }
-    else if (isSuch(node)) return true;
+    if (node.isLeaf) {
+      if (isSuch(node)) return true;
+    } else if (!isEnough(node)) { for (const input of node.inputs) seen.add(input); }
   }
   return false;
 }
