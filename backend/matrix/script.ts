@@ -1,9 +1,9 @@
 /** Programs of matrices as JavaScript: functions of the arrays of one matrix and the numbers. */
 import type { Expression, MatrixProgram, Range, Statement } from "./language.ts";
 
-const mathNames = ["sqrt", "fabs", "fmax", "fmin", "pow", "exp", "log", "floor"] as const;
-const { abs: fabs, max: fmax, min: fmin, sqrt, pow, exp, log, floor } = Math;
-const math = { sqrt, fabs, fmax, fmin, pow, exp, log, floor };
+const mathNames = ["sqrt", "fabs", "fmax", "fmin", "exp", "log", "floor"] as const;
+const { abs: fabs, max: fmax, min: fmin, sqrt, exp, log, floor } = Math;
+const math = { sqrt, fabs, fmax, fmin, exp, log, floor };
 
 /** A program that computes one matrix in place. */
 export type MatrixScript = (...args: (ArrayLike<number> | number)[]) => void;

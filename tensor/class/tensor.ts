@@ -112,6 +112,7 @@ import * as selection from "../ops/indexing/selection.ts";
 import * as losses from "../ops/losses.ts";
 import * as reductions from "../ops/reductions.ts";
 import * as scans from "../ops/scans.ts";
+import * as windows from "../ops/shaping/im2col.ts";
 import * as joining from "../ops/shaping/joining.ts";
 import * as slices from "../ops/shaping/slices.ts";
 import * as triangles from "../ops/shaping/triangles.ts";
@@ -2595,6 +2596,35 @@ export class Tensor implements Disposable {
     return compute(views.transpose, this, a, b);
   }
 
+  /** The axes in reverse order: the transpose of a matrix. */
+  get T(): Tensor {
+    return compute(views.permute, this, this.shape.map((_, axis) => this.ndim - 1 - axis));
+  }
+
+  /** Matrices transposed: the last two axes exchanged. */
+  get mT(): Tensor {
+    return compute(views.transpose, this, -1, -2);
+  }
+
+  /**
+   * Windows along an axis, of `size` elements each and `step` apart: their number stands in the axis' place,
+   * their elements along a further last axis.
+   *
+   * @throws {ShapeError} When no window fits.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([0, 1, 2, 3, 4]);
+   * assertEquals(await x.unfold(0, 3, 2).toArray(), [[0, 1, 2], [2, 3, 4]]);
+   * ```
+   */
+  unfold(axis: number, size: number, step: number): Tensor {
+    return compute(windows.unfold, this, axis, size, step);
+  }
+
   /**
    * Axes of size 1 repeated without copying; -1 keeps an axis, leading axes may be added.
    *
@@ -3324,6 +3354,15 @@ export class Tensor implements Disposable {
    */
   matmul(b: Tensor): Tensor {
     return compute(contractions.matmul, this, b);
+  }
+
+  /**
+   * The sum of the products of two vectors.
+   *
+   * @throws {ShapeError} Unless both are vectors of one length.
+   */
+  dot(b: Tensor): Tensor {
+    return compute(contractions.dot, this, b);
   }
 
   /**

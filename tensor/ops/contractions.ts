@@ -127,6 +127,15 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   return contract(p!, q!, batch.length, 1, 1);
 }
 
+/** The sum of the products of two vectors. */
+export function dot(a: Tensor, b: Tensor): Tensor {
+  sameDevice("dot", [a, b]);
+  if (a.ndim === 1 && b.ndim === 1 && a.size === b.size) return matmul(a, b);
+  throw shapeError("dot")`
+    Cannot dot tensors of shapes ${a.shape} and ${b.shape}: pass two vectors of one length; matmul
+    takes matrices, too`;
+}
+
 /** The products of the matrices of two batches, one by one. */
 export function bmm(a: Tensor, b: Tensor): Tensor {
   sameDevice("bmm", [a, b]);

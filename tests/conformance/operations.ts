@@ -99,7 +99,7 @@ leakyRelu elu gelu silu hardswish hardsigmoid mish prelu softplus isNaN isInf is
 add sub mul div pow maximum minimum remainder floorDivide atan2 eq ne lt le gt ge logicalAnd \
 logicalOr logicalXor where maskedFill lerp cast \
 sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum cumprod bitwiseAnd bitwiseOr bitwiseXor bitwiseNot bitwiseLeftShift bitwiseRightShift \
-matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d pixelShuffle \
+matmul dot maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d pixelShuffle \
 pixelUnshuffle padReflect padReplicate \
 reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
 split chunk unbind clone embedding bmm outer fullLike zerosLike onesLike contiguous detach"
@@ -153,9 +153,15 @@ export const operations: Readonly<Record<string, Operation>> = {
     )[]).map((name) => [name, { call: free(nn[name]), floats: precise, slack: 4 }]),
   ),
   ...Object.fromEntries(
-    (["unfold", "fold", "gridSample", "affineGrid"] as const)
+    (["fold", "gridSample", "affineGrid"] as const)
       .map((name) => [name, { call: free(nn[name]), floats: precise, slack: 8 }]),
   ),
+  // That of images, or the method's windows along one axis: three numbers.
+  unfold: {
+    call: (inputs, args) => (args.length === 3 ? method("unfold") : free(nn.unfold))(inputs, args),
+    floats: precise,
+    slack: 8,
+  },
   percentile: {
     call: ([x], [q, axis]) =>
       percentile(x!, q as number, axis === undefined ? {} : { axis: axis as number }),

@@ -1,6 +1,9 @@
 /** Windows over the last axes (im2col), and their adjoint (col2im). */
 import type { Shape } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
+import { shapeError } from "../../core/rules/errors.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
+import { normalizeAxis } from "./axes.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** All window positions of the last axes: (..., positions..., kernel...). */
@@ -19,6 +22,23 @@ export function im2col(
   const op = { kind: "im2col", kernel, stride, dilation } as const;
   const from = x.shape;
   return derived("im2col", x, op, shape, x.dtype, (g) => [col2im(g, from, stride, dilation)]);
+}
+
+/** Windows along one axis, whose elements lie along a further last axis. */
+export function unfold(x: Tensor, axis: number, size: number, step: number): Tensor {
+  const at = normalizeAxis("unfold", axis, x.shape), length = x.shape[at]!;
+  requireValue("unfold", "size", size, takes.count);
+  requireValue("unfold", "step", step, takes.count);
+  if (size > length) {
+    throw shapeError("unfold", axis)`
+      Cannot unfold axis ${axis} of shape ${x.shape} into windows of ${size}: it has ${length}
+      elements`;
+  }
+  const others = x.shape.map((_, k) => k).filter((k) => k !== at);
+  const found = im2col(x.permute([...others, at]), [size], [step], [1]);
+  // The windows' number goes back to the axis' place.
+  const order = others.map((_, k) => k).toSpliced(at, 0, x.ndim - 1);
+  return found.permute([...order, x.ndim]);
 }
 
 /** The adjoint of `im2col`: each element gets the sum of what the windows hold of it. */
