@@ -1,7 +1,7 @@
 /** T, mT, dot and unfold where they are no matrices, and their errors. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { ShapeError, Tensor, withDevice } from "../../../mod.ts";
-import { testOnCPU } from "../../opencl.ts";
+import { ShapeError, Tensor, withDevice } from "../../../../mod.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 testOnCPU(
   "T reverses all axes, mT the last two; a vector stays one, and is another tensor",
