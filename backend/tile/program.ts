@@ -211,7 +211,7 @@ export class Program {
   /** The sum of each row, of all lanes and work-items that share it; the first of these has it. */
   sum(tile: Tile): Tile {
     const sums: Tile = { name: `t${this.#names++}`, rows: tile.rows, width: 1 };
-    this.map(sums, (_, row) => sumOfLanes(register(tile.name, row, tile.width)));
+    this.map(sums, (_, row) => total(lanesOf(register(tile.name, row, tile.width))));
     this.join(registersOf(sums), (a, b) => a.map((value, k) => fadd(value, b[k]!)), {
       who: "first",
     });
@@ -318,9 +318,6 @@ const registersOf = ({ name, rows, width }: Tile): E[] =>
 function lanesOf(value: E): E[] {
   return Array.from({ length: value.width }, (_, k) => lane(value, k));
 }
-
-/** The sum of a vector's lanes. */
-export const sumOfLanes = (value: E): E => total(lanesOf(value));
 
 /** The sum of a power of two of values, pair by pair. */
 function total(values: readonly E[]): E {

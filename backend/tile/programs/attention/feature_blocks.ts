@@ -22,17 +22,17 @@ import {
   fma,
   fmul,
   lane,
+  laneSum,
   load,
   loadVector,
   lt,
   select,
   splat,
   toFloat,
-  truth,
   unpacked,
 } from "../../language/values.ts";
 import { WARP } from "../../matrix_units.ts";
-import { type Program, sumOfLanes } from "../../program.ts";
+import type { Program } from "../../program.ts";
 import {
   type Blocks,
   eachNumber,
@@ -135,7 +135,9 @@ export class FeatureBlocks implements Blocks {
   /** Neighbours as they are read: words on GPUs, as far as rows begin at such. */
   #read({ operand, run }: Pieces, row: E, piece: number): E[] {
     const { p } = this, { at, features, place } = operand, bytes = elementBytes[at.dtype]!;
-    const first = min(this.#feature(run, piece), features - run);
+    // A piece that is not there is the last one again.
+    const own = min(add(this.#lane, piece * this.#form.across), features / run - 1);
+    const first = mul(own, run);
     if (!this.#form.isGPU) {
       const value = run === 1
         ? operand.element(row, first)
@@ -146,12 +148,8 @@ export class FeatureBlocks implements Blocks {
     return Array.from({ length: run / chunk }, (_, k) => {
       const index = operand.index(row, add(first, k * chunk));
       if (words < 1) return p.let(operand.element(row, add(first, k)));
-      const all = { ...place, element: words > 1 && bytes === 4 ? "float32" : "uint32" } as const;
-      return p.let(
-        bytes === 4
-          ? loadVector({ ...place, element: "float32" }, index, words)
-          : loadVector(all, div(index, 4 / bytes), words),
-      );
+      const element = bytes === 4 ? "float32" : "uint32";
+      return p.let(loadVector({ ...place, element }, div(index, 4 / bytes), words));
     });
   }
 
@@ -289,7 +287,7 @@ export class FeatureBlocks implements Blocks {
           (all, x, k) => fma(x, query[k + 1]!, all),
           fmul(key[0]!, query[0]!),
         );
-        const own = sumOfLanes(p.let(sum)), at = grid.at(row, turn, 0);
+        const own = laneSum(sum), at = grid.at(row, turn, 0);
         if (!isGPU) return p.store(grid.place, at, own);
         all.push(p.register(own));
         places.push(at);
@@ -359,17 +357,15 @@ export class FeatureBlocks implements Blocks {
     stored: StoredRows,
   ): void {
     const { p, rows } = this, { across, items } = this.#form;
-    const isShuffled = p.unit.crossing === "shuffle", shared = isShuffled ? WARP : across;
-    const parts = items / shared, place = p.array("local", parts * rows * columns, "float");
+    const parts = items / WARP, place = p.array("local", parts * rows * columns, "float");
     p.join(
       numbers.flat().map(({ value }) => value),
       (a, b) => a.map((x, k) => fadd(x, b[k]!)),
-      { from: across, to: shared },
+      { from: across, to: WARP },
     );
-    const isFirst = shared === across ? truth(true) : lt(mod(p.item, shared), across);
-    p.when(isFirst, () =>
+    p.when(lt(mod(p.item, WARP), across), () =>
       numbers.forEach((row, r) => {
-        const start = mul(add(mul(div(p.item, shared), rows), r), columns);
+        const start = mul(add(mul(div(p.item, WARP), rows), r), columns);
         for (const { column, value } of row) {
           p.when(lt(column, columns), () => p.store(place, add(start, column), value));
         }

@@ -287,3 +287,16 @@ for (
     compareFilled(name, pass, found);
   });
 }
+
+Deno.test("featureAttention: the interpreter sees each barrier that is taken out", () => {
+  const pass = filledPass(cache), scratch = partBuffers(pass.kernel, 2);
+  const programs = byFeatures(true, 2)(pass);
+  programs.forEach((program, at) => {
+    const count = countOf(program, "barrier");
+    assert(count > 0);
+    for (let n = 0; n < count; n++) {
+      const { faults } = run(pass, programs.with(at, without(program, "barrier", n)), scratch);
+      assert(faults.size > 0, `kernel ${at}, barrier ${n}`);
+    }
+  });
+});
