@@ -12,6 +12,19 @@ const pair = `
         int q = k == 0 ? round : (round + players - 1 - k) % (players - 1);
         if (p > q) { const int z = p; p = q; q = z; }`;
 
+/** The tangent and cosine of the angle that takes the product of two columns to 0, by half the cotangent of twice it. */
+const angle = (theta: string): string =>
+  `const T theta = ${theta};
+            const T t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
+            const T c = 1 / sqrt(t * t + 1);`;
+
+/** Two columns of a row turned by `s` and `e`; the names are those of the former numbers. */
+const turned = (array: string, first: string, second: string): string =>
+  `const T ${first} = ${array}[i * n + p];
+            const T ${second} = ${array}[i * n + q];
+            ${array}[i * n + p] = ${first} - s * (${second} + e * ${first});
+            ${array}[i * n + q] = ${second} + s * (${first} - e * ${second});`;
+
 /** Eigenvalues `d` and eigenvectors, the columns of `v`; in no order. */
 export const eighKernel: MatrixKernel = {
   name: "symmetric_eigen",
@@ -41,9 +54,7 @@ export const eighKernel: MatrixKernel = {
         if (q < n) {
           const T off = w[p * n + q];
           if (fabs(off) > small) {
-            const T theta = (w[q * n + q] - w[p * n + p]) / (2 * off);
-            const T t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
-            const T c = 1 / sqrt(t * t + 1);
+            ${angle("(w[q * n + q] - w[p * n + p]) / (2 * off)")}
             s = t * c;
             e = s / (1 + c);
             busy[0] = 1;
@@ -58,14 +69,8 @@ export const eighKernel: MatrixKernel = {
           const T s = turn[2 * k];
           const T e = turn[2 * k + 1];
           if (q < n && s != 0) {
-            const T x = w[i * n + p];
-            const T y = w[i * n + q];
-            w[i * n + p] = x - s * (y + e * x);
-            w[i * n + q] = y + s * (x - e * y);
-            const T f = v[i * n + p];
-            const T g = v[i * n + q];
-            v[i * n + p] = f - s * (g + e * f);
-            v[i * n + q] = g + s * (f - e * g);
+            ${turned("w", "x", "y")}
+            ${turned("v", "f", "g")}
           }
         }
       }
@@ -122,23 +127,15 @@ export const svdKernel: MatrixKernel = {
             z += f * g;
           }
           if (fabs(z) > 2 * EPS * sqrt(x) * sqrt(y) && fabs(z) > EPS * EPS) {
-            const T theta = (y - x) / (2 * z);
-            const T t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
-            const T c = 1 / sqrt(t * t + 1);
+            ${angle("(y - x) / (2 * z)")}
             const T s = t * c;
             const T e = s / (1 + c);
             if (s != 0) busy[0] = 1;
             for (int i = 0; i < m; i++) {
-              const T f = w[i * n + p];
-              const T g = w[i * n + q];
-              w[i * n + p] = f - s * (g + e * f);
-              w[i * n + q] = g + s * (f - e * g);
+              ${turned("w", "f", "g")}
             }
             for (int i = 0; i < n; i++) {
-              const T f = v[i * n + p];
-              const T g = v[i * n + q];
-              v[i * n + p] = f - s * (g + e * f);
-              v[i * n + q] = g + s * (f - e * g);
+              ${turned("v", "f", "g")}
             }
           }
         }
