@@ -23,6 +23,7 @@ import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/mod.ts";
 import { axesFrom } from "./shaping/axes.ts";
+import { writtenAttention } from "./attention/written_attention.ts";
 import { expand } from "./shaping/views.ts";
 import { nodeOf } from "../core/internals.ts";
 
@@ -119,6 +120,8 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   if (x.shape[x.ndim - 1] !== y.shape[y.ndim - 2]) {
     throw fail(`${x.shape[x.ndim - 1]} columns do not meet ${y.shape[y.ndim - 2]} rows`);
   }
+  const attention = writtenAttention(a, b);
+  if (attention !== null) return attention.cast(dtype);
   // One matrix for a whole batch: the batch is just more rows.
   if (y.ndim === 2) return contract(x, y, 0, x.ndim - 1, 1);
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));

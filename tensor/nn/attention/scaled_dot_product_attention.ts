@@ -9,8 +9,8 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { SliceRange } from "../../core/arguments.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
-import { computedType, fusedAttention, MAX_WHOLE_SCORES } from "./fused_attention.ts";
-import { laterKeys } from "./product_attention.ts";
+import { computedType, fusedAttention, MAX_WHOLE_SCORES } from "../../ops/attention/fused_attention.ts";
+import { laterKeys } from "../../ops/attention/product_attention.ts";
 
 /** Options of {@linkcode scaledDotProductAttention}. */
 export interface ScaledDotProductAttentionOptions {
@@ -81,7 +81,9 @@ function attention(
 ): Tensor {
   const parts = { query, key, value };
   const { mask = null, isCausal = false, scale = 1 / Math.sqrt(query.shape.at(-1)!) } = options;
-  const settings = { mask, isCausal, scale, dropout: options.dropout ?? 0 };
+  const { dropout: share = 0 } = options;
+  const drop = (weights: Tensor): Tensor => dropout(weights, share);
+  const settings = { mask, isCausal, scale, dropout: share, drop };
   return fusedAttention(parts, settings, (parts) => composedAttention(parts, options)) ??
     composedAttention(parts, options);
 }

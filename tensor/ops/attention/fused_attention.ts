@@ -17,9 +17,8 @@ import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { nodeOf, stateOf } from "../../core/internals.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
-import { expand } from "../../ops/shaping/views.ts";
+import { expand } from "../shaping/views.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { dropout } from "../layers/dropout.ts";
 import { productAttention, productGradients } from "./product_attention.ts";
 
 /** Queries, keys and values. */
@@ -33,7 +32,9 @@ export interface AttentionParts {
 export interface FusedAttentionOptions {
   readonly mask: Tensor | null;
   readonly isCausal: boolean;
+  /** Probability to drop a weight, and the function that does. */
   readonly dropout: number;
+  readonly drop: (weights: Tensor) => Tensor;
   readonly scale: number;
 }
 
@@ -49,7 +50,7 @@ const MAX_FEATURES = 256;
 /** Fewer queries, as when a text grows word by word, are products of a vector: tiles would be empty. */
 const MIN_QUERIES = 4;
 
-/** More scores of a head take turns: see `scaled_dot_product_attention.ts`. */
+/** More scores of a head take turns: see `nn/attention/scaled_dot_product_attention.ts`. */
 export const MAX_WHOLE_SCORES = 2 ** 20;
 
 /** The element type that it is computed in. */
@@ -192,12 +193,12 @@ function tilePasses(
 /** Products of whole matrices: each pass has the scores, and gives their memory back. */
 function productPasses(
   parts: AttentionParts,
-  { mask, isCausal, scale, dropout: share }: FusedAttentionOptions,
+  settings: FusedAttentionOptions,
   draw: RandomKey | null,
 ): AttentionPasses {
   const drop = (weights: Tensor): Tensor =>
-    draw === null ? weights : repeatRandomKeys([draw], () => dropout(weights, share));
-  const options = { mask, isCausal, scale, drop };
+    draw === null ? weights : repeatRandomKeys([draw], () => settings.drop(weights));
+  const options = { ...settings, drop };
   return {
     output: productAttention(parts, options),
     gradients: (g) => productGradients(parts, options, g),
