@@ -9,7 +9,11 @@ import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { SliceRange } from "../../core/arguments.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
-import { computedType, fusedAttention, MAX_WHOLE_SCORES } from "../../ops/attention/fused_attention.ts";
+import {
+  computedType,
+  fusedAttention,
+  MAX_WHOLE_SCORES,
+} from "../../ops/attention/fused_attention.ts";
 import { laterKeys } from "../../ops/attention/product_attention.ts";
 
 /** Options of {@linkcode scaledDotProductAttention}. */
