@@ -6,7 +6,7 @@
  * This folder (`ops/attention/`) has attention in tiles or by whole products, and what is recognised as it. It
  * imports `core/`, `shaping/` and nodes of `backend/`; layers of `nn` call it.
  */
-import { broadcastShapes, Node } from "../../../backend/internal.ts";
+import { broadcastShapes, type Node } from "../../../backend/internal.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
