@@ -17,7 +17,7 @@ export function stackSamples(samples: readonly Field[][]): Field[] {
   for (const sample of samples) {
     if (sample.length !== first.length) {
       throw new RangeError(
-        `The samples of a batch have the same fields: got ${first.length} and ${sample.length}`,
+        `Cannot stack samples of ${first.length} and of ${sample.length} fields: give all the same fields`,
       );
     }
   }

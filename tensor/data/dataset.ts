@@ -91,12 +91,16 @@ export class TensorDataset<const Parts extends readonly (Field | Tensor)[] = Fie
    */
   constructor(...parts: Parts) {
     const fields = parts.map(fieldOf), [first] = fields;
-    if (first === undefined) throw new RangeError("A TensorDataset needs at least one field");
+    if (first === undefined) {
+      throw new RangeError("Cannot make a TensorDataset of no fields: pass at least one");
+    }
     fields.forEach(checkField);
     const counts = fields.map(({ shape }) => shape[0]!);
     if (new Set(counts).size > 1) {
       throw new RangeError(
-        `The fields of a TensorDataset count the same samples: got ${counts.join(", ")}`,
+        `Cannot make a TensorDataset of fields of ${
+          counts.join(", ")
+        } samples: all must have as many`,
       );
     }
     this.length = counts[0]!;
@@ -156,7 +160,7 @@ function checkField(field: Field, position: number): void {
  */
 export function checkIndex(index: number, length: number): void {
   if (!Number.isInteger(index) || index < 0 || index >= length) {
-    throw new RangeError(`There is no sample ${index}: the dataset has ${length}`);
+    throw new RangeError(`Cannot take sample ${index}: the dataset has ${length}, counted from 0`);
   }
 }
 

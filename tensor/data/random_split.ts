@@ -89,9 +89,10 @@ function partCounts(parts: readonly number[], total: number): number[] {
   const valid = parts.every((part) => Number.isFinite(part) && part >= 0);
   if (valid && sum === total && parts.every(Number.isInteger)) return [...parts];
   if (!valid || Math.abs(sum - 1) > 1e-9) {
+    const given = parts.join(", ");
     throw new RangeError(
-      `The parts of a split are counts that add up to ${total}, or fractions that add up to 1: ` +
-        `got [${parts.join(", ")}]`,
+      `Cannot split ${total} samples by [${given}]: pass counts that add up to ${total}, or ` +
+        "fractions that add up to 1",
     );
   }
   // A product such as 0.29 * 100 may fall short of the whole number that it stands for.

@@ -49,7 +49,9 @@ function multiply(a: number, b: number): [high: number, low: number] {
  */
 export function permutation(length: number, seed: number, draw = 0): number[] {
   if (!Number.isSafeInteger(seed) || seed < 0) {
-    throw new RangeError(`A seed is a whole number from 0 to 2^53 - 1: got ${seed}`);
+    throw new RangeError(
+      `Cannot draw an order with the seed ${seed}: pass a whole number from 0 to 2^53 - 1`,
+    );
   }
   const key = [seed % TWO_32, Math.floor(seed / TWO_32)] as const;
   const order = Array.from({ length }, (_, i) => i);

@@ -122,7 +122,7 @@ export function parseCsv(text: string, options: CsvOptions = {}): CsvTable {
 function columnIndex(column: string | number, names: readonly string[]): number {
   const index = typeof column === "number" ? column : names.indexOf(column);
   if (names[index] === undefined) {
-    throw new RangeError(`There is no column ${shown(column)}: the table has ${names.join(", ")}`);
+    throw new RangeError(`Cannot read column ${shown(column)}: the table has ${names.join(", ")}`);
   }
   return index;
 }

@@ -34,18 +34,22 @@ Deno.test("TensorDataset keeps a field's dtype", () => {
 });
 
 Deno.test("TensorDataset says what does not fit together", () => {
-  assertThrows(() => new TensorDataset(), RangeError, "at least one field");
+  assertThrows(() => new TensorDataset(), RangeError, "of no fields: pass at least one");
   assertThrows(() => new TensorDataset({ ...points, shape: [] }), RangeError, "no axis");
   assertThrows(() => new TensorDataset({ ...points, shape: [2, 2] }), RangeError, "6 values do");
   assertThrows(
     () => new TensorDataset(points, { data: new Float32Array(2), shape: [2] }),
     RangeError,
-    "got 3, 2",
+    "of fields of 3, 2 samples",
   );
   const dataset = new TensorDataset(points);
   for (const index of [-1, 3, 0.5]) {
-    assertThrows(() => dataset.get(index), RangeError, `no sample ${index}: the dataset has 3`);
-    assertThrows(() => dataset.getBatch([0, index]), RangeError, `no sample ${index}`);
+    assertThrows(
+      () => dataset.get(index),
+      RangeError,
+      `Cannot take sample ${index}: the dataset has 3`,
+    );
+    assertThrows(() => dataset.getBatch([0, index]), RangeError, `Cannot take sample ${index}`);
   }
 });
 
@@ -53,7 +57,7 @@ Deno.test("Dataset: stackSamples says which samples differ", () => {
   const sample = (data: Field["data"], shape: number[]): Field[] => [{ data, shape }];
   const two = sample(Float32Array.of(1, 2), [2]);
   assertThrows(() => stackSamples([]), RangeError, "no samples");
-  assertThrows(() => stackSamples([two, [...two, ...two]]), RangeError, "got 1 and 2");
+  assertThrows(() => stackSamples([two, [...two, ...two]]), RangeError, "of 1 and of 2 fields");
   assertThrows(
     () => stackSamples([two, sample(new Float32Array(3), [3])]),
     RangeError,

@@ -52,6 +52,6 @@ Deno.test("Subset passes whole batches on where the dataset below can make them"
   assertEquals([...batch[0]!.data], [9, 6, 9]);
   const slow: Dataset = { length: 2, get: (i) => [{ data: Int32Array.of(i), shape: [] }] };
   assertEquals(new Subset(slow, [1]).getBatch, undefined);
-  assertThrows(() => new Subset(slow, [2]), RangeError, "no sample 2");
-  assertThrows(() => subset.get(2), RangeError, "no sample 2");
+  assertThrows(() => new Subset(slow, [2]), RangeError, "Cannot take sample 2");
+  assertThrows(() => subset.get(2), RangeError, "Cannot take sample 2");
 });

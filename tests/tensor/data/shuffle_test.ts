@@ -43,6 +43,6 @@ Deno.test("every place in a permutation is as likely as every other", () => {
 
 Deno.test("permutation refuses a seed that is no whole number", () => {
   for (const seed of [-1, 0.5, NaN, 2 ** 53]) {
-    assertThrows(() => permutation(3, seed), RangeError, `got ${seed}`);
+    assertThrows(() => permutation(3, seed), RangeError, `the seed ${seed}`);
   }
 });

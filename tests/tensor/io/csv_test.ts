@@ -71,9 +71,9 @@ Deno.test("parseCsv refuses columns and delimiters that cannot be", () => {
   assertThrows(
     () => parseCsv("a,b\n1,2", { ...header, columns: ["c"] }),
     RangeError,
-    'no column "c": the table has a, b',
+    'Cannot read column "c": the table has a, b',
   );
-  assertThrows(() => parseCsv("1,2", { columns: [2] }), RangeError, "no column 2");
+  assertThrows(() => parseCsv("1,2", { columns: [2] }), RangeError, "Cannot read column 2");
   assertThrows(() => parseCsv("1,2", { delimiter: '"' }), RangeError, "one character");
   assertThrows(() => parseCsv("1,2", { delimiter: "" }), RangeError, "one character");
 });
