@@ -142,7 +142,9 @@ export class Program {
 
   /** Runs the body for the numbers from 0 to before `count`. */
   loop(count: E, body: (at: E) => void, unroll = this.unit.unroll): void {
-    if (count.op === "const" && count.value === 1) return body(int(0));
+    if (count.op === "const" && count.value <= 1) {
+      return count.value === 1 ? body(int(0)) : undefined;
+    }
     const at = variable(`i${this.#names++}`, [0, Math.max(0, count.range[1] - 1)]);
     this.emit({ s: "for", at, count, body: this.#inside(() => body(at)), unroll });
   }

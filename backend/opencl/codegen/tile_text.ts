@@ -139,6 +139,12 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
     const at = (k: number): string => k < width ? `${textOf(a!)}.s${k.toString(16)}` : "0";
     return `(float${width})(${Array.from({ length: width }, (_, k) => at(k + value)).join(", ")})`;
   },
+  interleaved: ({ args, value, width }) => {
+    const [a, b] = args.map(textOf) as [string, string];
+    const at = (k: number): string => (value * width / 2 + k).toString(16);
+    const pairs = Array.from({ length: width / 2 }, (_, k) => `${a}.s${at(k)}, ${b}.s${at(k)}`);
+    return `(float${width})(${pairs.join(", ")})`;
+  },
   laneSum: ({ args: [a] }) => `sum_float${a!.width}(${textOf(a!)})`,
   words: (e) => wordText[e.name as WordOperation](e.args.map(textOf), e.value),
   unpacked: (e) => unpackedText[e.name]!(textOf(e.args[0]!), e.value),

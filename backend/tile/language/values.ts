@@ -143,6 +143,10 @@ export const splat = (a: E, width: number): E =>
 export const lanesFrom = (e: E, first: number): E =>
   first === 0 ? e : make("lanesFrom", e.kind, [e], { value: first, width: e.width });
 
+/** Lanes of two vectors in turn: those of their first or their second halves. */
+export const interleaved = (a: E, b: E, half: 0 | 1): E =>
+  make("interleaved", a.kind, [a, b], { value: half });
+
 /** The sum of a vector's lanes. */
 export const laneSum = (e: E): E => e.width === 1 ? e : make("laneSum", e.kind, [e], { width: 1 });
 

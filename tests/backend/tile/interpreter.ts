@@ -427,6 +427,11 @@ class Interpreter {
         const all = this.#value(item, e.args[0]!) as readonly number[];
         return all.map((_, k) => all[k + e.value] ?? 0);
       }
+      case "interleaved": {
+        const [a, b] = e.args.map((x) => this.#value(item, x)) as [number[], number[]];
+        const first = e.value * e.width / 2;
+        return Array.from({ length: e.width }, (_, k) => (k % 2 ? b : a)[first + (k >> 1)]!);
+      }
       case "laneSum":
         return (this.#value(item, e.args[0]!) as readonly number[]).reduce((a, b) => fround(a + b));
       case "loadPart": {

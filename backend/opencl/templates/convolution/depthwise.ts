@@ -157,5 +157,5 @@ export function planeBox(
   const width = Math.ceil(sizes[column.position]! / LANES) * LANES;
   const whole = around.map((s) => [s, sizes[s]!] as const);
   const counts = new Map([...whole, [line.position, lines], [column.position, width]]);
-  return windowBox({ sizes }, contraction!.b, counts, column.position, true);
+  return windowBox({ sizes }, contraction!.b, counts, column.position, true, true);
 }

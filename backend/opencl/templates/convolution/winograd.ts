@@ -14,25 +14,26 @@ import {
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Scratch } from "../../../kernel/template.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
-import { LANES } from "../../codegen/vectors/vector_types.ts";
+import type { TileKernel } from "../../../tile/language/statements.ts";
+import type { NameOf } from "../../../tile/programs/kernel_values.ts";
+import { countsOf, transposedBox } from "../../../tile/programs/lanes/box.ts";
+import {
+  TAPS,
+  weightBlock,
+  winograd,
+  type WinogradLoops,
+  type WinogradShare,
+  winogradWeights,
+} from "../../../tile/programs/lanes/winograd.ts";
+import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionPlan,
   type ContractionTemplate,
   isTileable,
 } from "../parts/contraction_shape.ts";
+import { laneKernel } from "../parts/lane_program.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
 import { FLOAT } from "../parts/tiling.ts";
-import { transposedLanes } from "../parts/transposed_lanes.ts";
-import { writeShare } from "./winograd_text.ts";
-import {
-  TAPS,
-  weightBlock,
-  type WinogradLoops,
-  type WinogradShare,
-  writeWeights,
-} from "./winograd_weights.ts";
-
 /** Of local memory, which is the second level of caches: for what a work-item keeps there. */
 const KEPT_SHARE = 1 / 2, WEIGHT_SHARE = 1 / 4;
 /** With fewer channels the transforms outweigh what products save. */
@@ -71,21 +72,21 @@ export const winogradConvolution: ContractionTemplate<WinogradPlan> = {
     return share && { kernel, target, shape: null, loops: loops!, share };
   },
   emit: ({ kernel, target, loops, share }) => {
-    const types = ["float32"] as const;
+    const along = loops.column.position, inVectors = canVectorize(kernel, along);
+    const written = (programOf: (nameOf: NameOf) => TileKernel) =>
+      laneKernel(kernel, target, along, [], programOf, ["float32"]);
     return {
       kernels: [
-        generatedLoop(kernel, target, (e, d) => writeWeights(e, d, loops, share), types),
-        generatedLoop(kernel, target, (e) => writeShare(e, loops, share), types),
+        written((nameOf) => winogradWeights(kernel, loops, nameOf)),
+        written((nameOf) => winograd(kernel, loops, share, inVectors, nameOf)),
       ],
     };
   },
   // Counted in tiles of 8 positions, so that long sums are split as those of other templates.
   workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
-  scratch: ({ kernel, loops, share: { tile } }): Scratch[] => {
-    const { output, input, others } = loops, terms = kernel.sizes[input]!;
-    const groups = Math.ceil(kernel.sizes[output]! / LANES) * extent(kernel, others);
-    const blocks = groups * LANES / tile.channels * TAPS;
-    return [{ dtype: "float32", size: blocks * weightBlock(terms, tile) }];
+  scratch: ({ kernel, loops: { output, input, others } }): Scratch[] => {
+    const vectors = Math.ceil(kernel.sizes[output]! / LANES) * extent(kernel, others);
+    return [{ dtype: "float32", size: vectors * weightBlock(kernel.sizes[input]!) }];
   },
 };
 
@@ -94,14 +95,17 @@ function winogradLoops(kernel: LoopKernel, found: ConvolutionLoops): WinogradLoo
   if (output === null || input === null || column.step !== 1) return null;
   if (sizes[output]! < MIN_CHANNELS || sizes[input]! < MIN_CHANNELS) return null;
   if (sizes[input]! > MAX_TERMS || coefficient(contraction!.b.index, output) !== 0) return null;
-  const transposed = transposedLanes(kernel, contraction!.a, output);
-  return transposed && { ...found, output, input, transposed };
+  const { a } = contraction!;
+  return a.bounds.length === 0 && coefficient(a.index, output) > 0
+    ? { ...found, output, input }
+    : null;
 }
 
 /** The share of a work-item that takes the least time; null where plain sums take less. */
 function shareOf(kernel: LoopKernel, target: Target, loops: WinogradLoops): WinogradShare | null {
-  const { output, input, others, transposed } = loops, { sizes, inner, outer } = kernel;
-  if (transposed.terms * LANES * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
+  const { output, input, others } = loops, { sizes, inner, outer, contraction } = kernel;
+  const box = transposedBox(kernel, contraction!.a, countsOf(kernel, [[output, LANES]]), output);
+  if (box === null || box.size * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
   const terms = sizes[input]!, vectors = Math.ceil(sizes[output]! / LANES);
   const weights = terms * vectors * extent(kernel, others) * CYCLES.weights;
   const direct = extent(kernel, [...outer, ...inner]) / LANES * DIRECT_PRODUCT;

@@ -5,7 +5,10 @@ import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
+import type { NameOf } from "../../../tile/programs/kernel_values.ts";
+import type { TileKernel } from "../../../tile/language/statements.ts";
+import type { DType } from "../../../graph/dtype.ts";
+import { type Generated, generatedLoop } from "../../codegen/generated.ts";
 import { emitTile, type Finish } from "../../codegen/tile_text.ts";
 import { VectorBody } from "../../codegen/vectors/vector_body.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
@@ -42,12 +45,32 @@ export function laneTemplate(
 /** The kernel of a plan; results lie along the lanes, or along the rows that they are turned into. */
 export function writeLanes({ kernel, target, mapping }: LanePlan): KernelSequence {
   const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
-  return single(generatedLoop(kernel, target, (emitter) => {
-    const program = laneProduct(kernel, mapping, (parameter) => emitter.parameter(parameter));
-    const rows = mapping.rows.map(([s]) => s);
+  const rows = mapping.rows.map(([s]) => s);
+  return single(
+    laneKernel(kernel, target, along, rows, (nameOf) => laneProduct(kernel, mapping, nameOf)),
+  );
+}
+
+/**
+ * The kernel of a program that gives results by the indices of all outer loops, and how many lanes count.
+ *
+ * @param along The loop along vectors of results.
+ * @param rows Loops of a tile's other results.
+ * @param scratch The types of the buffers behind the outputs.
+ */
+export function laneKernel(
+  kernel: LoopKernel,
+  target: Target,
+  along: number,
+  rows: readonly number[],
+  programOf: (nameOf: NameOf) => TileKernel,
+  scratch: readonly DType[] = [],
+): Generated {
+  return generatedLoop(kernel, target, (emitter) => {
+    const program = programOf((parameter) => emitter.parameter(parameter));
     emitTile(emitter, program, finishOf(emitter, along, rows));
     return { global: [program.groups], local: [1] };
-  }));
+  }, scratch);
 }
 
 /** Computes and stores what follows from sums. */

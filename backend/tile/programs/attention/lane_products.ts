@@ -27,12 +27,28 @@ export interface LaneProduct {
   readonly pitch: number;
   readonly first: E;
   readonly isAdded: boolean;
+  /** The first element of the right operand, where it is another one. */
+  readonly rightFirst?: E;
+  /** Elements of rows are read from memory each time. */
+  readonly reloads?: boolean;
 }
 
 /** Adds products to a place, a few rows at a time. */
 export function laneProducts(
   p: Program,
-  { tile, into, rows, count, left, right, pitch, first, isAdded }: LaneProduct,
+  {
+    tile,
+    into,
+    rows,
+    count,
+    left,
+    right,
+    pitch,
+    first,
+    isAdded,
+    rightFirst = first,
+    reloads,
+  }: LaneProduct,
 ): void {
   const { step, vectors } = tile, last = p.let(sub(rows, 1));
   const own = Array.from({ length: step }, (_, r) => r);
@@ -47,8 +63,9 @@ export function laneProducts(
       )
     );
     p.loop(count, (k) => {
+      if (reloads) p.emit({ s: "reload" });
       const y = vector.map((v) =>
-        p.let(load(right, add(mul(k, pitch), first, v * LANES, lanes(LANES))))
+        p.let(load(right, add(mul(k, pitch), rightFirst, v * LANES, lanes(LANES))))
       );
       own.forEach((r) => {
         const x = p.let(starts[r]!(k));

@@ -87,6 +87,7 @@ function axisOf(
  * @param counts How many iterations of each loop are packed together.
  * @param last The loop whose axis is the last one.
  * @param inVectors Whether its elements become neighbours that are steps apart in memory.
+ * @param areAligned Whether rows begin at lines of a cache.
  */
 export function windowBox(
   { sizes }: Pick<LoopKernel, "sizes">,
@@ -94,6 +95,7 @@ export function windowBox(
   counts: ReadonlyMap<number, number>,
   last: number,
   inVectors = false,
+  areAligned = false,
 ): Box | null {
   const terms = walksOf(load, counts).toSorted((a, b) => a[1] - b[1]), placed = new Set<number>();
   const axes: Walked[] = [];
@@ -119,7 +121,8 @@ export function windowBox(
   const [along] = axes.splice(at, 1) as [Walked];
   axes.sort((a, b) => b.step - a.step).push(along);
   const parts = inVectors ? along.walks.find(([s]) => s === last)![1] : 1;
-  return laidOut(sizes, load, axes, counts, parts, null);
+  const isWhole = areAligned || parts === 2 && along.step === 1;
+  return laidOut(sizes, load, axes, counts, { parts, isWhole });
 }
 
 /** The box of rows that lie side by side, in panels of so many, one term's behind the other. */
@@ -132,7 +135,7 @@ export function panelBox(
 ): Box {
   const [rows, ...terms] = walksOf(load, counts).toSorted((a) => a[0] === row ? -1 : 1);
   const axes = [...terms, rows!].map(([s, c]) => axisOf(counts, [[s, Math.sign(c)]], Math.abs(c)));
-  return laidOut(sizes, load, axes, counts, 1, null, panel);
+  return laidOut(sizes, load, axes, counts, { panel });
 }
 
 /**
@@ -154,9 +157,9 @@ export function transposedBox(
     axisOf(counts, [[s, Math.sign(c)]], Math.abs(c))
   );
   const lanes = axisOf(counts, [[lane, 1]], apart);
-  const run = near.length > 0 ? [axisOf(counts, near, 1)] : [];
-  const axes = [...others, ...run, lanes];
-  return laidOut(kernel.sizes, load, axes, counts, 1, run.length > 0 ? others.length : null, panel);
+  const hasRun = near.length > 0, run = hasRun ? [axisOf(counts, near, 1)] : [];
+  const form = { run: hasRun ? others.length : null, isWhole: hasRun, panel };
+  return laidOut(kernel.sizes, load, [...others, ...run, lanes], counts, form);
 }
 
 /** The loops that walk a run of elements of which at least half are read. */
@@ -173,18 +176,20 @@ function runOf(counts: ReadonlyMap<number, number>, terms: readonly Term[]): Ter
   return near;
 }
 
+/** Form of a box beside its axes: rows may be of whole vectors, as squares and halves must. */
+interface BoxForm extends Partial<Pick<Box, "parts" | "run">> {
+  readonly isWhole?: boolean;
+  readonly panel?: number | undefined;
+}
+
 function laidOut(
   sizes: readonly number[],
   load: Load,
   axes: readonly Walked[],
   counts: ReadonlyMap<number, number>,
-  parts: number,
-  run: number | null,
-  panel?: number,
+  { parts = 1, run = null, isWhole = false, panel }: BoxForm,
 ): Box {
   const last = axes.at(-1)!, each = Math.ceil(last.extent / parts);
-  // Squares and halves are of whole vectors.
-  const isWhole = run !== null || parts === 2 && last.step === 1;
   const row = isWhole ? Math.ceil(each / LANES) * LANES : each;
   let size = panel ?? row * parts;
   const strided = axes.toReversed().map((axis, k) => {
