@@ -150,6 +150,12 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   unpacked: (e) => unpackedText[e.name]!(textOf(e.args[0]!), e.value),
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
+  loadBetween: ({ place, args: [first, low, high] }) =>
+    `load_between_float(${place!.buffer} + ${textOf(first!)}, ${textOf(low!)}, ${textOf(high!)})`,
+  everySecond: ({ args, value, width }) => {
+    const part = value === 0 ? "even" : "odd";
+    return `(float${width})(${args.map((a) => `${textOf(a)}.${part}`).join(", ")})`;
+  },
   loadPart: ({ place, args: [first, count], value }) => {
     const from = `${place!.buffer} + ${textOf(first!)}`, end = textOf(count!);
     return value === 1

@@ -147,6 +147,10 @@ export const lanesFrom = (e: E, first: number): E =>
 export const interleaved = (a: E, b: E, half: 0 | 1): E =>
   make("interleaved", a.kind, [a, b], { value: half });
 
+/** Every second lane of two vectors: the first of each pair, or the other. */
+export const everySecond = (a: E, b: E, odd: 0 | 1): E =>
+  make("everySecond", a.kind, [a, b], { value: odd });
+
 /** The sum of a vector's lanes. */
 export const laneSum = (e: E): E => e.width === 1 ? e : make("laneSum", e.kind, [e], { width: 1 });
 
@@ -184,6 +188,10 @@ export const loadVector = (place: Place, first: E, width: number): E =>
 /** The first `count` of as many floats, of which neighbours are one or two apart; other lanes are 0. */
 export const loadPart = (place: Place, first: E, count: E, width: number, apart = 1): E =>
   make("loadPart", "float", [first, count], { place, width, value: apart });
+
+/** As many neighbours of floats, those from `low` to before `high`; other lanes are 0. */
+export const loadBetween = (place: Place, first: E, low: E, high: E, width: number): E =>
+  make("loadBetween", "float", [first, low, high], { place, width });
 
 /** A register of a work-item; `index` tells several of one name apart. */
 export const register = (name: string, index: number, width = 1, kind: Kind = "float"): E =>

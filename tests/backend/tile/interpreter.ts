@@ -434,6 +434,20 @@ class Interpreter {
       }
       case "laneSum":
         return (this.#value(item, e.args[0]!) as readonly number[]).reduce((a, b) => fround(a + b));
+      case "everySecond": {
+        const both = e.args.flatMap((x) => this.#value(item, x) as number[]);
+        return Array.from({ length: e.width }, (_, k) => both[2 * k + e.value]!);
+      }
+      case "loadBetween": {
+        const [first, low, high] = e.args.map((x) => this.#number(item, x)) as [
+          number,
+          number,
+          number,
+        ];
+        const isThere = (k: number): boolean => k >= low && k < high;
+        const read = (k: number): number => isThere(k) ? this.#read(item, e.place!, first + k) : 0;
+        return Array.from({ length: e.width }, (_, k) => read(k));
+      }
       case "loadPart": {
         const [first, count] = e.args.map((x) => this.#number(item, x)) as [number, number];
         const at = (k: number): number => first + k * e.value;

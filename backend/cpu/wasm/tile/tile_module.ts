@@ -6,8 +6,8 @@
  * assembler of `wasm/`. Contractions with packed weights come from `kernel_runners.ts`.
  */
 import type { DType } from "../../../graph/dtype.ts";
-import type { E } from "../../../tile/language/expression.ts";
-import type { Statement, TileKernel } from "../../../tile/language/statements.ts";
+import type { E, Place } from "../../../tile/language/expression.ts";
+import type { Pack, Statement, TileKernel } from "../../../tile/language/statements.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { type ElementBytes, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
@@ -25,6 +25,22 @@ const elementBytes: Readonly<Record<string, ElementBytes>> = {
 
 /** Stores a result, whose coordinates are numbers: of a value the first lane, or all of a vector. */
 export type StoreResult = (f: FunctionBuilder, at: readonly Local[], value: Local) => void;
+
+/** The argument that is the address of the arrays of all threads. */
+export const SCRATCH = "scratch";
+/** Bytes behind an array that the last vector of a row may reach. */
+const SLACK = 64;
+
+/** Bytes of a thread's arrays, and where each begins. */
+export function scratchOf({ arrays }: TileKernel): { bytes: number; begins: Map<string, number> } {
+  const begins = new Map<string, number>();
+  let bytes = 0;
+  for (const { name, size } of arrays) {
+    begins.set(name, bytes);
+    bytes += Math.ceil((4 * size + SLACK) / SLACK) * SLACK;
+  }
+  return { bytes, begins };
+}
 
 /** The names of a kernel's arguments in their order: addresses of its inputs, then `others`, then sizes. */
 export function argumentNames({ inputs, sizes }: TileKernel, others: readonly string[]): string[] {
@@ -54,6 +70,8 @@ class TileModule {
   readonly #arguments: readonly string[];
   readonly #store: StoreResult;
   readonly #variables = new Map<string, Local>();
+  /** The arrays of this thread. */
+  #scratch: Local | null = null;
   /** Values that were computed, in the scopes where they are there. */
   #known: Map<E, Local>[] = [];
 
@@ -71,7 +89,13 @@ class TileModule {
   }
 
   write(): Uint8Array<ArrayBuffer> {
-    const f = this.#f, { begin, end } = FunctionBuilder.parameters;
+    const f = this.#f,
+      { begin, end } = FunctionBuilder.parameters,
+      { bytes } = scratchOf(this.#kernel);
+    if (bytes > 0) {
+      const before = f.i(i32.mul, FunctionBuilder.parameters.thread, f.integer(bytes));
+      this.#scratch = f.i(i32.add, this.#argument(SCRATCH), before);
+    }
     f.loop(begin, end, 1, (group) => {
       this.#variables.set("group", group);
       this.#block(this.#kernel.body);
@@ -103,6 +127,12 @@ class TileModule {
         if (register === undefined) this.#variables.set(s.to.name, register = f.vector());
         return f.assign(register, this.#value(s.value));
       }
+      case "store":
+        return this.#put(s);
+      case "pack":
+        return this.#pack(s);
+      case "reload":
+        return;
       case "result":
         return this.#store(f, s.at.map((e) => this.#value(e)), this.#value(s.value));
       case "for": {
@@ -126,8 +156,9 @@ class TileModule {
       if (known !== undefined) return known;
     }
     const value = this.#computed(e);
-    // Registers change.
-    if (e.kind !== "float" || e.op === "load") this.#known.at(-1)!.set(e, value);
+    // Registers and arrays change.
+    const isFixed = e.kind !== "float" || e.op === "load" && e.place!.space === "global";
+    if (isFixed) this.#known.at(-1)!.set(e, value);
     return value;
   }
 
@@ -141,7 +172,30 @@ class TileModule {
       case "const":
         return e.kind === "float" ? f.float(e.value) : f.integer(e.value);
       case "load":
+      case "element":
         return this.#load(e);
+      case "loadPart": {
+        const all = this.#lanes.loadFour("float32", 4, ...this.#address(e.place!, e.args[0]!));
+        return f.v(v128.and, all, f.v(i32x4.ltS, f.lanes([0, 1, 2, 3]), this.#wide(e.args[1]!)));
+      }
+      case "lanes":
+        return f.lanes([0, 1, 2, 3]);
+      case "splat":
+        return arg(0);
+      case "lanesFrom": {
+        const lanes = [0, 1, 2, 3].map((k) => Math.min(k + e.value, 4));
+        return f.shuffle32(arg(0), f.splat(0), lanes);
+      }
+      case "laneSum": {
+        const halves = f.v(f32x4.add, arg(0), f.shuffle32(arg(0), arg(0), [2, 3, 0, 1]));
+        return f.v(f32x4.add, halves, f.shuffle32(halves, halves, [1, 0, 3, 2]));
+      }
+      case "within":
+        return f.i(i32.ltU, arg(0), arg(1));
+      case "and":
+        return f.i(i32.and, arg(0), arg(1));
+      case "not":
+        return f.i(i32.eq, arg(0), f.integer(0));
       case "sum":
         return e.width === 1
           ? e.args.map((a, k) => this.#times(this.#value(a), e.factors[k]!))
@@ -157,6 +211,7 @@ class TileModule {
       case "/":
         return this.#shifted(e, Math.log2(e.args[1]!.value));
       case "%":
+        if (!Number.isInteger(Math.log2(e.args[1]!.value))) return f.i(i32.remU, arg(0), arg(1));
         return e.width === 1
           ? f.iWith(i32.and, arg(0), e.args[1]!.value - 1)
           : f.v(v128.and, arg(0), f.splat(e.args[1]!.value - 1));
@@ -216,8 +271,8 @@ class TileModule {
   }
 
   #shifted(e: E, by: number): Local {
-    if (!Number.isInteger(by)) throw new Error("WebAssembly divides by powers of two alone");
     const a = this.#value(e.args[0]!);
+    if (!Number.isInteger(by)) return this.#f.i(i32.divU, a, this.#value(e.args[1]!));
     return e.width === 1 ? this.#f.iWith(i32.shrU, a, by) : this.#f.shift(i32x4.shrU, a, by);
   }
 
@@ -228,13 +283,87 @@ class TileModule {
     return f.v(v128.and, f.v(i32x4.ne, f.v(v128.and, a, mask), f.splat(0)), f.splat(1));
   }
 
-  #load({ place, args, width, kind }: E): Local {
-    const f = this.#f, { buffer, element } = place!, bytes = elementBytes[element]!;
+  /** The address of an element: what is constant of it is part of the instruction. */
+  #address(
+    { space, buffer, element }: Place,
+    ...indices: readonly E[]
+  ): readonly [address: Local, offset: number] {
+    const f = this.#f, bytes = elementBytes[element]!;
+    const isLocal = space === "local" || space === "private";
+    let address = isLocal ? this.#scratch! : this.#argument(buffer), offset = 0;
+    const move = (index: E): void => {
+      if (index.op === "const") return void (offset += bytes * index.value);
+      if (index.op === "+") return index.args.forEach(move);
+      address = f.i(i32.add, address, this.#times(this.#value(index), bytes));
+    };
+    indices.forEach(move);
+    if (isLocal) offset += scratchOf(this.#kernel).begins.get(buffer)!;
     // A constant is part of the instruction; it is not negative there.
-    const [index] = args as [E], isMoved = index.op === "+" && index.args[1]!.value > 0;
-    const at = this.#value(isMoved ? index.args[0]! : index);
-    const offset = isMoved ? bytes * index.args[1]!.value : 0;
-    const address = f.i(i32.add, this.#argument(buffer), this.#times(at, bytes));
+    return offset < 0 ? [f.iWith(i32.add, address, offset), 0] : [address, offset];
+  }
+
+  #put({ place, index, value }: Extract<Statement, { s: "store" }>): void {
+    const f = this.#f, held = this.#value(value), [address, offset] = this.#address(place, index);
+    if (value.width > 1) f.store(v128.store, address, held, offset);
+    else f.store(v128.store32Lane, address, held, offset, 0);
+  }
+
+  /** Zeros, the elements that there are, and zeros over what the last vector has beyond them. */
+  #pack({ place, index, from, at, count, parts, apart, low, high }: Pack): void {
+    const f = this.#f, [start, offset] = this.#address(place, index);
+    const to = f.iWith(i32.add, start, offset), bytes = 4 * count;
+    const zeros = (begin: Local, end: Local): void =>
+      this.#vectors(begin, end, (at) => f.store(v128.store, at, f.splat(0)));
+    const behind = f.iWith(i32.add, to, bytes * parts);
+    const first = f.larger(this.#value(low), f.integer(0));
+    const end = f.larger(f.smaller(this.#value(high), f.integer(count * parts)), first);
+    const [address, moved] = this.#address(from, at), size = f.i(i32.sub, end, first);
+    const source = f.i(i32.add, f.iWith(i32.add, address, moved), f.iWith(i32.shl, first, 2));
+    const isPlain = apart.op === "const" && apart.value === 1;
+    if (parts > 2 || !isPlain) throw new Error("WebAssembly packs neighbours in one or two parts");
+    const part = (n: Local, place: Local): Local =>
+      f.i(i32.add, f.i(i32.add, to, f.iWith(i32.mul, n, bytes)), f.iWith(i32.shl, place, 2));
+    const clear = (to: Local, size: Local): void =>
+      f.store(v128.store, f.i(i32.add, to, f.iWith(i32.shl, size, 2)), f.splat(0));
+    if (parts === 1) {
+      // Vectors that reach beyond their elements are stored before what lies there.
+      const begin = part(f.integer(0), first), from = f.copy(source);
+      zeros(to, begin);
+      this.#vectors(begin, f.i(i32.add, begin, f.iWith(i32.shl, size, 2)), (at) => {
+        f.store(v128.store, at, f.load(v128.load, from));
+        f.step(from, 16);
+      });
+      return zeros(f.i(i32.add, begin, f.iWith(i32.shl, size, 2)), behind);
+    }
+    zeros(to, behind);
+    const isOdd = f.iWith(i32.and, first, 1), other = f.i(i32.sub, f.integer(1), isOdd);
+    const even = part(isOdd, f.iWith(i32.shrU, first, 1));
+    const odd = part(other, f.iWith(i32.shrU, f.iWith(i32.add, first, 1), 1));
+    const evens = f.iWith(i32.shrU, f.iWith(i32.add, size, 1), 1),
+      odds = f.iWith(i32.shrU, size, 1);
+    const next = f.copy(odd), reads = f.copy(source);
+    this.#vectors(even, f.i(i32.add, even, f.iWith(i32.shl, evens, 2)), (at) => {
+      const [a, b] = [f.load(v128.load, reads), f.load(v128.load, reads, 16)];
+      f.store(v128.store, at, f.shuffle32(a, b, [0, 2, 4, 6]));
+      f.store(v128.store, next, f.shuffle32(a, b, [1, 3, 5, 7]));
+      f.step(next, 16);
+      f.step(reads, 32);
+    });
+    clear(even, evens);
+    clear(odd, odds);
+  }
+
+  #vectors(begin: Local, end: Local, body: (at: Local) => void): void {
+    const f = this.#f, at = f.copy(begin);
+    f.whileLess(at, end, () => {
+      body(at);
+      f.step(at, 16);
+    }, i32.ltU);
+  }
+
+  #load({ place, args, width, kind }: E): Local {
+    const f = this.#f, { element } = place!, bytes = elementBytes[element]!;
+    const [address, offset] = this.#address(place!, ...args);
     if (kind === "float") {
       return width === 1
         ? this.#lanes.loadAll(element as DType, bytes, address, offset)

@@ -10,7 +10,7 @@ import {
 } from "../../../kernel/forms/convolution_loops.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { type Box, windowBox } from "../../../tile/programs/lanes/box.ts";
+import { type Box, wholeVectors, windowBox } from "../../../tile/programs/lanes/box.ts";
 import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
@@ -157,5 +157,5 @@ export function planeBox(
   const width = Math.ceil(sizes[column.position]! / LANES) * LANES;
   const whole = around.map((s) => [s, sizes[s]!] as const);
   const counts = new Map([...whole, [line.position, lines], [column.position, width]]);
-  return windowBox({ sizes }, contraction!.b, counts, column.position, true, true);
+  return windowBox({ sizes }, contraction!.b, counts, column.position, true, wholeVectors);
 }

@@ -80,7 +80,7 @@ function mappingOf(kernel: LoopKernel, target: Target): LaneMapping | null {
         boxes: { a: channels, b: window },
         clipped: [channel],
         stores: "single",
-        reloads: true,
+        reloads: "terms",
         isFixed: true,
       };
     }

@@ -29,6 +29,8 @@ export interface LaneProduct {
   readonly isAdded: boolean;
   /** The first element of the right operand, where it is another one. */
   readonly rightFirst?: E;
+  /** The tile divides the rows. */
+  readonly isWhole?: boolean;
   /** Elements of rows are read from memory each time. */
   readonly reloads?: boolean;
 }
@@ -47,6 +49,7 @@ export function laneProducts(
     first,
     isAdded,
     rightFirst = first,
+    isWhole,
     reloads,
   }: LaneProduct,
 ): void {
@@ -54,8 +57,8 @@ export function laneProducts(
   const own = Array.from({ length: step }, (_, r) => r);
   const vector = Array.from({ length: vectors }, (_, v) => v);
   p.loop(p.let(div(add(rows, step - 1), step)), (turn) => {
-    const row0 = p.let(mul(turn, step));
-    const starts = own.map((r) => left(min(add(row0, r), last)));
+    const row0 = isWhole ? mul(turn, step) : p.let(mul(turn, step));
+    const starts = own.map((r) => left(isWhole ? add(row0, r) : min(add(row0, r), last)));
     const at = (r: number, v: number): E => add(mul(add(row0, r), pitch), first, v * LANES);
     const sums = own.map((r) =>
       vector.map((v) =>

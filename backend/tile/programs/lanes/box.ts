@@ -87,7 +87,7 @@ function axisOf(
  * @param counts How many iterations of each loop are packed together.
  * @param last The loop whose axis is the last one.
  * @param inVectors Whether its elements become neighbours that are steps apart in memory.
- * @param areAligned Whether rows begin at lines of a cache.
+ * @param rowOf Room for the elements of a row, or of a part of one.
  */
 export function windowBox(
   { sizes }: Pick<LoopKernel, "sizes">,
@@ -95,7 +95,7 @@ export function windowBox(
   counts: ReadonlyMap<number, number>,
   last: number,
   inVectors = false,
-  areAligned = false,
+  rowOf = (count: number, parts: number): number => parts === 2 ? wholeVectors(count) : count,
 ): Box | null {
   const terms = walksOf(load, counts).toSorted((a, b) => a[1] - b[1]), placed = new Set<number>();
   const axes: Walked[] = [];
@@ -121,8 +121,7 @@ export function windowBox(
   const [along] = axes.splice(at, 1) as [Walked];
   axes.sort((a, b) => b.step - a.step).push(along);
   const parts = inVectors ? along.walks.find(([s]) => s === last)![1] : 1;
-  const isWhole = areAligned || parts === 2 && along.step === 1;
-  return laidOut(sizes, load, axes, counts, { parts, isWhole });
+  return laidOut(sizes, load, axes, counts, { parts, rowOf });
 }
 
 /** The box of rows that lie side by side, in panels of so many, one term's behind the other. */
@@ -158,7 +157,7 @@ export function transposedBox(
   );
   const lanes = axisOf(counts, [[lane, 1]], apart);
   const hasRun = near.length > 0, run = hasRun ? [axisOf(counts, near, 1)] : [];
-  const form = { run: hasRun ? others.length : null, isWhole: hasRun, panel };
+  const form = { run: hasRun ? others.length : null, ...hasRun && { rowOf: wholeVectors }, panel };
   return laidOut(kernel.sizes, load, [...others, ...run, lanes], counts, form);
 }
 
@@ -176,9 +175,12 @@ function runOf(counts: ReadonlyMap<number, number>, terms: readonly Term[]): Ter
   return near;
 }
 
-/** Form of a box beside its axes: rows may be of whole vectors, as squares and halves must. */
+/** Elements of whole vectors: squares and halves are of these. */
+export const wholeVectors = (count: number): number => Math.ceil(count / LANES) * LANES;
+
+/** Form of a box beside its axes. */
 interface BoxForm extends Partial<Pick<Box, "parts" | "run">> {
-  readonly isWhole?: boolean;
+  readonly rowOf?: (count: number, parts: number) => number;
   readonly panel?: number | undefined;
 }
 
@@ -187,10 +189,9 @@ function laidOut(
   load: Load,
   axes: readonly Walked[],
   counts: ReadonlyMap<number, number>,
-  { parts = 1, run = null, isWhole = false, panel }: BoxForm,
+  { parts = 1, run = null, rowOf = (count) => count, panel }: BoxForm,
 ): Box {
-  const last = axes.at(-1)!, each = Math.ceil(last.extent / parts);
-  const row = isWhole ? Math.ceil(each / LANES) * LANES : each;
+  const last = axes.at(-1)!, row = rowOf(Math.ceil(last.extent / parts), parts);
   let size = panel ?? row * parts;
   const strided = axes.toReversed().map((axis, k) => {
     const stride = k === 0 ? 1 : size;

@@ -1,4 +1,5 @@
 /** The part of a work-item in a product of CPU devices, as data: what is on lanes, in registers, packed. */
+import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { E } from "../../language/expression.ts";
 import type { Box } from "./box.ts";
 
@@ -33,8 +34,10 @@ export interface LaneMapping {
   readonly prefetch?: number;
   /** Asks before the sum for what results need. */
   readonly expects?: boolean;
-  /** Scalars are read from memory each time. */
-  readonly reloads?: boolean;
+  /** Scalars are read from memory again: for each term, or wherever they are used. */
+  readonly reloads?: "terms" | "each";
+  /** Index of a result, which is then given in place of those of all outer loops. */
+  readonly target?: AffineExpr;
   /** Sizes are numbers of the text. */
   readonly isFixed: boolean;
 }

@@ -19,19 +19,24 @@ import {
 const LANES = 16;
 
 export class LaneResults {
+  readonly #values: KernelValues;
   readonly #p: Program;
   readonly #kernel: LoopKernel;
   readonly #m: LaneMapping;
 
-  constructor({ p, kernel }: KernelValues, mapping: LaneMapping) {
-    this.#p = p;
-    this.#kernel = kernel;
+  constructor(values: KernelValues, mapping: LaneMapping) {
+    this.#values = values;
+    this.#p = values.p;
+    this.#kernel = values.kernel;
     this.#m = mapping;
   }
 
-  /** Coordinates of results: indices of all outer loops. */
+  /** Coordinates of results: indices of all outer loops, or where they go. */
   #coordinates(at: Loops, moved: ReadonlyMap<number, Whole>): E[] {
-    return this.#kernel.outer.map((s) => add(at.get(s)!.first, moved.get(s) ?? 0));
+    const { target } = this.#m, { outer } = this.#kernel;
+    const indices = outer.map((s) => add(at.get(s)!.first, moved.get(s) ?? 0));
+    if (target === undefined) return indices;
+    return [this.#values.affine(target, new Map(outer.map((s, k) => [s, indices[k]!])))];
   }
 
   /** Says which results will be given. */

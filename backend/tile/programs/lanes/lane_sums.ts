@@ -152,7 +152,7 @@ export class LaneSums {
   /** Adds the products of a term, or of those that are written out: each element is read once. */
   #term(at: Loops, left: E | null): void {
     const { unrolled = [], starts, prefetch, reloads } = this.#m, p = this.#p;
-    if (reloads) p.emit({ s: "reload" });
+    if (reloads === "terms") p.emit({ s: "reload" });
     const first = new Map([...at].map(([s, { first }]) => [s, first]));
     for (const s of unrolled) first.set(s, int(0));
     const reader = { a: this.#reader("a", first, left), b: this.#reader("b", first, left) };
@@ -168,10 +168,11 @@ export class LaneSums {
     const count = (name: Operand): number => new Set(terms.map((term) => term[name])).size;
     const [few, many]: Operand[] = count("a") <= count("b") ? ["a", "b"] : ["b", "a"];
     const held = new Map<E, E>();
-    for (const term of terms) held.getOrInsertComputed(term[few!], (e) => p.let(e));
+    const once = (e: E): E => reloads === "each" ? e : held.getOrInsertComputed(e, (e) => p.let(e));
+    for (const term of terms) once(term[few!]);
     for (const [value, group] of Map.groupBy(terms, (term) => term[many!])) {
       const own = p.let(value);
-      for (const term of group) p.set(term.sum, fma(held.get(term[few!])!, own, term.sum));
+      for (const term of group) p.set(term.sum, fma(once(term[few!]), own, term.sum));
     }
   }
 

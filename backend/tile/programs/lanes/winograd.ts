@@ -3,12 +3,13 @@
  * 36 do otherwise. The weights are transformed by a kernel of its own; then a work-item transforms the windows of
  * its tiles, which are the lanes, multiplies them channel by channel, and transforms the sums back.
  */
+import { coefficient } from "../../../kernel/affine.ts";
 import {
   type ConvolutionLoops,
   existingElements,
 } from "../../../kernel/forms/convolution_loops.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { elementFrom, held } from "../../language/elements.ts";
+import { elementFrom, held, primitive } from "../../language/elements.ts";
 import {
   add,
   div,
@@ -28,6 +29,7 @@ import {
   all,
   anyLane,
   choose,
+  everySecond,
   fadd,
   float,
   fma,
@@ -35,6 +37,7 @@ import {
   interleaved,
   isSame,
   load,
+  loadBetween,
   lt,
   not,
   splat,
@@ -81,7 +84,7 @@ function alongBoth(square: Square, transform: (line: readonly E[]) => readonly E
   return columns[0]!.map((_, r) => [...transform(columns.map((column) => column[r]!))]);
 }
 
-const difference = (a: E, b: E): E => fma(float(-1), b, a);
+const difference = (a: E, b: E): E => primitive("sub", [a, b], "float32");
 
 /** Three taps at the four points. */
 function ofTaps([a, b, c]: readonly E[]): readonly E[] {
@@ -178,8 +181,7 @@ class Winograd {
   readonly #groups: number;
   readonly #around: E;
   readonly #at: Indices;
-  /** A row of the image in halves, rows transformed, the image, sums, results. */
-  readonly #row: Place;
+  /** Rows transformed, the image, sums, results. */
   readonly #seen: Place;
   readonly #points: Place;
   readonly #sums: Place;
@@ -221,7 +223,6 @@ class Winograd {
     this.#groups = turns.reduce((n, count) => n * count, extent(kernel, others));
     const array = (count: number): Place =>
       p.array("local", Math.ceil(count / LANES) * LANES, "float");
-    this.#row = array(2 * this.#half);
     this.#seen = array(SIDE * 2 * this.#half);
     this.#points = array(TAPS * this.#plane(this.#terms));
     this.#sums = array(TAPS * this.#plane(share.channels));
@@ -283,39 +284,41 @@ class Winograd {
     ]);
   }
 
-  /** Packs the row of a channel's window in so many parts, zeros around. */
-  #packRow(part: E, channel: E, row: E, parts: 1 | 2): void {
+  /** A row of a channel's window: reads sixteen elements from a place on, those outside of the image 0. */
+  #rowOf(part: E, channel: E, row: E): (at: E) => E {
     const p = this.#p, { line, column, input } = this.#loops, { b } = this.#kernel.contraction!;
-    const at = new Map([...this.#indices(part, int(0), add(this.#first, row), this.#left), [
-      input,
-      channel,
-    ]]);
+    const y = p.let(add(this.#first, row));
+    const at = new Map([...this.#indices(part, int(0), y, this.#left), [input, channel]]);
     const [top, bottom] = existingElements(this.#kernel, line);
-    const [start, stop] = existingElements(this.#kernel, column), y = add(this.#first, row);
-    const inside = all([not(lt(y, top)), lt(y, bottom)]), low = p.let(sub(start, this.#left));
-    const count = Math.ceil((2 * this.#share.width + 2) / parts / LANES) * LANES;
-    p.emit({
-      s: "pack",
-      place: this.#row,
-      index: int(0),
-      from: this.#values.input(b.input),
-      at: this.#values.affine(b.index, at),
-      ...{ count, parts, apart: int(1), low },
-      high: p.let(choose(inside, sub(stop, this.#left), low)),
-    });
+    const [start, stop] = existingElements(this.#kernel, column);
+    const from = this.#values.input(b.input), own = p.let(this.#values.affine(b.index, at));
+    const low = p.let(sub(start, this.#left)), high = sub(stop, this.#left);
+    const end = p.let(choose(all([not(lt(y, top)), lt(y, bottom)]), high, -LANES));
+    // The next channel's rows are on another page, which no processor expects.
+    for (let t = 0; t < 2 * this.#share.width; t += LANES) {
+      p.emit({ s: "prefetch", from, at: add(own, coefficient(b.index, input) + t) });
+    }
+    return (at) => loadBetween(from, add(own, at), sub(low, at), sub(end, at), LANES);
   }
 
   /** Transforms the windows of all tiles of an image, channel by channel. */
   #transformImage(part: E): void {
     const p = this.#p, { rows, width, lanes: tiles } = this.#share, half = this.#half;
-    const rowHalf = Math.ceil((width + 1) / LANES) * LANES;
     const read = (place: Place, at: E): E => p.let(load(place, add(at, lanes(LANES))));
     p.loop(int(this.#terms), (channel) => {
       p.loop(int(2 * rows + 2), (r) => {
-        this.#packRow(part, channel, r, 2);
+        const row = this.#rowOf(part, channel, r);
         const to = p.let(add(mul(mod(r, 2), half), mul(div(r, 2), width)));
         for (let t = 0; t < width; t += LANES) {
-          const d = [0, rowHalf, 1, rowHalf + 1].map((at) => read(this.#row, int(at + t)));
+          const x = [0, LANES, 2, LANES + 2].map((at) => p.let(row(int(2 * t + at)))) as [
+            E,
+            E,
+            E,
+            E,
+          ];
+          const d = [x.slice(0, 2), x.slice(2)].flatMap(([a, b]) =>
+            ([0, 1] as const).map((odd) => p.let(everySecond(a!, b!, odd)))
+          );
           ofImage(d).forEach((value, j) => p.store(this.#seen, add(to, j * 2 * half + t), value));
         }
       }, 1);
@@ -367,6 +370,7 @@ class Winograd {
           first: p.let(add(mul(tap, this.#plane(channels)), f)),
           rightFirst: p.let(add(mul(tap, this.#plane(terms)), f)),
           isAdded: false,
+          isWhole: true,
           reloads: true,
         });
       }, 1), 1);
@@ -428,7 +432,7 @@ class Winograd {
       const sums = Array.from({ length: vectors }, () => p.register(splat(float(0), LANES)));
       p.loop(int(this.#terms), (c) =>
         p.loop(int(3), (y) => {
-          this.#packRow(part, c, add(r, y), 1);
+          const row = this.#rowOf(part, c, add(r, y));
           for (let x = 0; x < 3; x++) {
             const at = new Map([
               ...this.#indices(part, channel, int(0), int(0)),
@@ -444,9 +448,7 @@ class Winograd {
                 "float32",
               ),
             );
-            sums.forEach((sum, v) =>
-              p.set(sum, fma(factor, load(this.#row, add(int(v * LANES + x), lanes(LANES))), sum))
-            );
+            sums.forEach((sum, v) => p.set(sum, fma(factor, row(int(v * LANES + x)), sum)));
           }
         }, 1), 1);
       // Lines overlap in their last vectors, which the next one writes again.

@@ -2,18 +2,24 @@
 import { assert, assertEquals } from "@std/assert";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { type AffineExpr, coefficient } from "../../../../backend/kernel/affine.ts";
+import { convolutionLoops } from "../../../../backend/kernel/forms/convolution_loops.ts";
 import type { Target } from "../../../../backend/kernel/target.ts";
 import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
 import type { LanePlan } from "../../../../backend/opencl/templates/parts/lane_program.ts";
 import { add } from "../../../../backend/tile/language/expression.ts";
 import type { LaneMapping } from "../../../../backend/tile/programs/lanes/lane_mapping.ts";
 import { laneProduct } from "../../../../backend/tile/programs/lanes/lane_product.ts";
+import {
+  weightBlock,
+  winograd,
+  winogradWeights,
+} from "../../../../backend/tile/programs/lanes/winograd.ts";
 import { enableGrad, type Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
 import { contractionOf, wideTarget } from "../../opencl/templates/chosen_template.ts";
 import { changed } from "../changed.ts";
 import { interpret, type Report } from "../interpreter.ts";
-import { buffersOf, errorOf } from "../loop_buffers.ts";
+import { type Buffers, buffersOf, errorOf } from "../loop_buffers.ts";
 import { convolved, of } from "./products.ts";
 
 interface Found {
@@ -137,4 +143,30 @@ Deno.test("laneProduct: the interpreter sees tests that are missing, and operand
   assert(faults.some((fault) => fault.startsWith("read before write")));
   const shifted = run(convolution, (s) => s.s === "pack" ? { ...s, low: add(s.low, 1) } : s);
   assert(shifted.error > 1e-3);
+});
+
+Deno.test("winograd has the values of the plain evaluator, each stored once, of transformed weights", () => {
+  const make = () => convolved([2, 9, 7, 16], [17, 9, 3, 3], { padding: 1 });
+  const kernel = contractionOf(make, wideTarget), found = convolutionLoops(kernel)!;
+  const loops = { ...found, output: found.output!, input: found.input! };
+  const tile = { channels: 8, vectors: 2 };
+  const share = { rows: 2, width: 8, images: 2, lanes: 16, channels: 32, tile };
+  const nameOf = () => {
+    throw new Error("sizes are numbers of the text");
+  };
+  const weightBytes = 4 * 2 * weightBlock(9);
+  const buffers: Buffers = { ...buffersOf(kernel), o1: new ArrayBuffer(weightBytes) };
+  const weights = interpret(winogradWeights(kernel, loops, nameOf), buffers);
+  assertEquals([...weights.faults], []);
+  const report = interpret(winograd(kernel, loops, share, true, nameOf), buffers);
+  assertEquals([...report.faults], []);
+  const output = new Float32Array(buffers.o0!).fill(NaN);
+  for (
+    const [index, value] of placed(kernel, kernel.outputs[0]!.index, report, loops.column.position)
+  ) {
+    assert(Number.isNaN(output[index]), `stored twice: ${index}`);
+    output[index] = value;
+  }
+  const error = errorOf(kernel, buffers);
+  assert(error <= 1e-5, `off by ${error}`);
 });

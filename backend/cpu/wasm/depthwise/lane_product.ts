@@ -1,0 +1,120 @@
+/** Runs lane programs that need no more than their operands, as products of the built-in backend. */
+import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
+import type { HostBlock } from "../../script/runner.ts";
+import type { GemmHost } from "../../blas/gemm_runner.ts";
+import type { Local } from "../assembler.ts";
+import { i32, v128 } from "../opcodes.ts";
+import type { FloatContraction, Product } from "../products/contraction.ts";
+import type { FusedEpilogue, LineBlocks } from "../products/fused_epilogue.ts";
+import { KernelCall } from "../products/kernel_call.ts";
+import { Tables } from "../products/tables.ts";
+import type { WasmRuntime } from "../runtime.ts";
+import { RESULT } from "../tile/tile_call.ts";
+import {
+  argumentNames,
+  SCRATCH,
+  scratchOf,
+  type StoreResult,
+  tileModule,
+} from "../tile/tile_module.ts";
+
+/** Floats of a vector. */
+export const VECTOR = 4;
+/** Products of a core in a nanosecond. */
+const SPEED = 10;
+
+/** What follows a product, in the blocks of its work-items. */
+export interface Chained {
+  readonly epilogue: FusedEpilogue;
+  readonly blocks: LineBlocks;
+}
+
+/** A product by a lane program, with what its runs have in common. */
+export class LaneProductRunner implements Product {
+  readonly source: string;
+  readonly hasEpilogue: boolean;
+  readonly #runtime: WasmRuntime;
+  readonly #host: GemmHost;
+  readonly #given: FloatContraction;
+  readonly #tables: Tables;
+  readonly #threadBytes: number;
+  readonly #call: KernelCall;
+  readonly #chain: ReturnType<FusedEpilogue["chain"]> | null;
+
+  constructor(
+    name: string,
+    given: FloatContraction,
+    mapping: LaneMapping,
+    runtime: WasmRuntime,
+    host: GemmHost,
+    chained: Chained | null,
+  ) {
+    const { kernel, contraction, target } = given;
+    this.#given = given;
+    this.#runtime = runtime;
+    this.#host = host;
+    const placed = { ...mapping, target };
+    const program = laneProduct({ ...kernel, contraction }, placed, () => {
+      throw new Error("A program of fixed sizes has no arguments");
+    });
+    const others = [RESULT, SCRATCH], store = storeOf(given, mapping.lane);
+    const tables = this.#tables = new Tables(chained ? chained.epilogue.tables : {});
+    this.#threadBytes = scratchOf(program).bytes;
+    this.#chain = chained && chained.epilogue.chain(runtime, tables, chained.blocks);
+    this.hasEpilogue = chained !== null;
+    this.#call = new KernelCall(runtime, {
+      kernel: runtime.compile(tileModule(program, others, store, runtime.relaxed)),
+      names: argumentNames(program, others),
+      tables,
+      numbers: {},
+      ...{ range: program.groups, grain: 1 },
+      cost: kernel.sizes.reduce((product, size) => product * size, 1) / SPEED,
+    });
+    this.source = [
+      `// WebAssembly SIMD: ${name}, float32`,
+      ...chained ? [chained.epilogue.source] : [],
+    ].join("\n");
+  }
+
+  run(a: HostBlock, b: HostBlock, c: HostBlock, inputs: readonly HostBlock[]): boolean {
+    const { memory, threads } = this.#runtime, { contraction } = this.#given;
+    const [left, right, result] = [a, b, c].map((block) => memory.addressOf(block));
+    if (left == null || right == null || result == null) return false;
+    const { bytes } = this.#tables, words = bytes.length + threads.size * this.#threadBytes;
+    return this.#host.withScratch("float32", Math.max(1, words / 4), (block) => {
+      const tables = memory.addressOf(block);
+      if (tables === null) return false;
+      memory.bytes(tables, bytes.length).set(bytes);
+      const next = this.#chain && this.#chain(inputs, result, tables);
+      if (this.#chain && next === null) return false;
+      const addresses = {
+        [`a${contraction.a.input}`]: left,
+        [`a${contraction.b.input}`]: right,
+        [RESULT]: result,
+        [SCRATCH]: tables + bytes.length,
+      };
+      this.#call.run(addresses, tables, undefined, next);
+      return true;
+    });
+  }
+}
+
+/** Stores results by their index: so many lanes, or one number. */
+function storeOf({ kernel: { outer } }: FloatContraction, lane: number) {
+  const isAlong = outer.includes(lane);
+  return (argument: (name: string) => Local): StoreResult => (f, [index, left], value) => {
+    const address = f.i(i32.add, argument(RESULT), f.iWith(i32.shl, index!, 2));
+    if (!isAlong) return f.store(v128.store32Lane, address, value, 0, 0);
+    const each = (): void => {
+      for (let k = 0; k < VECTOR; k++) {
+        f.branch(
+          f.i(i32.ltS, f.integer(k), left!),
+          () => f.store(v128.store32Lane, address, value, 4 * k, k),
+        );
+      }
+    };
+    const isPart = f.i(i32.ltS, left!, f.integer(VECTOR));
+    f.branch(isPart, each, () => f.store(v128.store, address, value));
+  };
+}
