@@ -24,7 +24,7 @@ export const VECTOR = 4;
 /** Products of a core in a nanosecond. */
 const SPEED = 10;
 
-/** What follows a product, in the blocks of its work-items. */
+/** Operations that follow a product, in the blocks of its work-items. */
 export interface Chained {
   readonly epilogue: FusedEpilogue;
   readonly blocks: LineBlocks;

@@ -17,14 +17,14 @@ import type { Scratch } from "../../../kernel/template.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import { countsOf, transposedBox } from "../../../tile/programs/lanes/box.ts";
+import { winograd } from "../../../tile/programs/lanes/winograd.ts";
 import {
   TAPS,
   weightBlock,
-  winograd,
   type WinogradLoops,
   type WinogradShare,
   winogradWeights,
-} from "../../../tile/programs/lanes/winograd.ts";
+} from "../../../tile/programs/lanes/winograd_weights.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionPlan,

@@ -9,11 +9,11 @@ import type { LanePlan } from "../../../../backend/opencl/templates/parts/lane_p
 import { add } from "../../../../backend/tile/language/expression.ts";
 import type { LaneMapping } from "../../../../backend/tile/programs/lanes/lane_mapping.ts";
 import { laneProduct } from "../../../../backend/tile/programs/lanes/lane_product.ts";
+import { winograd } from "../../../../backend/tile/programs/lanes/winograd.ts";
 import {
   weightBlock,
-  winograd,
   winogradWeights,
-} from "../../../../backend/tile/programs/lanes/winograd.ts";
+} from "../../../../backend/tile/programs/lanes/winograd_weights.ts";
 import { enableGrad, type Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
 import { contractionOf, wideTarget } from "../../opencl/templates/chosen_template.ts";
