@@ -67,6 +67,13 @@ export interface Tuned {
   readonly parts?: unknown;
 }
 
+/**
+ * Kinds of matrix units: NVIDIA's tensor cores as inline PTX of compute capability 8.0 reaches them, those of
+ * AMD's RDNA 3, RDNA 4 and CDNA, those of Intel's sub-groups of 8 and of 16. Their table is
+ * `backend/tile/matrix_units.ts`.
+ */
+export type MatrixUnits = "mma" | "wmma" | "wmma12" | "mfma" | "dpas8" | "dpas16";
+
 /** A device as plans and generated code see it. */
 export interface Target {
   /** Work-items are lanes of wide cores that want neighbours to read neighbours. */
@@ -74,8 +81,8 @@ export interface Target {
   /** Bytes of local memory that a work-group may use. */
   readonly localMemory: number;
   readonly computeUnits: number;
-  /** Matrix units (tensor cores) that inline PTX of compute capability 8.0 reaches. */
-  readonly matrixUnits: boolean;
+  /** Its matrix units; null: none, or none that OpenCL C reaches. */
+  readonly matrixUnits: MatrixUnits | null;
   /** Work-items run in warps of 32, which inline PTX of compute capability 7.0 lets vote and read each other's values. */
   readonly warps: boolean;
   /** Products by four warps together and copies of whole tiles (wgmma, TMA): compute capability 9.0. */
@@ -111,7 +118,7 @@ export const hostTarget: Target = {
   isGpu: false,
   localMemory: 0,
   computeUnits: 1,
-  matrixUnits: false,
+  matrixUnits: null,
   warps: false,
   warpgroups: false,
   vectorWidth: 1,

@@ -73,6 +73,11 @@ export const environmentVariables = {
     default: "fast",
     description: "How the built-in CPU backend computes: at best speed, without BLAS, or plainly",
   },
+  NETCL_MATRIX_UNITS: {
+    values: "0, 1",
+    default: "1",
+    description: "Whether products use the matrix units of GPUs that have them",
+  },
   NETCL_CACHE_DIR: {
     values: "a folder, or off",
     default: "netcl in the user's cache folder",

@@ -4,6 +4,7 @@ import { backendOf } from "../../backend/internal.ts";
 import type { CustomKernel } from "../../backend/graph/custom.ts";
 import type { Target } from "../../backend/kernel/target.ts";
 import { planningRules } from "../../backend/opencl/runtime/device_target.ts";
+import { attendsOn } from "../../backend/tile/matrix_units.ts";
 import { type LaunchStep, launchSteps } from "../../backend/opencl/templates/launch_steps.ts";
 import { DeviceHandle, manager, withDevice } from "../../mod.ts";
 
@@ -29,17 +30,18 @@ export function paperGPU(
   target: Partial<Target>,
   { localMemory = 49152, computeUnits = 132, argumentBytes = 4352 }: GPUSize = {},
 ): PaperDevice {
-  const all = { isGpu: true, warps: false, matrixUnits: false, warpgroups: false, ...target };
+  const all = { isGpu: true, warps: false, matrixUnits: null, warpgroups: false, ...target };
   const rules = planningRules(true, computeUnits, argumentBytes);
   return {
     target: { ...all, localMemory, computeUnits, vectorWidth: 1, tuned: new Map(), ...rules },
-    ...all.matrixUnits && { capabilities: { attention: halves, interleavesHeads: true } },
+    ...attendsOn(all.matrixUnits) &&
+      { capabilities: { attention: halves, interleavesHeads: true } },
   };
 }
 
 /** A processor of four cores. */
 export function paperCPU(vectorWidth: number): PaperDevice {
-  const none = { isGpu: false, warps: false, matrixUnits: false, warpgroups: false };
+  const none = { isGpu: false, warps: false, matrixUnits: null, warpgroups: false };
   return { target: { ...none, vectorWidth, ...planningRules(false, 4, 4352) } };
 }
 

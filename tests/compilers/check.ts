@@ -7,7 +7,8 @@
  * The compilers are Debian's packages. They are put below the folder (1 GB; default "netcl-compilers" beside
  * other temporary files), where they are found the next time. Programs are planned on PoCL with the limits of
  * the device. The check fails where a compiler refuses a text, where a launch has more work-items in a group
- * than the device takes, and where more kernels spill registers than were seen before.
+ * than the device takes, where more kernels spill registers than were seen before, and where the assembly of a
+ * product on matrix units lacks their instruction.
  */
 import { parseArgs } from "node:util";
 import { availableParallelism, tmpdir } from "node:os";
@@ -37,7 +38,7 @@ console.log(`${chosen.size} programs`);
 let failed = 0;
 for (const name of positionals.length > 0 ? positionals : Object.keys(foreign)) {
   const target = foreign[name]!, start = performance.now();
-  const { kernels, faults, spilling } = await compileFor(
+  const { kernels, faults, spilling, onUnits } = await compileFor(
     target,
     chosen,
     compile,
@@ -45,11 +46,12 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(foreign)) 
   );
   const isTooMuch = spilling.length > target.maxSpilling;
   if (faults.length > 0 || isTooMuch) failed++;
+  if (onUnits > 0) console.log(`${name}: ${onUnits} kernels have ${target.instruction.source}`);
   const seconds = ((performance.now() - start) / 1000).toFixed(0);
   console.log(
     `${name}: ${kernels} kernels in ${seconds} s, ${faults.length} faults, ${spilling.length} spill`,
   );
   for (const fault of faults) console.log(`  ${fault}`);
-  if (isTooMuch) { for (const kernel of spilling) console.log(`  spills: ${kernel}`); }
+  for (const kernel of spilling) console.log(`  spills: ${kernel}`);
 }
 Deno.exit(failed > 0 ? 1 : 0);

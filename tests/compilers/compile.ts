@@ -27,27 +27,46 @@ export interface Compiled {
   readonly faults: readonly string[];
   /** The kernels that spill registers, with their programs. */
   readonly spilling: readonly string[];
+  /** Kernels that multiply by matrix units, all of which have the instruction. */
+  readonly onUnits: number;
 }
 
-/** Runs a compiler on a text. */
+/** Runs commands on a file with a text, one after the other; what they leave in `folder` is assembly. */
 export type Compile = (
-  command: (file: string) => readonly string[],
+  commands: (file: string, folder: string) => readonly (readonly string[])[],
   text: string,
-) => Promise<{ readonly success: boolean; readonly output: string }>;
+) => Promise<{ readonly success: boolean; readonly output: string; readonly assembly: string }>;
 
 /** Runs compilers in the system below `root`, whose folder /tmp has the texts. */
 export function compilerIn(root: string): Compile {
   let files = 0;
-  return async (command, text) => {
+  return async (commands, text) => {
     const folder = `/tmp/${Deno.pid}_${files++}`, file = `${folder}/kernels.cl`;
-    await Deno.mkdir(root + folder);
+    const assembled = `${folder}/assembly`;
+    await Deno.mkdir(root + assembled, { recursive: true });
     await Deno.writeTextFile(root + file, text);
-    const args = [root, ...command(file)];
-    const run = new Deno.Command("chroot", { args, stdin: "null", env: { HOME: "/tmp" } });
-    const { success, stdout, stderr } = await run.output(), decoder = new TextDecoder();
+    let output = "", success = true;
+    for (const command of commands(file, assembled)) {
+      const ended = await run(root, command);
+      output += ended.output;
+      if (!(success = ended.success)) break;
+    }
+    const assembly = [...Deno.readDirSync(root + assembled)].map(({ name }) =>
+      Deno.readTextFileSync(`${root}${assembled}/${name}`)
+    ).join("\n");
     await Deno.remove(root + folder, { recursive: true });
-    return { success, output: decoder.decode(stdout) + decoder.decode(stderr) };
+    return { success, output, assembly };
   };
+}
+
+async function run(
+  root: string,
+  command: readonly string[],
+): Promise<{ readonly success: boolean; readonly output: string }> {
+  const args = [root, ...command], env = { HOME: "/tmp" }, text = new TextDecoder();
+  const { success, stdout, stderr } = await new Deno.Command("chroot", { args, stdin: "null", env })
+    .output();
+  return { success, output: text.decode(stdout) + text.decode(stderr) };
 }
 
 /** The kernels of all programs, each text once. */
@@ -67,16 +86,24 @@ function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>
   return [...planned.values()];
 }
 
-/** Kernels that are one file: those that came as a text have names that others may have. */
+/** True for a kernel that multiplies by matrix units. */
+const usesUnits = ({ text }: Planned): boolean =>
+  /\b(WMMA|WMMA12|MFMA|DPAS8|DPAS16)_B?F16\(/.test(text);
+
+/**
+ * Kernels that are one file: those that came as a text have names that others may have, and those on matrix units
+ * are looked at.
+ */
 function filesOf(kernels: readonly Planned[]): Planned[][] {
-  const [own, named] = [true, false].map((isOwn) =>
-    kernels.filter(({ launch }) => (launch !== null) === isOwn)
+  const { own = [], alone = [] } = Object.groupBy(
+    kernels,
+    (kernel) => kernel.launch === null || usesUnits(kernel) ? "alone" : "own",
   );
   const files = Array.from(
-    { length: Math.ceil(own!.length / AT_ONCE) },
-    (_, k) => own!.slice(k * AT_ONCE, (k + 1) * AT_ONCE),
+    { length: Math.ceil(own.length / AT_ONCE) },
+    (_, k) => own.slice(k * AT_ONCE, (k + 1) * AT_ONCE),
   );
-  return [...files, ...named!.map((kernel) => [kernel])];
+  return [...files, ...alone.map((kernel) => [kernel])];
 }
 
 function textOf(kernels: readonly Planned[]): string {
@@ -98,7 +125,7 @@ async function refusals(
 ): Promise<string[]> {
   const faults: string[] = [];
   for (const kernel of kernels) {
-    const { success, output } = await compile(command, textOf([kernel]));
+    const { success, output } = await compile((file) => [command(file)], textOf([kernel]));
     if (!success) faults.push(`${kernel.program}: ${kernel.name}: ${said(output)}`);
   }
   return faults.length > 0
@@ -132,12 +159,19 @@ export async function compileFor(
   const left = filesOf(kernels);
   const worker = async (): Promise<void> => {
     for (let batch = left.shift(); batch !== undefined; batch = left.shift()) {
-      const { success, output } = await compile(target.command, textOf(batch));
+      const isOnUnits = usesUnits(batch[0]!);
+      const { success, output, assembly } = await compile(
+        isOnUnits ? target.assemble : (file) => [target.command(file)],
+        textOf(batch),
+      );
       if (!success) faults.push(...await refusals(target, batch, compile));
+      else if (isOnUnits && !target.instruction.test(assembly)) {
+        faults.push(`${batch[0]!.program}: ${batch[0]!.name}: no ${target.instruction}`);
+      }
       const programOf = new Map(batch.map(({ name, program }) => [name, program]));
       spilling.push(...target.spilling(output).map((name) => `${programOf.get(name)}: ${name}`));
     }
   };
   await Promise.all(Array.from({ length: atOnce }, worker));
-  return { kernels: kernels.length, faults, spilling };
+  return { kernels: kernels.length, faults, spilling, onUnits: kernels.filter(usesUnits).length };
 }

@@ -12,6 +12,10 @@ export interface Foreign {
   readonly maxSpilling: number;
   /** The compiler and its arguments, for a file with OpenCL C, inside the folder of compilers. */
   command(file: string): readonly string[];
+  /** Commands that leave the assembly of the same file in a folder. */
+  assemble(file: string, folder: string): readonly (readonly string[])[];
+  /** The instruction of its matrix units. */
+  readonly instruction: RegExp;
   /** The kernels that spill, by what the compiler said. */
   spilling(output: string): readonly string[];
 }
@@ -22,36 +26,55 @@ const options = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
 function intel(
   name: string,
   computeUnits: number,
+  matrixUnits: "dpas8" | "dpas16",
   { hasDoubles, maxSpilling }: Pick<Foreign, "hasDoubles" | "maxSpilling">,
 ): Foreign {
+  const command = (file: string): string[] => [
+    "ocloc-26.27.1",
+    ...["compile", "-file", file, "-device", name, "-options", options],
+    ...["-out_dir", `${file}.out`, "-output", "kernels", "-output_no_suffix"],
+  ];
   return {
-    device: paperGPU({}, { localMemory: 65536, computeUnits, argumentBytes: 2048 }),
+    device: paperGPU({ matrixUnits }, { localMemory: 65536, computeUnits, argumentBytes: 2048 }),
     maxGroup: 1024,
     hasDoubles,
     maxSpilling,
-    command: (file) => [
-      "ocloc-26.27.1",
-      ...["compile", "-file", file, "-device", name, "-options", options],
-      ...["-out_dir", `${file}.out`],
+    command,
+    assemble: (file, folder) => [
+      command(file),
+      [
+        "ocloc-26.27.1",
+        "disasm",
+        "-file",
+        `${file}.out/kernels.bin`,
+        "-device",
+        name,
+        "-dump",
+        folder,
+      ],
     ],
+    instruction: /\bdpas\./,
     spilling: (output) =>
       [...output.matchAll(/in kernel '(\w+)': .* spilled/g)].map(([, kernel]) => kernel!),
   };
 }
 
 /** A GPU of AMD's: groups of 256 work-items, 64 KiB of them. */
-function amd(name: string, computeUnits: number, maxSpilling: number): Foreign {
+function amd(name: string, computeUnits: number, matrixUnits: "wmma" | "wmma12" | "mfma"): Foreign {
+  const command = (file: string, ...output: string[]): string[] => [
+    "clang-21",
+    ...["-x", "cl", ...options.split(" "), "-w", "-Xclang", "-finclude-default-header"],
+    ...["-target", "amdgcn-amd-amdhsa", `-mcpu=${name}`, "-O3", ...output, file],
+    "-Rpass-analysis=kernel-resource-usage",
+  ];
   return {
-    device: paperGPU({}, { localMemory: 65536, computeUnits, argumentBytes: 4096 }),
+    device: paperGPU({ matrixUnits }, { localMemory: 65536, computeUnits, argumentBytes: 4096 }),
     maxGroup: 256,
     hasDoubles: true,
-    maxSpilling,
-    command: (file) => [
-      "clang-21",
-      ...["-x", "cl", ...options.split(" "), "-w", "-Xclang", "-finclude-default-header"],
-      ...["-target", "amdgcn-amd-amdhsa", `-mcpu=${name}`, "-O3", "-c", file, "-o", "/dev/null"],
-      "-Rpass-analysis=kernel-resource-usage",
-    ],
+    maxSpilling: 0,
+    command: (file) => command(file, "-c", "-o", "/dev/null"),
+    assemble: (file, folder) => [command(file, "-S", "-o", `${folder}/kernels.s`)],
+    instruction: matrixUnits === "mfma" ? /\bv_mfma_f32_/ : /\bv_wmma_f32_/,
     spilling(output) {
       const kernels = output.split("Function Name: ").slice(1);
       return kernels.filter((text) => Number(/VGPRs Spill: (\d+)/.exec(text)?.[1]) > 0)
@@ -62,13 +85,13 @@ function amd(name: string, computeUnits: number, maxSpilling: number): Foreign {
 
 /** The devices by their compilers' names. */
 export const foreign: Readonly<Record<string, Foreign>> = {
-  dg2: intel("dg2", 512, { hasDoubles: false, maxSpilling: 6 }),
-  bmg: intel("bmg", 160, { hasDoubles: true, maxSpilling: 1 }),
-  pvc: intel("pvc", 1024, { hasDoubles: true, maxSpilling: 17 }),
-  gfx90a: amd("gfx90a", 104, 0),
-  gfx942: amd("gfx942", 304, 0),
-  gfx1100: amd("gfx1100", 48, 0),
-  gfx1201: amd("gfx1201", 32, 0),
+  dg2: intel("dg2", 512, "dpas8", { hasDoubles: false, maxSpilling: 6 }),
+  bmg: intel("bmg", 160, "dpas16", { hasDoubles: true, maxSpilling: 1 }),
+  pvc: intel("pvc", 1024, "dpas16", { hasDoubles: true, maxSpilling: 17 }),
+  gfx90a: amd("gfx90a", 104, "mfma"),
+  gfx942: amd("gfx942", 304, "mfma"),
+  gfx1100: amd("gfx1100", 48, "wmma"),
+  gfx1201: amd("gfx1201", 32, "wmma12"),
 };
 
 /** The compilers, as packages. */

@@ -21,9 +21,9 @@ const AT_ONCE = 64;
 const paperDevices: Readonly<Record<string, PaperDevice>> = {
   "GPU": paperGPU({}, { localMemory: 32768 }),
   "GPU with warps": paperGPU({ warps: true }),
-  "GPU with matrix units": paperGPU({ warps: true, matrixUnits: true }),
-  "GPU with warpgroups": paperGPU({ warps: true, matrixUnits: true, warpgroups: true }),
-  "GPU whose indices are wide": paperGPU({ warps: true, matrixUnits: true, narrowEnd: 0 }),
+  "GPU with matrix units": paperGPU({ warps: true, matrixUnits: "mma" }),
+  "GPU with warpgroups": paperGPU({ warps: true, matrixUnits: "mma", warpgroups: true }),
+  "GPU whose indices are wide": paperGPU({ warps: true, matrixUnits: "mma", narrowEnd: 0 }),
   "CPU with vectors of 4": paperCPU(4),
   "CPU with vectors of 16": paperCPU(16),
 };

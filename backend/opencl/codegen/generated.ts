@@ -38,6 +38,8 @@ export interface Generated {
   /** The same as pieces. */
   readonly args: ArgumentList;
   readonly body: string;
+  /** Attributes of the kernel. */
+  readonly attributes: string;
   /** The element types of the buffers: inputs, outputs, then scratch. */
   readonly buffers: readonly DType[];
   /** Scalar arguments, behind the buffers. */
@@ -54,6 +56,8 @@ export interface Generated {
 export interface WorkSize {
   readonly global: readonly number[];
   readonly local: readonly number[];
+  /** As in {@linkcode Generated}; none by default. */
+  readonly attributes?: string;
 }
 
 /** Parts of a kernel's text. */
@@ -74,7 +78,8 @@ export interface KernelParts extends WorkSize {
  * a wide kernel.
  */
 export function generated(parts: KernelParts): Generated {
-  const { inputs, outputs, parameters, checksIndices, isWide, global, local } = parts;
+  const { inputs, outputs, parameters, checksIndices, isWide, global, local, attributes = "" } =
+    parts;
   const typed = (text: string): string => text.replaceAll(/\bIndex\b/g, isWide ? "long" : "int");
   const reads = inputs.map((dtype, k) => buffer(`global const ${storageType(dtype)}*`, `a${k}`));
   const writes = outputs.map((dtype, k) => buffer(`global ${storageType(dtype)}*`, `o${k}`));
@@ -92,9 +97,10 @@ export function generated(parts: KernelParts): Generated {
   const moved = [...reads, ...writes].map(({ moved }) => `  ${moved}\n`);
   const body = typed(`${moved.join("")}${parts.body}\n}`);
   return {
-    source: kernelText(allArguments(args), body, local),
+    source: kernelText(allArguments(args), body, local, attributes),
     args,
     body,
+    attributes,
     buffers: [...inputs, ...outputs],
     parameters,
     global,
@@ -129,18 +135,22 @@ export function allArguments(args: ArgumentList): Argument[] {
 const MAX_UNTOLD_ITEMS = 256;
 
 /**
- * A parameter list with a body, which brings its closing brace; before it, on a line of its own, what the compiler
- * is told of the groups' size where it must know.
+ * A parameter list with a body, which brings its closing brace; before it, on a line of its own, attributes, and
+ * what the compiler is told of the groups' size where it must know.
  */
 export function kernelText(
   args: readonly Argument[],
   body: string,
   local: readonly number[],
+  attributes: string,
 ): string {
   const text = `(${args.map(({ type, name }) => `${type} ${name}`).join(", ")}) {\n${body}`;
-  if (local.reduce((a, b) => a * b, 1) <= MAX_UNTOLD_ITEMS) return text;
   const [x, y = 1, z = 1] = local;
-  return `__attribute__((reqd_work_group_size(${x}, ${y}, ${z})))\n${text}`;
+  const told = local.reduce((a, b) => a * b, 1) > MAX_UNTOLD_ITEMS
+    ? [`__attribute__((reqd_work_group_size(${x}, ${y}, ${z})))`]
+    : [];
+  const all = [...told, ...attributes ? [attributes] : []].join(" ");
+  return all ? `${all}\n${text}` : text;
 }
 
 /** The kernel of that name, of a {@linkcode Generated.source}. */

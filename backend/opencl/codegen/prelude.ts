@@ -16,6 +16,7 @@ import {
 } from "./lane_access.ts";
 import { decodeHelpers } from "./math/decoding.ts";
 import { vectorMath } from "./math/vector_math.ts";
+import { matrixHelpers } from "./matrix_helpers.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { warpHelpers } from "./warp_helpers.ts";
 import { warpgroupHelpers } from "./warpgroup_helpers.ts";
@@ -219,6 +220,7 @@ const helpers: Readonly<Record<string, Helper>> = {
   ...part("uchar"),
   ...vectorMath,
   ...warpHelpers,
+  ...matrixHelpers,
   ...mmaHelpers,
   ...warpgroupHelpers,
   // PoCL 3.1 compiles vstore16 to three stores.
@@ -375,7 +377,7 @@ inline long __attribute__((overloadable)) widened(long x) { return x; }
 
 /** The names of helpers that every compiler takes: not those of warps and matrix units. */
 export const portableHelpers: readonly string[] = Object.keys(helpers).filter((name) =>
-  !(name in warpHelpers || name in mmaHelpers || name in warpgroupHelpers)
+  ![warpHelpers, matrixHelpers, mmaHelpers, warpgroupHelpers].some((own) => name in own)
 );
 
 /** Helpers, those that call others first. */

@@ -23,16 +23,17 @@ export function haveOneText([first, ...others]: readonly Generated[]): boolean {
 /** One kernel for several of the same text. */
 export function generateShared(members: readonly Generated[]): Generated {
   const first = members[0]!;
-  const { reads } = first.args;
+  const { args: { reads }, attributes } = first;
   const local = first.local[0]!;
   const groups = members.map(({ global }) => global[0]! / local);
   const starts = groups.map((_, k) => groups.slice(0, k).reduce((a, b) => a + b, 0));
   const args = sharedArguments(first.args, members.length);
   const body = sharedBody(first, members.length, local);
   return {
-    source: kernelText(allArguments(args), body, first.local),
+    source: kernelText(allArguments(args), body, first.local, attributes),
     args,
     body,
+    attributes,
     buffers: [
       ...members.flatMap(({ buffers }) => buffers.slice(0, reads.length)),
       ...members.flatMap(({ buffers }) => buffers.slice(reads.length)),

@@ -33,6 +33,12 @@ import {
   vectorType,
 } from "./types.ts";
 
+/**
+ * Steps of a ring of local memory: by inline PTX with addresses of 32 bits, whose copies go on by themselves, or in
+ * plain OpenCL C. The name is what helpers begin with.
+ */
+export type RingText = "MMA" | "RING";
+
 /** Use of results by a kernel. */
 export interface Finish {
   /** Coordinates and value are texts, of so many lanes. */
@@ -286,26 +292,42 @@ function loadOf({ place, args, width, value }: E): string {
 const arrayText = ({ space, buffer, element }: Place): string =>
   space === "ring" ? `((local ${elements[element]}*)${buffer})` : buffer;
 
-/** Appends a kernel's statements; `finish` takes the results that it hands out. */
-export function emitTile(emitter: Lines, kernel: TileKernel, finish: Finish = noResults): void {
-  for (const array of kernel.arrays) declareArray(emitter, array, kernel.items);
+/**
+ * Appends a kernel's statements.
+ *
+ * @param finish Takes the results that it hands out.
+ */
+export function emitTile(
+  emitter: Lines,
+  kernel: TileKernel,
+  finish: Finish = noResults,
+  ring: RingText = "MMA",
+): void {
+  for (const array of kernel.arrays) declareArray(emitter, array, kernel.items, ring);
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
   for (const [type, names] of registersOf(kernel.body)) {
     emitter.line(`${type} ${[...names].join(", ")};`);
   }
-  emitBody(emitter, kernel.body, finish);
+  emitBody(emitter, kernel.body, { finish, ring });
 }
 
 const noResults: Finish = () => {
   throw new Error("Nothing takes the results of a tile program");
 };
 
-function emitBody(emitter: Lines, body: readonly Statement[], finish: Finish): void {
-  for (const s of body) emitStatement(emitter, s, finish);
+/** Texts that are the kernel's own. */
+interface Around {
+  readonly finish: Finish;
+  readonly ring: RingText;
 }
 
-function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
+function emitBody(emitter: Lines, body: readonly Statement[], around: Around): void {
+  for (const s of body) emitStatement(emitter, s, around);
+}
+
+function emitStatement(emitter: Lines, s: Statement, around: Around): void {
+  const { finish, ring } = around;
   switch (s.s) {
     case "let":
       return emitter.line(letText(s.to, s.value));
@@ -341,27 +363,29 @@ function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
     case "expect":
       return finish.expect?.(s.at.map(textOf));
     case "commit":
-      return emitter.line("MMA_COMMIT();");
+      if (ring === "MMA") emitter.line("MMA_COMMIT();");
+      return;
     case "wait":
-      return emitter.line(`MMA_WAIT(${s.left});`);
+      if (ring === "MMA") emitter.line(`MMA_WAIT(${s.left});`);
+      return;
     case "copy":
       return emitter.line(
-        `MMA_COPY${s.bytes}(${byteText(s.index)}, ${s.from.buffer} + ${textOf(s.at)}, ${
+        `${ring}_COPY${s.bytes}(${byteText(s.index)}, ${s.from.buffer} + ${textOf(s.at)}, ${
           textOf(s.count)
         });`,
       );
     case "put":
       return emitter.line(
-        `MMA_PUT(${byteText(s.index)}, (uint4)(${s.words.map(textOf).join(", ")}));`,
+        `${ring}_PUT(${byteText(s.index)}, (uint4)(${s.words.map(textOf).join(", ")}));`,
       );
     case "matrices": {
-      const load = `MMA_LOAD${s.to.length}${s.transposed ? "T" : ""}`;
+      const load = `${ring}_LOAD${s.to.length}${s.how === "columns" ? "T" : ""}`;
       const registers = s.to.map(({ place, index }) => `${place.buffer}[${textOf(index)}]`);
       return emitter.line(`${load}(${registers.join(", ")}, ${byteText(s.index)});`);
     }
     case "multiply": {
       const operands = [s.sums, s.left, s.right].map(fragmentText).join(", ");
-      return emitter.line(`MMA_${s.unit.toUpperCase()}(${operands});`);
+      return emitter.line(`${s.unit.toUpperCase()}(${operands});`);
     }
     case "fence":
       return emitter.line("WG_WRITTEN();");
@@ -373,10 +397,10 @@ function emitStatement(emitter: Lines, s: Statement, finish: Finish): void {
     }
     case "if":
       emitter.open(`if (${textOf(s.condition)}) {`);
-      emitBody(emitter, s.body, finish);
+      emitBody(emitter, s.body, around);
       return emitter.close();
     case "for":
-      return emitLoop(emitter, s, finish);
+      return emitLoop(emitter, s, around);
   }
 }
 
@@ -428,7 +452,12 @@ const RING_ALIGNMENT = 1024;
 
 const fragmentText = ({ place, index }: Fragment): string => `(${place.buffer} + ${textOf(index)})`;
 
-function declareArray(emitter: Lines, { space, name, size, kind }: TileArray, items: number): void {
+function declareArray(
+  emitter: Lines,
+  { space, name, size, kind }: TileArray,
+  items: number,
+  ring: RingText,
+): void {
   switch (space) {
     case "private":
       return emitter.line(`${scalarType(kind)} ${name}[${size}];`);
@@ -441,15 +470,19 @@ function declareArray(emitter: Lines, { space, name, size, kind }: TileArray, it
       );
     case "ring":
       emitter.line(`local uchar ${name}[${size}] __attribute__((aligned(${RING_ALIGNMENT})));`);
-      return emitter.line(`const uint smem = (uint)(size_t)${name};`);
+      return emitter.line(
+        ring === "MMA"
+          ? `const uint smem = (uint)(size_t)${name};`
+          : `local uchar* const smem = ${name};`,
+      );
   }
 }
 
-function emitLoop(emitter: Lines, { at: { name }, count, body, unroll }: For, finish: Finish) {
+function emitLoop(emitter: Lines, { at: { name }, count, body, unroll }: For, around: Around) {
   if (unroll === Infinity) emitter.line("#pragma unroll");
   else if (unroll! > 1) emitter.line(`#pragma unroll ${unroll}`);
   emitter.open(`for (Index ${name} = 0; ${name} < ${textOf(count)}; ++${name}) {`);
-  emitBody(emitter, body, finish);
+  emitBody(emitter, body, around);
   emitter.close();
 }
 

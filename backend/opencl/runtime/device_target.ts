@@ -9,7 +9,7 @@ import {
   type Target,
 } from "../../kernel/target.ts";
 import { driverOf } from "./driver.ts";
-import { hasMatrixUnits, hasWarpgroups, hasWarps } from "./matrix_units.ts";
+import { hasWarpgroups, hasWarps, matrixUnitsOf } from "./matrix_units.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** The cost below which a GPU computes again, in additions: it adds 20 times while it moves a byte (H100: 60 TFLOP/s, 3 TB/s). */
@@ -32,14 +32,14 @@ const MIN_SPLIT = 65536;
  */
 export function targetOf(device: Device, type: DeviceType, canLift: () => boolean): Target {
   const isGpu = type === "gpu" || type === "accel" || driverOf(device).itemsAreLanes;
-  const computeUnits = device.maxComputeUnits;
+  const computeUnits = device.maxComputeUnits, matrixUnits = matrixUnitsOf(device);
   return {
     isGpu,
     localMemory: device.localMemSize,
     computeUnits,
-    matrixUnits: hasMatrixUnits(device),
+    matrixUnits,
     warps: hasWarps(device),
-    warpgroups: hasWarpgroups(device) && canLift(),
+    warpgroups: matrixUnits === "mma" && hasWarpgroups(device) && canLift(),
     vectorWidth: device.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     narrowEnd: NARROW_END,
     tuned: readTunedTiles(device),

@@ -4,7 +4,7 @@
  */
 import type { Device } from "../../../ffi/mod.ts";
 import { WITHOUT_HEADER } from "../codegen/builtins.ts";
-import { hasMatrixUnits } from "./matrix_units.ts";
+import { hasMma } from "./matrix_units.ts";
 
 /** The particulars of one device's driver. */
 export interface Driver {
@@ -69,7 +69,7 @@ export function driverOf(device: Device): Driver {
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
     waitsForUserEvents: !isNvidia,
-    roundsToBfloat16: isNvidia && hasMatrixUnits(device),
+    roundsToBfloat16: isNvidia && hasMma(device),
   };
 }
 

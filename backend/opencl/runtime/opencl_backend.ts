@@ -38,12 +38,13 @@ import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Target } from "../../kernel/target.ts";
 import type { KernelPlan, KernelPlanner } from "../../kernel/template.ts";
+import { attendsOn } from "../../tile/matrix_units.ts";
 import { planKernel } from "../templates/generate.ts";
 import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
-import { hasMatrixUnits } from "./matrix_units.ts";
+import { matrixUnitsOf } from "./matrix_units.ts";
 import { type KernelText, Programs } from "./programs.ts";
 import { warmLaunch } from "./kernel_arguments.ts";
 import { BackgroundCompiler } from "../tiers/background_compiler.ts";
@@ -362,16 +363,17 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     "bool",
   ];
   if (device.extensions.includes("cl_khr_fp64")) supported.push("float64");
+  const attends = attendsOn(matrixUnitsOf(device));
   return {
     dtypes: new Set(supported),
     fp16: handle.fp16,
     unifiedMemory: device.hostUnifiedMemory,
     attention: new Set<DType>(
-      hasMatrixUnits(device) ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
+      attends ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
     ),
     minAttentionScores: 0,
     keptAttentionBytes: 2 ** 22,
-    interleavesHeads: hasMatrixUnits(device),
+    interleavesHeads: attends,
     joinsHeads: handle.deviceType !== "gpu",
     joinsMoments: handle.deviceType === "gpu",
     // With more a core would read them from farther away than its own cache, for each few rows.

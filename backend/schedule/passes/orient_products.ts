@@ -9,7 +9,7 @@ import type { Pass } from "./kernel_graph.ts";
 
 /** The pass, for devices with matrix units. */
 export const orientProducts: Pass = (graph, { target }) =>
-  target.matrixUnits
+  target.matrixUnits !== null
     ? {
       ...graph,
       steps: graph.steps.map((step) =>

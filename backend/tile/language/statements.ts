@@ -2,6 +2,7 @@
  * The statements of a work-item: the level that is checked and rendered. All work-items of a group run the
  * same ones; a kernel's digest is theirs.
  */
+import type { MatrixUnits } from "../../kernel/target.ts";
 import { type E, type Element, isLocal, kept, type Kind, type Place } from "./expression.ts";
 
 /** A statement. */
@@ -90,19 +91,20 @@ export interface Fragment {
 }
 
 /**
- * Reads words of a ring: one, or those of four matrices of 8 rows of 16 bytes. Of these a warp's work-items name
- * the rows, 8 of each matrix in turn, and get a word of each: of row `lane / 4`, or of column.
+ * Reads words of a ring. By itself a work-item reads 1, 2 or 4 that lie side by side. A warp reads four matrices of
+ * 8 rows of 16 bytes: its work-items name the rows, 8 of each matrix in turn, and get a word of each, of row
+ * `lane / 4`, or of column.
  */
 export interface Matrices {
   readonly s: "matrices";
   readonly to: readonly Fragment[];
   readonly place: Place;
   readonly index: E;
-  readonly transposed: boolean;
+  readonly how: "alone" | "rows" | "columns";
 }
 
-/** Name of a unit that multiplies fragments. */
-export type MatrixUnitName = "f16" | "bf16" | "tf32";
+/** Name of a unit that multiplies fragments: {@linkcode MatrixUnits}, and what is multiplied. */
+export type MatrixUnitName = `${MatrixUnits}_${"f16" | "bf16"}` | "mma_tf32";
 
 /** Adds the product of two fragments of a warp to its sums. */
 export interface Multiply {

@@ -22,14 +22,7 @@ import {
 } from "../language/expression.ts";
 import type { Fragment, TileKernel } from "../language/statements.ts";
 import { choose, fadd, float, fma, lt, select, truth, within } from "../language/values.ts";
-import {
-  COLUMNS,
-  type MatrixUnit,
-  matrixUnits,
-  ROWS,
-  type UnitOfProduct,
-  WARP,
-} from "../matrix_units.ts";
+import { type MatrixUnit, matrixUnits, type UnitOfProduct } from "../matrix_units.ts";
 import { Program } from "../program.ts";
 import { itemUnit } from "../units.ts";
 import { type Indices, KernelValues, type NameOf } from "./kernel_values.ts";
@@ -59,8 +52,12 @@ export function stageBytesOf({ bm, bn, bk }: TileSize, elementBytes: number): nu
 }
 
 /** In how many pieces a tile's sums leave through so many bytes of local memory; null: not at all. */
-export function slabPieces({ bm, bn, wn }: MmaTile, bytes: number): number | null {
-  for (let pieces = 1; pieces <= wn / COLUMNS; pieces *= 2) {
+export function slabPieces(
+  { bm, bn, wn }: MmaTile,
+  { columns }: MatrixUnit,
+  bytes: number,
+): number | null {
+  for (let pieces = 1; pieces <= wn / columns; pieces *= 2) {
     if (bm * (bn / pieces + SLAB_PADDING) * 4 <= bytes) return pieces;
   }
   return null;
@@ -82,7 +79,7 @@ export function matrixGemm(
   return withExpressions(() => {
     const warps = tile.bm / tile.wm * (tile.bn / tile.wn);
     const p = new Program(
-      itemUnit("shuffle", WARP, warps),
+      itemUnit("shuffle", matrixUnits[unit.name].lanes, warps),
       (value) => nameOf({ kind: "index", value }),
     );
     return new MatrixGemmWriter(new KernelValues(kernel, p, nameOf, contracts), c, tile, unit)
@@ -107,13 +104,14 @@ class MatrixGemmWriter {
   readonly #few: Place | null;
 
   constructor(values: KernelValues, c: Contraction, size: MmaTile, product: UnitOfProduct) {
-    const { p } = values, warp = div(p.item, WARP), warpsM = size.bm / size.wm;
+    const { p } = values, unit = matrixUnits[product.name];
+    const warp = div(p.item, unit.lanes), warpsM = size.bm / size.wm;
     this.#values = values;
     this.#p = p;
     this.#c = c;
     this.#size = size;
     this.#product = product;
-    this.#unit = matrixUnits[product.name];
+    this.#unit = unit;
     this.#stageBytes = stageBytesOf(size, this.#unit.bytes);
     this.#ring = p.ring(size.stages * this.#stageBytes);
     this.#tile = new ProductTile(values, c, size, STRIP);
@@ -128,15 +126,15 @@ class MatrixGemmWriter {
 
   /** Matrices of a warp's piece along its rows and columns, and its sums of a work-item. */
   get #high(): number {
-    return this.#size.wm / ROWS;
+    return this.#size.wm / this.#unit.rows;
   }
 
   get #wide(): number {
-    return this.#size.wn / COLUMNS;
+    return this.#size.wn / this.#unit.columns;
   }
 
   get #registers(): number {
-    return 4 * this.#high * this.#wide;
+    return this.#unit.sums * this.#high * this.#wide;
   }
 
   write(): TileKernel {
@@ -180,14 +178,16 @@ class MatrixGemmWriter {
   /** Adds the products of as many terms as the unit takes to the warp's sums. */
   #addProducts(part: E, from: E, a: StagedOperand, b: StagedOperand): void {
     const p = this.#p, [high, wide] = [this.#high, this.#wide], { products, name } = this.#product;
+    const { left: { words: own }, right: { words: across }, sums: count } = this.#unit;
     const words = (count: number): Place => p.array("private", count, "word");
-    const x = words(4 * high), y = words(2 * wide);
+    const x = words(own * high), y = words(across * wide);
     a.loadRows(x, high, part, this.#warp.row, from);
     b.loadColumns(y, wide, part, this.#warp.column, from);
-    const isThree = products === 3, rests = isThree ? [words(4 * high), words(2 * wide)] : [];
+    const isThree = products === 3,
+      rests = isThree ? [words(own * high), words(across * wide)] : [];
     if (this.#unit.bytes === 4) {
       [x, y].forEach((place, n) =>
-        p.loop(int(n === 0 ? 4 * high : 2 * wide), (index) => {
+        p.loop(int(n === 0 ? own * high : across * wide), (index) => {
           const rest = isThree ? { place: rests[n]!, index } : null;
           p.emit({ s: "round", at: { place, index }, rest });
         }, Infinity)
@@ -201,9 +201,9 @@ class MatrixGemmWriter {
           p.emit({
             s: "multiply",
             unit: name,
-            sums: at(sums, mul(add(mul(i, wide), j), 4)),
-            left: at(left, mul(i, 4)),
-            right: at(right, mul(j, 2)),
+            sums: at(sums, mul(add(mul(i, wide), j), count)),
+            left: at(left, mul(i, own)),
+            right: at(right, mul(j, across)),
           });
         }, Infinity), Infinity);
     if (isThree) {
@@ -235,19 +235,21 @@ class MatrixGemmWriter {
    */
   #store(): void {
     const p = this.#p, { bn, wn, stages } = this.#size, wide = this.#wide;
-    const pieces = slabPieces(this.#size, stages * this.#stageBytes)!, share = wn / pieces;
+    const { rows, columns, sums } = this.#unit;
+    const pieces = slabPieces(this.#size, this.#unit, stages * this.#stageBytes)!,
+      share = wn / pieces;
     const pitch = bn / pieces + SLAB_PADDING, slab: Place = { ...this.#ring, element: "float32" };
     p.loop(int(pieces), (piece) => {
       const perPiece = wide / pieces;
       p.loop(int(wide), (j) => {
         const own = sub(j, mul(piece, perPiece));
-        const column = add(div(this.#warp.column, pieces), mul(mod(j, perPiece), COLUMNS));
+        const column = add(div(this.#warp.column, pieces), mul(mod(j, perPiece), columns));
         p.when(
           pieces === 1 ? truth(true) : within(own, int(perPiece)),
           () =>
             p.loop(int(this.#high), (i) => {
-              const row = add(this.#warp.row, mul(i, ROWS));
-              this.#put(slab, pitch, row, column, mul(add(mul(i, wide), j), 4));
+              const row = add(this.#warp.row, mul(i, rows));
+              this.#put(slab, pitch, row, column, mul(add(mul(i, wide), j), sums));
             }, Infinity),
         );
       }, Infinity);
@@ -255,10 +257,10 @@ class MatrixGemmWriter {
     }, 1);
   }
 
-  /** Writes the four sums of a matrix to the slab. */
+  /** Writes a work-item's sums of a matrix to the slab. */
   #put(slab: Place, pitch: number, row: E, column: E, at: E): void {
-    const p = this.#p, lane = mod(p.item, WARP);
-    for (let register = 0; register < 4; register++) {
+    const p = this.#p, lane = mod(p.item, this.#unit.lanes);
+    for (let register = 0; register < this.#unit.sums; register++) {
       const [r, q] = this.#unit.sum(lane, register);
       p.store(
         slab,

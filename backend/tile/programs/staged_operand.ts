@@ -10,9 +10,9 @@ import { coefficient } from "../../kernel/affine.ts";
 import type { Load, LoopKernel } from "../../kernel/kernel.ts";
 import { isFlat, liesAlongSum } from "../../kernel/row_order.ts";
 import { add, div, type E, int, min, mod, mul, type Place, sub } from "../language/expression.ts";
-import type { Fragment } from "../language/statements.ts";
+import type { Fragment, Matrices } from "../language/statements.ts";
 import { choose, exclusiveOr, load as loadOf, lt, pair } from "../language/values.ts";
-import { COLUMNS, type MatrixUnit, ROWS, WARP } from "../matrix_units.ts";
+import { COLUMNS, type MatrixUnit, type OperandLayout, ROWS, WARP } from "../matrix_units.ts";
 import type { Program } from "../program.ts";
 import type { OperandParts, TermPart } from "./operand_parts.ts";
 
@@ -177,64 +177,94 @@ export class StagedOperand {
     }
   }
 
-  /** Reads matrices of the left operand from a stage, 16 rows each, of the terms of part `part`. */
+  /** Reads matrices of the left operand from a stage, of the terms of part `part`. */
   loadRows(to: Place, count: number, part: E, warpRow: E, from: E): void {
-    const lane = mod(this.#p.item, WARP);
+    const { left, rows } = this.#unit, lane = mod(this.#p.item, WARP);
+    if (this.#readsAlone) {
+      return this.#loadAlone(to, count, left, { part, warp: warpRow, rows, from });
+    }
     this.#p.loop(int(count), (i) => {
-      const registers = [0, 1, 2, 3].map((k) => ({ place: to, index: add(mul(i, 4), k) }));
       const row = add(warpRow, mul(i, ROWS));
       if (this.#alongSum) {
         const place = this.#place(add(row, mod(lane, 16)), add(mul(part, 2), div(lane, 16)));
-        this.#read(registers, add(from, place), false);
-      } else if (this.#bytes === 2) {
+        this.#read(fragments(to, mul(i, 4), 4), add(from, place), "rows");
+      } else {
         const term = add(mul(part, 16), mod(lane, 8), mul(div(lane, 16), 8));
         const chunk = add(div(row, 8), mod(div(lane, 8), 2));
-        this.#read(registers, add(from, this.#place(term, chunk)), true);
-      } else {
-        registers.forEach((register, word) => {
-          const [r, term] = this.#unit.left(lane, word);
-          this.#readWord(register, add(mul(part, 8), term), add(row, r), from);
-        });
+        this.#read(fragments(to, mul(i, 4), 4), add(from, this.#place(term, chunk)), "columns");
       }
     }, Infinity);
   }
 
-  /** The same of the right operand, eight columns each, two at a time. */
+  /** The same of the right operand; matrices of eight columns are read two at a time. */
   loadColumns(to: Place, count: number, part: E, warpColumn: E, from: E): void {
-    const lane = mod(this.#p.item, WARP);
+    const { right, columns } = this.#unit, lane = mod(this.#p.item, WARP);
+    if (this.#readsAlone) {
+      return this.#loadAlone(to, count, right, { part, warp: warpColumn, rows: columns, from });
+    }
     this.#p.loop(int(count / 2), (j) => {
-      const registers = [0, 1, 2, 3].map((k) => ({ place: to, index: add(mul(j, 4), k) }));
       const column = add(warpColumn, mul(j, 2 * COLUMNS));
       if (this.#alongSum) {
         const own = add(column, mod(lane, 8), mul(div(lane, 16), 8));
         const place = this.#place(own, add(mul(part, 2), mod(div(lane, 8), 2)));
-        this.#read(registers, add(from, place), false);
-      } else if (this.#bytes === 2) {
-        const term = add(mul(part, 16), mod(lane, 16));
-        this.#read(
-          registers,
-          add(from, this.#place(term, add(div(column, 8), div(lane, 16)))),
-          true,
-        );
+        this.#read(fragments(to, mul(j, 4), 4), add(from, place), "rows");
       } else {
-        registers.forEach((register, k) => {
-          const [q, term] = this.#unit.right(lane, k & 1);
-          this.#readWord(register, add(mul(part, 8), term), add(column, (k >> 1) * 8, q), from);
-        });
+        const term = add(mul(part, 16), mod(lane, 16));
+        const place = this.#place(term, add(div(column, 8), div(lane, 16)));
+        this.#read(fragments(to, mul(j, 4), 4), add(from, place), "columns");
       }
     }, Infinity);
   }
 
-  /** Reads one float of a tile that lies along m or n. */
-  #readWord(to: Fragment, term: E, at: E, from: E): void {
-    const place = add(this.#place(term, div(at, 4)), mul(mod(at, 4), 4));
-    this.#read([to], add(from, place), false);
+  /** True where a work-item reads its own words: `ldmatrix` would exchange halves of floats. */
+  get #readsAlone(): boolean {
+    return !this.#unit.readsTogether || this.#bytes === 4 && !this.#alongSum;
   }
 
-  #read(to: readonly Fragment[], index: E, transposed: boolean): void {
-    this.#p.emit({ s: "matrices", to, place: this.#ring, index, transposed });
+  /** Reads the words that a work-item has of matrices, `rows` rows or columns each, from that of the warp on. */
+  #loadAlone(
+    to: Place,
+    count: number,
+    { words, elements, together, at }: OperandLayout,
+    { part, warp, rows, from }: Record<"part" | "warp" | "from", E> & { rows: number },
+  ): void {
+    const lane = mod(this.#p.item, this.#unit.lanes), isWhole = elements * this.#bytes === 4;
+    // Neighbouring terms lie side by side in rows along the sum alone.
+    const step = this.#alongSum && isWhole ? together : 1;
+    this.#p.loop(int(count), (i) => {
+      for (let word = 0; word < words; word += step) {
+        const [row, term] = at(lane, word),
+          registers = fragments(to, add(mul(i, words), word), step);
+        const byteOf = (k: number): E =>
+          add(
+            from,
+            this.#byte(add(warp, mul(i, rows), row), add(mul(part, this.#unit.terms), term, k)),
+          );
+        if (this.#bytes === 4 || this.#alongSum && isWhole) {
+          this.#read(registers, byteOf(0), "alone");
+        } else {
+          const place: Place = { ...this.#ring, element: "uint16" };
+          const [low, high] = [0, 1].map((k) => loadOf(place, div(byteOf(k), 2))) as [E, E];
+          this.#p.store(to, registers[0]!.index, elements === 1 ? low : pair(low, high));
+        }
+      }
+    }, Infinity);
+  }
+
+  /** The byte in a stage of the element of a row or column of the tile, and a term. */
+  #byte(at: E, term: E): E {
+    const [row, along] = this.#alongSum ? [at, term] : [term, at], piece = this.#pieceElements;
+    return add(this.#place(row, div(along, piece)), mul(mod(along, piece), this.#bytes));
+  }
+
+  #read(to: readonly Fragment[], index: E, how: Matrices["how"]): void {
+    this.#p.emit({ s: "matrices", to, place: this.#ring, index, how });
   }
 }
+
+/** Registers of a work-item, `count` from one on. */
+const fragments = (place: Place, first: E, count: number): Fragment[] =>
+  Array.from({ length: count }, (_, k) => ({ place, index: add(first, k) }));
 
 /**
  * Tiles lie along the axis whose neighbours are contiguous in memory; along the sum where none is. Where both

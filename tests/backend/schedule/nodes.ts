@@ -40,7 +40,7 @@ export function deviceOf(isGpu: boolean, computeUnits: number): PlanningDevice {
     isGpu,
     localMemory: 48 << 10,
     computeUnits,
-    matrixUnits: false,
+    matrixUnits: null,
     warps: false,
     warpgroups: false,
     vectorWidth: isGpu ? 1 : 16,

@@ -40,7 +40,7 @@ Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its
 testOnCPU(
   "both gradients of a product read one preparation of its result's, where kernels are near",
   () => {
-    const target = { ...gpu.target, matrixUnits: true, warpgroups: true };
+    const target = { ...gpu.target, matrixUnits: "mma" as const, warpgroups: true };
     const random = (...shape: number[]) => Tensor.ones(shape, { requiresGrad: true }).realize();
     const x = random(4096, 1024), w = random(1024, 1024);
     x.matmul(w).exp().sum().backward();

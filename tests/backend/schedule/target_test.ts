@@ -134,7 +134,7 @@ testOnCPU(
 );
 
 testOnCPU("weights are cast as they lie, and their gradients computed so, on matrix units", () => {
-  const device = { ...gpu, target: { ...gpu.target, matrixUnits: true } };
+  const device = { ...gpu, target: { ...gpu.target, matrixUnits: "mma" as const } };
   const layer = new nn.Linear(128, 192, { bias: false }), { weight } = layer;
   const x = Tensor.ones([512, 128]).realize(), w = nodeOf(weight.realize());
   const y = amp.autocast("bfloat16", () => layer.forward(x));

@@ -33,6 +33,7 @@ import {
   type Transpose,
   type Warpgroup,
 } from "../../../backend/tile/language/statements.ts";
+import { matrixUnits, WARP } from "../../../backend/tile/matrix_units.ts";
 import {
   bitsOf,
   floatOf,
@@ -142,6 +143,8 @@ class Interpreter {
   readonly faults = new Map<string, number>();
   readonly results = new Map<string, number>();
   readonly #kernel: TileKernel;
+  /** Work-items of a warp. */
+  readonly #lanes: number;
   readonly #buffers: Readonly<Record<string, ArrayBuffer>>;
   #group = 0;
   #epoch = 0;
@@ -152,6 +155,7 @@ class Interpreter {
 
   constructor(kernel: TileKernel, buffers: Readonly<Record<string, ArrayBuffer>>) {
     this.#kernel = kernel;
+    this.#lanes = lanesOf(kernel.body) || WARP;
     this.#buffers = buffers;
   }
 
@@ -190,6 +194,7 @@ class Interpreter {
   }
 
   #block(body: readonly Statement[], items: readonly Item[]): void {
+    if (items.length === 0) return;
     for (const s of body) this.#step(s, items);
   }
 
@@ -284,7 +289,8 @@ class Interpreter {
   }
 
   #warps(items: readonly Item[], body: (warp: readonly Item[]) => void): void {
-    for (let at = 0; at < items.length; at += 32) body(items.slice(at, at + 32));
+    const lanes = this.#lanes;
+    for (let at = 0; at < items.length; at += lanes) body(items.slice(at, at + lanes));
   }
 
   /** Elements that exist, by halves, and zeros behind them. */
@@ -310,9 +316,9 @@ class Interpreter {
     return words;
   }
 
-  #matrices(warp: readonly Item[], { to, index, transposed }: Matrices): void {
+  #matrices(warp: readonly Item[], { to, index, how }: Matrices): void {
     const bytes = warp.map((item) => this.#number(item, index));
-    const words = this.#ring!.matrices(warp[0]!.id, bytes, to.length, transposed);
+    const words = this.#ring!.matrices(warp[0]!.id, bytes, to.length, how);
     warp.forEach((item, lane) =>
       to.forEach((fragment, k) => {
         const { all, at } = this.#register(item, fragment);
@@ -382,10 +388,11 @@ class Interpreter {
   #multiply(warp: readonly Item[], { unit, sums, left, right }: Multiply): void {
     const of = (fragment: Fragment, count: number): number[][] =>
       warp.map((item) => this.#words(item, fragment, count));
-    const results = multiplied(unit, of(left, 4), of(right, 2), of(sums, 4));
+    const row = matrixUnits[unit], words = [of(left, row.left.words), of(right, row.right.words)];
+    const results = multiplied(unit, words[0]!, words[1]!, of(sums, row.sums));
     warp.forEach((item, lane) => {
       const { all, at } = this.#register(item, sums);
-      all.splice(at, 4, ...results[lane]!);
+      all.splice(at, row.sums, ...results[lane]!);
     });
   }
 
@@ -548,6 +555,7 @@ class Interpreter {
       }
       return readElement(all, element as DType, index);
     }
+    if (space === "ring" && element === "uint16") return this.#ring!.read(item.id, 2 * index);
     if (space === "ring") return floatOf(this.#ring!.word(item.id, 4 * index));
     if (space === "private") {
       const value = item.memory.get(buffer)![index];
@@ -609,6 +617,19 @@ class Interpreter {
     this.#stored.add(key);
     writeElement(all, element, index, value);
   }
+}
+
+/** How many work-items multiply together: as the unit of the first product says. */
+function lanesOf(body: readonly Statement[]): number {
+  for (const s of body) {
+    const lanes = s.s === "multiply"
+      ? matrixUnits[s.unit].lanes
+      : "body" in s
+      ? lanesOf(s.body)
+      : 0;
+    if (lanes > 0) return lanes;
+  }
+  return 0;
 }
 
 const laneOf = (value: Value, k: number): Scalar => Array.isArray(value) ? value[k] : value;

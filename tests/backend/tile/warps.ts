@@ -4,8 +4,8 @@
  */
 import { type DType, fromBfloat16Bits, toBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import { int } from "../../../backend/tile/language/expression.ts";
-import type { MatrixUnitName } from "../../../backend/tile/language/statements.ts";
-import { COLUMNS, matrixUnits, ROWS, WARP } from "../../../backend/tile/matrix_units.ts";
+import type { Matrices, MatrixUnitName } from "../../../backend/tile/language/statements.ts";
+import { matrixUnits, type OperandLayout } from "../../../backend/tile/matrix_units.ts";
 
 /** Sixteen bits of a ring, who wrote and read them, and behind which barrier. */
 interface Half {
@@ -115,11 +115,17 @@ export class Ring {
     first: number,
     bytes: readonly number[],
     count: number,
-    transposed: boolean,
+    how: Matrices["how"],
   ): number[][] {
-    if (count === 1) {
-      this.#banks(bytes.map((byte) => byte / 4), WARP);
-      return bytes.map((byte, lane) => [this.word(first + lane, byte)]);
+    if (how === "alone") {
+      const size = 4 * count, atOnce = 32 / count;
+      if (bytes.some((byte) => byte % size !== 0)) this.#fault("words unaligned");
+      for (let lane = 0; lane < bytes.length; lane += atOnce) {
+        this.#banks(bytes.slice(lane, lane + atOnce).map((byte) => byte / size), atOnce);
+      }
+      return bytes.map((byte, lane) =>
+        Array.from({ length: count }, (_, k) => this.word(first + lane, byte + 4 * k))
+      );
     }
     for (let matrix = 0; matrix < count; matrix++) {
       const rows = bytes.slice(8 * matrix, 8 * matrix + 8);
@@ -129,7 +135,7 @@ export class Ring {
     return bytes.map((_, lane) =>
       Array.from({ length: count }, (_, matrix) => {
         const row = (k: number): number => bytes[8 * matrix + k]!, own = first + lane;
-        if (!transposed) return this.word(own, row(lane >> 2) + (lane & 3) * 4);
+        if (how === "rows") return this.word(own, row(lane >> 2) + (lane & 3) * 4);
         const half = (k: number): number =>
           this.read(own, row((lane & 3) * 2 + k) + (lane >> 2) * 2);
         return (half(0) | half(1) << 16) >>> 0;
@@ -153,42 +159,54 @@ export const floatOf = (bits: number): number => new Float32Array(Uint32Array.of
 /** A float as a number of TF32: ten bits of its mantissa. */
 export const toTf32 = (bits: number): number => ((bits + 0x1000) & 0xffffe000) >>> 0;
 
-const decode: Readonly<Record<MatrixUnitName, (word: number, k: number) => number>> = {
-  f16: (word, k) => new Float16Array(Uint16Array.of(word >>> 16 * k).buffer)[0]!,
-  bf16: (word, k) => floatOf(word >>> 16 * k << 16 >>> 0),
-  tf32: (word) => floatOf(word),
+const decode = {
+  f16: (word: number, k: number): number =>
+    new Float16Array(Uint16Array.of(word >>> 16 * k).buffer)[0]!,
+  bf16: (word: number, k: number): number => floatOf(word >>> 16 * k << 16 >>> 0),
+  tf32: (word: number): number => floatOf(word),
 };
 
-/** The sums of a warp's work-items, of which each gives words and has four sums before. */
+/** The elements that the words of a warp's work-items hold, by row and term: each is there, and once if not the same. */
+function elementsOf(
+  name: MatrixUnitName,
+  { elements, at }: OperandLayout,
+  words: readonly (readonly number[])[],
+  count: number,
+): Map<string, number> {
+  const found = new Map<string, number>();
+  const read = decode[name.split("_")[1] as keyof typeof decode];
+  words.forEach((own, lane) =>
+    own.forEach((word, n) => {
+      const [row, term] = at(int(lane), n);
+      for (let k = 0; k < elements; k++) {
+        const key = `${row.value},${term.value + k}`, element = read(word, k);
+        if (found.has(key) && !Object.is(found.get(key), element)) {
+          throw new Error(`The layout of ${name} has two elements at ${key}`);
+        }
+        found.set(key, element);
+      }
+    })
+  );
+  if (found.size !== count) throw new Error(`The layout of ${name} leaves elements out`);
+  return found;
+}
+
+/** The sums of a warp's work-items, of which each gives words and has sums before. */
 export function multiplied(
   name: MatrixUnitName,
   left: readonly (readonly number[])[],
   right: readonly (readonly number[])[],
   sums: readonly (readonly number[])[],
 ): number[][] {
-  const unit = matrixUnits[name], a = new Map<string, number>(), b = new Map<string, number>();
-  const lanes = sums.map((_, lane) => int(lane));
-  lanes.forEach((lane, l) => {
-    for (let k = 0; k < 4 / unit.bytes; k++) {
-      left[l]!.forEach((word, n) => {
-        const [row, term] = unit.left(lane, n);
-        a.set(`${row.value},${term.value + k}`, decode[name](word, k));
-      });
-      right[l]!.forEach((word, n) => {
-        const [column, term] = unit.right(lane, n);
-        b.set(`${term.value + k},${column.value}`, decode[name](word, k));
-      });
-    }
-  });
-  if (a.size !== ROWS * unit.terms || b.size !== COLUMNS * unit.terms) {
-    throw new Error(`The layout of ${name} leaves elements out`);
-  }
-  return lanes.map((lane, l) =>
-    sums[l]!.map((before, register) => {
-      const [row, column] = unit.sum(lane, register);
+  const unit = matrixUnits[name], { rows, columns, terms } = unit;
+  const a = elementsOf(name, unit.left, left, rows * terms);
+  const b = elementsOf(name, unit.right, right, columns * terms);
+  return sums.map((own, lane) =>
+    own.map((before, register) => {
+      const [row, column] = unit.sum(int(lane), register);
       let sum = before;
-      for (let k = 0; k < unit.terms; k++) {
-        sum += a.get(`${row.value},${k}`)! * b.get(`${k},${column.value}`)!;
+      for (let k = 0; k < terms; k++) {
+        sum += a.get(`${row.value},${k}`)! * b.get(`${column.value},${k}`)!;
       }
       return Math.fround(sum);
     })

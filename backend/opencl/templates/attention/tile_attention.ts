@@ -17,7 +17,7 @@ import {
 } from "../../../kernel/attention.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
-import { ROWS, WARP } from "../../../tile/matrix_units.ts";
+import { attendsOn, ROWS, WARP } from "../../../tile/matrix_units.ts";
 import { partBuffers } from "../../../tile/programs/attention/attention_parts.ts";
 import type { AttentionPart } from "../../../tile/programs/attention/attention.ts";
 import { featureForm, keysOfTurn } from "../../../tile/programs/attention/feature_form.ts";
@@ -92,7 +92,8 @@ function scratchOf(plan: Plan): readonly Scratch[] {
 /** Attention of half types whose rows lie in pieces of 16 bytes. */
 export const mmaAttention: Template<AttentionKernel, Plan> = {
   name: "mma attention",
-  matches: (kernel, target) => target.matrixUnits && fits(kernel) ? { kernel, target } : null,
+  matches: (kernel, target) =>
+    attendsOn(target.matrixUnits) && fits(kernel) ? { kernel, target } : null,
   emit: (plan) =>
     kernelsOf(
       plan,

@@ -1,6 +1,7 @@
 /**
- * Gemm on matrix units (tensor cores): the tile program of such products, for NVIDIA devices of compute
- * capability 8.0 and later, whose dialect writes copies and products as inline PTX.
+ * Gemm on matrix units: the tile program of such products. On NVIDIA devices of compute capability 8.0 and later
+ * the dialect writes copies and products as inline PTX, for AMD's and Intel's units it calls their compilers'
+ * functions. Those were compiled for their devices and held by the interpreter, but never ran on one.
  *
  * Measured on an H100 at 4096, written by hand: 264 to 314 TFLOP/s in float16 (cuBLAS: 729), 46 for float32 by
  * three products (tiles of float32: 40).
@@ -10,9 +11,11 @@
  * plans and OpenCL C.
  */
 import type { Contraction } from "../../../kernel/kernel.ts";
-import { unitOf } from "../../../tile/matrix_units.ts";
+import type { MatrixUnits } from "../../../kernel/target.ts";
+import { matrixUnits, unitOf } from "../../../tile/matrix_units.ts";
 import { matrixGemm, type MmaTile } from "../../../tile/programs/matrix_gemm.ts";
 import { openclDialect } from "../../codegen/dialect.ts";
+import { matrixAttributes } from "../../codegen/matrix_helpers.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
 import { groupGemm } from "../parts/group_gemm.ts";
@@ -31,9 +34,9 @@ const MIN_TERMS = 16;
 export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
   "matrix-unit gemm",
   mmaTiles,
-  (c, shape, { matrixUnits }) => matrixUnits && isWorthwhile(c, shape),
-  (emitter, c, tile) => {
-    const { contracts } = openclDialect(true), unit = unitOf(c)!;
+  (c, shape, { matrixUnits: units }) => units !== null && isWorthwhile(c, shape, units),
+  (emitter, c, tile, { matrixUnits: units }) => {
+    const { contracts } = openclDialect(true), unit = unitOf(c, units!)!;
     const program = matrixGemm(
       emitter.kernel,
       c,
@@ -42,14 +45,19 @@ export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
       (n) => emitter.parameter(n),
       contracts,
     );
-    emitTile(emitter, program);
-    return { global: [program.groups * program.items], local: [program.items] };
+    emitTile(emitter, program, undefined, matrixUnits[unit.name].readsTogether ? "MMA" : "RING");
+    const global = [program.groups * program.items], attributes = matrixAttributes[units!] ?? "";
+    return { global, local: [program.items], attributes };
   },
 );
 
 /** True when matrix units win: halves nearly always, float32 where three products do. */
-function isWorthwhile(c: Contraction, { m, n, k, batch }: ContractionSize): boolean {
-  if (unitOf(c) === null) return false;
+function isWorthwhile(
+  c: Contraction,
+  { m, n, k, batch }: ContractionSize,
+  units: MatrixUnits,
+): boolean {
+  if (unitOf(c, units) === null) return false;
   const terms = product(k);
   if (c.dtype !== "float32") return terms >= MIN_TERMS;
   return Math.min(m, n) >= MIN_SIDE && terms >= MIN_TERMS &&

@@ -1,5 +1,6 @@
 /** The tiles of matrix units: which are chosen, and what fits into local memory. */
-import type { Target } from "../../../kernel/target.ts";
+import type { MatrixUnits, Target } from "../../../kernel/target.ts";
+import { unitOfBytes } from "../../../tile/matrix_units.ts";
 import { type MmaTile, slabPieces, stageBytesOf } from "../../../tile/programs/matrix_gemm.ts";
 import {
   type ContractionSize,
@@ -17,11 +18,11 @@ interface Choice {
 }
 
 /**
- * By the bytes of an element. On an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32
+ * NVIDIA's, by the bytes of an element. On an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32
  * by three products 44 to 48, 40. On an H200 the smallest of float32 takes 16 us for 64 x 512 times 512 x 2048,
  * where there are too few of 64x64 for the device (25 us); 18 for 512 x 512 x 512 (24), 29 for 1000 x 512 x 512 (27).
  */
-const choices: Readonly<Record<2 | 4, readonly Choice[]>> = {
+const mma: Readonly<Record<2 | 4, readonly Choice[]>> = {
   2: [
     { speed: 1, tile: { bm: 128, bn: 128, bk: 32, wm: 64, wn: 64, stages: 3 } },
     { speed: 0.8, tile: { bm: 128, bn: 64, bk: 32, wm: 64, wn: 32, stages: 4 } },
@@ -38,6 +39,64 @@ const choices: Readonly<Record<2 | 4, readonly Choice[]>> = {
     { speed: 0.34, tile: { bm: 32, bn: 32, bk: 64, wm: 16, wn: 16, stages: 2 } },
   ],
 };
+/** A tile whose rows and columns are divided among warps, with two stages of `bk` terms. */
+const piece = (speed: number, [bm, bn, bk]: number[], [wm, wn]: number[]): Choice => ({
+  speed,
+  tile: { bm: bm!, bn: bn!, bk: bk!, wm: wm!, wn: wn!, stages: 2 },
+});
+
+/**
+ * Choices for halves on wavefronts of 32 and of 64, in groups of at most 256 work-items. Nobody measured them:
+ * speeds are those of equal tiles on an H100.
+ */
+const wavefronts: Readonly<Record<32 | 64, readonly Choice[]>> = {
+  32: [
+    piece(1, [128, 128, 32], [32, 64]),
+    piece(0.8, [128, 64, 32], [32, 32]),
+    piece(0.8, [64, 128, 32], [32, 32]),
+    piece(0.65, [64, 64, 64], [32, 32]),
+    piece(0.4, [64, 32, 64], [32, 16]),
+    piece(0.4, [32, 64, 64], [16, 32]),
+  ],
+  64: [
+    piece(1, [128, 128, 32], [64, 64]),
+    piece(0.8, [128, 64, 32], [64, 32]),
+    piece(0.8, [64, 128, 32], [32, 64]),
+    piece(0.65, [64, 64, 64], [32, 32]),
+    piece(0.4, [64, 32, 64], [32, 16]),
+    piece(0.4, [32, 64, 64], [16, 32]),
+  ],
+};
+
+/** The same on Intel's sub-groups: a thread's 128 registers hold the sums of few rows and columns. */
+const subgroups: Readonly<Record<8 | 16, readonly Choice[]>> = {
+  8: [
+    piece(1, [128, 64, 32], [16, 16]),
+    piece(1, [64, 128, 32], [16, 16]),
+    piece(0.8, [64, 64, 32], [16, 16]),
+    piece(0.5, [32, 64, 32], [16, 16]),
+  ],
+  16: [
+    piece(1, [128, 128, 32], [32, 32]),
+    piece(0.8, [128, 64, 32], [32, 32]),
+    piece(0.8, [64, 128, 32], [32, 32]),
+    piece(0.65, [64, 64, 32], [16, 32]),
+    piece(0.4, [32, 64, 64], [16, 32]),
+  ],
+};
+
+/** The tiles of a device's units, by the bytes of an element. */
+const choices: Readonly<Record<MatrixUnits, Readonly<Partial<Record<2 | 4, readonly Choice[]>>>>> =
+  {
+    mma,
+    wmma: { 2: wavefronts[32] },
+    wmma12: { 2: wavefronts[32] },
+    mfma: { 2: wavefronts[64] },
+    dpas8: { 2: subgroups[8] },
+    dpas16: { 2: subgroups[16] },
+  };
+/** Most work-items of a group, and most sums of one. */
+const MAX_ITEMS = 256, MAX_SUMS = 128;
 /** Groups of a tile that share a multiprocessor. */
 const RESIDENT_GROUPS = 2;
 
@@ -52,20 +111,22 @@ function cost({ speed, tile }: Choice, shape: ContractionSize, { computeUnits }:
 export const mmaTiles: TileRule<MmaTile> = {
   kind: "matrix-units",
   choose: (shape, target) => {
-    const candidates = choices[shape.elementBytes === 2 ? 2 : 4];
+    const candidates = choices[target.matrixUnits!][shape.elementBytes === 2 ? 2 : 4]!;
     return candidates.reduce((a, b) => cost(b, shape, target) < cost(a, shape, target) ? b : a)
       .tile;
   },
   counts: ["bm", "bn", "bk", "wm", "wn", "stages"],
-  admits: (tile, { elementBytes = FLOAT }, { localMemory }) => {
-    const { bm, bn, bk, wm, wn, stages } = tile;
+  admits: (tile, { elementBytes = FLOAT }, { localMemory, matrixUnits }) => {
+    const { bm, bn, bk, wm, wn, stages } = tile, unit = unitOfBytes(matrixUnits!, elementBytes);
+    if (unit === null) return false;
     const warps = bm / wm * (bn / wn), chunk = 16 / elementBytes;
     const bytes = stages * stageBytesOf(tile, elementBytes);
     // A warp multiplies 16 rows by 16 columns at a time; rows of local memory hold 4, 8, ... pieces.
-    return bm % wm === 0 && bn % wn === 0 && wm % 16 === 0 && wn % 16 === 0 && warps <= 8 &&
-      wm * wn <= 4096 && stages >= 2 && stages <= 8 && isPower(bk) && bk / chunk >= 4 &&
+    return bm % wm === 0 && bn % wn === 0 && wm % 16 === 0 && wn % 16 === 0 &&
+      warps * unit.lanes <= MAX_ITEMS && wm * wn <= MAX_SUMS * unit.lanes &&
+      bk % unit.terms === 0 && stages >= 2 && stages <= 8 && isPower(bk) && bk / chunk >= 4 &&
       isPower(bm) && isPower(bn) && bm >= 32 && bn >= 32 &&
-      bytes <= localMemory && slabPieces(tile, bytes) !== null;
+      bytes <= localMemory && slabPieces(tile, unit, bytes) !== null;
   },
 };
 

@@ -29,7 +29,7 @@ export function groupGemm<T extends GroupTile>(
   name: string,
   rule: TileRule<T>,
   fits: (c: Contraction, shape: ContractionSize, target: Target) => boolean,
-  write: (emitter: Emitter, c: Contraction, tile: T) => WorkSize,
+  write: (emitter: Emitter, c: Contraction, tile: T, target: Target) => WorkSize,
 ): ContractionTemplate<TiledPlan<T>> {
   return {
     name,
@@ -43,7 +43,7 @@ export function groupGemm<T extends GroupTile>(
     },
     emit: ({ kernel, target, tile }) => {
       const c = withoutFreeBatch(kernel.contraction!);
-      return single(generatedLoop(kernel, target, (emitter) => write(emitter, c, tile)));
+      return single(generatedLoop(kernel, target, (emitter) => write(emitter, c, tile, target)));
     },
     workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
   };

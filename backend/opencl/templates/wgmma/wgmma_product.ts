@@ -144,9 +144,9 @@ function directProduct(
 
 /** In how many parts elements are multiplied; null for types that are not. */
 function partsOf(c: Contraction): PartCount | null {
-  const unit = unitOf(c);
+  const unit = unitOf(c, "mma");
   if (unit === null) return null;
-  return unit.name !== "tf32" ? 1 : unit.products === 3 ? 3 : 2;
+  return unit.name !== "mma_tf32" ? 1 : unit.products === 3 ? 3 : 2;
 }
 
 /** True when a product pays for the operands that are written before it. */

@@ -224,7 +224,8 @@ export class FragmentBlocks implements Blocks {
 
   #read(to: Place, at: E, index: E, transposed = false): void {
     const registers = [0, 1, 2, 3].map((k): Fragment => ({ place: to, index: add(at, k) }));
-    this.p.emit({ s: "matrices", to: registers, place: RING, index, transposed });
+    const how = transposed ? "columns" : "rows";
+    this.p.emit({ s: "matrices", to: registers, place: RING, index, how });
   }
 
   #scores(all: readonly ScoreProduct[], tiles: readonly RingRows[], bases: readonly E[]): Grid[] {
@@ -279,7 +280,7 @@ export class FragmentBlocks implements Blocks {
       for (const k of [0, 1]) {
         this.p.emit({
           s: "multiply",
-          unit: this.#form.dtype === "float16" ? "f16" : "bf16",
+          unit: this.#form.dtype === "float16" ? "mma_f16" : "mma_bf16",
           sums: { place: grid.place, index: mul(add(mul(i, grid.runs), mul(pair, 2), k), 4) },
           left: { place: left, index: at(i) },
           right: { place: this.#right, index: int(2 * k) },

@@ -5,7 +5,7 @@ import { testOpenCL } from "../../../opencl.ts";
 import { withEmulatedUnits } from "../templates/matrix_unit_emulation.ts";
 
 const onWarps = (fn: (texts: string[]) => Promise<void>): Promise<void> =>
-  withEmulatedUnits({ warps: true, matrixUnits: false }, fn);
+  withEmulatedUnits({ warps: true, matrixUnits: null }, fn);
 
 /** Compares what warps make with what the built-in backend makes. */
 async function compare(

@@ -16,7 +16,7 @@ import { emulated } from "./emulated_mma.ts";
 const ampere: Target = {
   ...hostTarget,
   isGpu: true,
-  matrixUnits: true,
+  matrixUnits: "mma",
   warps: false,
   warpgroups: false,
   localMemory: 49152,

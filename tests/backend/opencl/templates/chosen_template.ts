@@ -10,7 +10,7 @@ import { nodeOf } from "../../../../tensor/core/internals.ts";
 /** A GPU with matrix units. */
 export const gpuTarget: Target = {
   isGpu: true,
-  matrixUnits: true,
+  matrixUnits: "mma",
   warps: true,
   warpgroups: false,
   narrowEnd: 2 ** 31,

@@ -65,7 +65,7 @@ for (const dtype of ["float32", "float16", "bfloat16"] as const) {
     `kernels of matrix units compute ${dtype} right, on emulated units`,
     () =>
       withEmulatedUnits(
-        { matrixUnits: true, warpgroups: false, tuned: new SmallTiles() },
+        { matrixUnits: "mma", warpgroups: false, tuned: new SmallTiles() },
         async (texts) => {
           for (const name of namesOf[dtype]!) {
             const make = cases[name]!, limit = limits[dtype]!;

@@ -3,7 +3,7 @@
  * which kernels are chosen is checked everywhere.
  */
 import { assert, assertEquals } from "@std/assert";
-import { hasMatrixUnits } from "../../../../backend/opencl/runtime/matrix_units.ts";
+import { hasMma } from "../../../../backend/opencl/runtime/matrix_units.ts";
 import { type DType, manager, setFloat32Precision, Tensor, withDevice } from "../../../../mod.ts";
 import { convolution, numbers } from "./few_digits.ts";
 import { hasOpenCL } from "../../../opencl.ts";
@@ -18,7 +18,7 @@ Deno.test("Products of half types go to matrix units where a device has them, el
   for (const dtype of ["float16", "bfloat16"] as const) {
     const make = () => of(dtype, 64, 64).matmul(of(dtype, 64, 64));
     assertEquals(templateOf(make, gpu), "matrix-unit gemm");
-    assertEquals(templateOf(make, { ...gpu, matrixUnits: false }), "local-memory gemm");
+    assertEquals(templateOf(make, { ...gpu, matrixUnits: null }), "local-memory gemm");
   }
 });
 
@@ -138,7 +138,7 @@ async function error(found: Tensor, wanted: Tensor): Promise<number> {
 }
 
 const device = hasOpenCL ? manager.default("cl") : null;
-const ignore = !(device?.clDevice && hasMatrixUnits(device.clDevice));
+const ignore = !(device?.clDevice && hasMma(device.clDevice));
 
 for (const dtype of ["float16", "bfloat16", "float32"] as const) {
   Deno.test(`Matrix units multiply ${dtype} as the built-in backend does`, { ignore }, async () => {

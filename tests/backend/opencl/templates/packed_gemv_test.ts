@@ -29,7 +29,7 @@ Deno.test("products of a few rows with blocks are one kernel: each weight is rea
   const words = text.match(/global const uint\*/g)!.length;
   assertEquals(words, 4, "a word for each of the item's columns, whatever the rows");
   assert(text.includes("WARP_XOR_float") && !text.includes("barrier"));
-  const local = textOf(make, { ...gpuTarget, warps: false, matrixUnits: false });
+  const local = textOf(make, { ...gpuTarget, warps: false, matrixUnits: null });
   assert(local.includes("barrier") && !local.includes("WARP"));
 });
 

@@ -15,7 +15,7 @@ import {
 function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth = 16): Target {
   return {
     vectorWidth,
-    matrixUnits: false,
+    matrixUnits: null,
     warps: false,
     warpgroups: false,
     narrowEnd: 2 ** 31,

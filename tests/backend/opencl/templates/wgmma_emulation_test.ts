@@ -78,7 +78,7 @@ const names = Object.keys(cases).filter((name) => !name.startsWith("wide"));
 
 testOpenCL("kernels by warpgroups compute float16 right in small tiles, on emulated units", () => {
   const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-  return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+  return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
     for (const name of names) await holds("float16", name, texts);
   });
 });
@@ -87,7 +87,7 @@ testOpenCL(
   "kernels by warpgroups compute bfloat16 right in tiles of two warpgroups, on emulated units",
   () => {
     const tuned = new OneTile({ bm: 128, bn: 128, stages: 3 });
-    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+    return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
       await holds("bfloat16", "sizes that fill no tile", texts);
       await holds("bfloat16", "both operands transposed, an odd number of columns", texts);
     });
@@ -98,7 +98,7 @@ testOpenCL(
   "kernels by warpgroups compute float32 right in six products of bfloat16, on emulated units",
   () => {
     const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+    return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
       await holds("float32", "wide rows", texts);
       await holds("float32", "wide rows, both transposed, from an odd place on", texts);
       await holds("float32", "wide rows, two products of one matrix", texts);
@@ -112,7 +112,7 @@ testOpenCL(
   "kernels by warpgroups compute convolutions and their gradients, on emulated units",
   () => {
     const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+    return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
       for (const name of Object.keys(convolutions)) await holds("float16", name, texts);
     });
   },

@@ -87,7 +87,7 @@ Deno.test("a copy begins behind those who read before, and is read behind the ba
     to: [],
     place: ring,
     index: int(0),
-    transposed: false,
+    how: "rows",
   });
   const wait = (): Statement => ({ s: "wait", left: 0, place: ring });
   const loop = (body: Statement[]): Statement => ({

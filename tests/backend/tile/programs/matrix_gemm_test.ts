@@ -2,9 +2,10 @@
 import { assert, assertEquals } from "@std/assert";
 import type { DType } from "../../../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import type { MatrixUnits } from "../../../../backend/kernel/target.ts";
 import { withoutFreeBatch } from "../../../../backend/opencl/templates/parts/contraction_shape.ts";
 import { mapStatement, type TileKernel } from "../../../../backend/tile/language/statements.ts";
-import { unitOf } from "../../../../backend/tile/matrix_units.ts";
+import { matrixUnits, unitOf } from "../../../../backend/tile/matrix_units.ts";
 import { matrixGemm, type MmaTile } from "../../../../backend/tile/programs/matrix_gemm.ts";
 import type { Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
@@ -12,9 +13,13 @@ import { type E, make } from "../../../../backend/tile/language/expression.ts";
 import { changed, countOf, without } from "../changed.ts";
 import { convolved, of, productOf, run } from "./products.ts";
 
-/** The products of a kernel of floats: three of parts by default. */
-function programOf(kernel: LoopKernel, tile: MmaTile, products?: 1 | 3): TileKernel {
-  const c = withoutFreeBatch(kernel.contraction!), unit = unitOf(c)!;
+/** The products of a kernel, of floats three of parts by default. */
+function programOf(
+  kernel: LoopKernel,
+  tile: MmaTile,
+  { products, units = "mma" }: { readonly products?: 1 | 3; readonly units?: MatrixUnits } = {},
+): TileKernel {
+  const c = withoutFreeBatch(kernel.contraction!), unit = unitOf(c, units)!;
   let count = 0;
   const nameOf = () => `p${count++}`;
   return matrixGemm(
@@ -91,7 +96,7 @@ Deno.test("matrixGemm has the values of the plain evaluator, each stored once, w
 
 Deno.test("matrixGemm: one product of TF32 is less accurate than three, and near", () => {
   const kernel = productOf(() => cases["odd sizes"]!("float32"));
-  const { report, error } = run(kernel, programOf(kernel, tiles[4][0]!, 1));
+  const { report, error } = run(kernel, programOf(kernel, tiles[4][0]!, { products: 1 }));
   assertEquals([...report.faults], []);
   assert(error > 1e-6 && error < 5e-3, `off by ${error}`);
 });
@@ -120,9 +125,45 @@ Deno.test("matrixGemm: the interpreter sees exchanged fragments, a swizzle that 
   assert(run(kernel, exchanged).error > 1e-2);
   const transposed = changed(
     tile,
-    (s) => s.s === "matrices" ? { ...s, transposed: !s.transposed } : s,
+    (s) => s.s === "matrices" ? { ...s, how: s.how === "rows" ? "columns" : "rows" } : s,
   );
   assert(run(kernel, transposed).error > 1e-2);
+  const straight = changed(tile, (s) => mapStatement(s, (e) => withoutSwizzle(e), (body) => body));
+  assert(run(kernel, straight).report.faults.has("bank conflict"));
+});
+
+/** Tiles of AMD's and Intel's units: pieces of one and of several matrices, rows of local memory of two lengths. */
+const others: Readonly<Partial<Record<MatrixUnits, MmaTile>>> = {
+  wmma: { bm: 32, bn: 32, bk: 32, wm: 16, wn: 32, stages: 2 },
+  wmma12: { bm: 32, bn: 64, bk: 64, wm: 32, wn: 32, stages: 2 },
+  mfma: { bm: 64, bn: 32, bk: 32, wm: 32, wn: 16, stages: 2 },
+  dpas8: { bm: 32, bn: 32, bk: 32, wm: 16, wn: 16, stages: 2 },
+  dpas16: { bm: 32, bn: 64, bk: 64, wm: 16, wn: 32, stages: 2 },
+};
+
+Deno.test("matrixGemm on AMD's and Intel's units: the values of the plain evaluator, without bank conflicts", () => {
+  // Both operands lie along the sum, and both across it.
+  for (const what of ["odd sizes", "both operands transposed"] as const) {
+    for (const [units, tile] of Object.entries(others) as [MatrixUnits, MmaTile][]) {
+      const dtype = units === "mfma" ? "bfloat16" : "float16";
+      const kernel = productOf(() => cases[what]!(dtype));
+      const { report, error } = run(kernel, programOf(kernel, tile, { units }));
+      assertEquals([...report.faults], [], `${units}, ${what}`);
+      assert(error <= limits[dtype]!, `${units}, ${what}: off by ${error}`);
+    }
+  }
+});
+
+Deno.test("matrixGemm on AMD's units: the interpreter sees exchanged words, and a swizzle that is gone", () => {
+  const kernel = productOf(() => cases["whole tiles"]!("float16"));
+  const tile = programOf(kernel, others.wmma!, { units: "wmma" });
+  const words = matrixUnits.wmma_f16.left.together;
+  const exchanged = changed(
+    tile,
+    (s) => s.s === "matrices" && s.to.length === words ? { ...s, to: s.to.toReversed() } : s,
+  );
+  // The right operand is read by halves, whose order stays.
+  assert(run(kernel, exchanged).error > 1e-2);
   const straight = changed(tile, (s) => mapStatement(s, (e) => withoutSwizzle(e), (body) => body));
   assert(run(kernel, straight).report.faults.has("bank conflict"));
 });

@@ -12,7 +12,7 @@ import { gpuTarget } from "../../opencl/templates/chosen_template.ts";
 import { interpret, type Report } from "../interpreter.ts";
 import { buffersOf, errorOf } from "../loop_buffers.ts";
 
-const target = { ...gpuTarget, matrixUnits: false };
+const target = { ...gpuTarget, matrixUnits: null };
 
 /** The product of a tensor. */
 export function productOf(make: () => Tensor): LoopKernel {

@@ -8,7 +8,7 @@ import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
 testOpenCL("fusedAttention: a product behind half-type heads reads them where they lie", () => {
   const [batch, length, width, heads] = [16, 256, 384, 6];
   const labels: string[] = [];
-  const gpu = paperGPU({ warps: true, matrixUnits: true, warpgroups: true });
+  const gpu = paperGPU({ warps: true, matrixUnits: "mma", warpgroups: true });
   withPaperDevice(gpu, ({ label }) => labels.push(label), () => {
     const draw = (...shape: number[]): Tensor => {
       const x = Tensor.rand(shape).realize();

@@ -189,7 +189,7 @@ Deno.test("writeAttention: the interpreter sees exchanged words of weights", () 
   const [pass] = passesOf({ ...half, heads: 1 }), program = byFragments()(pass, "forward");
   const exchanged = changed(
     program,
-    (s) => s.s === "matrices" && s.transposed ? { ...s, transposed: false } : s,
+    (s) => s.s === "matrices" && s.how === "columns" ? { ...s, how: "rows" } : s,
   );
   const { found } = run(pass, [exchanged]);
   let isSeen = false;
