@@ -234,6 +234,7 @@ const recipes = [
   "Add an architecture of language models",
   "Add a format of blocks",
   "Add a unit of tile programs",
+  "Add a matrix unit",
   "Add a pool",
   "Add an OpenCL extension function",
   "Add a backend",
@@ -253,6 +254,8 @@ const parts = {
   "tests/conformance/completeness_test.ts": "every (method|function)", // rows have no cases yet
   "tests/memory/pools/pool_conformance_test.ts": "PagePool",
   "tests/tensor/models/onnx/export/layers_test.ts": "each layer|every class of nn",
+  "tests/backend/tile/programs/matrix_gemm_test.ts": "matrixGemm on AMD's and Intel's units",
+  "tests/backend/opencl/runtime/matrix_units_test.ts": "unitsByFacts",
 };
 
 Deno.test("the recipes work as the page says, all of them in one tree", async () => {
@@ -286,10 +289,18 @@ Deno.test("the recipes work as the page says, all of them in one tree", async ()
     const made = edits.filter((edit) => edit.isNew).map((edit) => edit.path);
     const tests = ["additions_test.ts", ...made.filter((p) => p.endsWith("_test.ts")), ...laws];
     const files = Object.keys(parts), filter = `/^(${Object.values(parts).join("|")})/`;
-    await deno(path, ["check", "--no-lock", ...tests, ...files]);
+    await deno(path, ["check", "--no-lock", ...tests, ...files, "tests/compilers/check.ts"]);
     const run = ["test", "-A", "--no-check", "--no-lock"];
     const printedOfParts = await deno(path, [...run, "--filter", filter, ...files]);
-    for (const part of ["every method", "every function", "PagePool, simulated: ", "each layer"]) {
+    for (
+      const part of [
+        "every method",
+        "every function",
+        "PagePool, simulated: ",
+        "each layer",
+        "matrixGemm on",
+      ]
+    ) {
       assert(printedOfParts.includes(`\n${part}`), `${part} did not run: ${printedOfParts}`);
     }
     const printed = await deno(path, [...run, ...tests]);

@@ -13,30 +13,14 @@ import type { ForeignTable } from "../runtime/types.ts";
 import { readEnvironment, setDefaultVariable } from "../host/environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
 import { allowedCores, openLibc } from "../host/libc.ts";
+import { libraryFiles, libraryPlaceOf } from "./library_names.ts";
 import { localSize } from "../host/local_ranks.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import { primeSignals } from "./signals.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "../symbols/types.ts";
 
-const sonames: Partial<Record<string, readonly string[]>> = {
-  darwin: ["/System/Library/Frameworks/OpenCL.framework/OpenCL"],
-  windows: ["OpenCL.dll"],
-};
-const unixSonames = ["libOpenCL.so.1", "libOpenCL.so"];
-
-/**
- * Folders to try where `--allow-ffi` names files: a flag with a bare soname means a file in the
- * working folder.
- */
-const unixFolders = [
-  `/usr/lib/${host.arch}-linux-gnu`,
-  `/lib/${host.arch}-linux-gnu`,
-  "/usr/lib64",
-  "/usr/lib",
-  "/usr/local/lib",
-];
-
+const place = libraryPlaceOf(host);
 const names = Object.keys(functions) as FunctionName[];
 
 /**
@@ -108,20 +92,16 @@ export function replaceSymbols(symbols: OpenCLSymbols): OpenCLSymbols {
 
 function permittedCandidates(): readonly string[] {
   const chosen = readEnvironment("NETCL_OPENCL_LIBRARY");
-  const candidates = chosen ? [chosen] : sonames[host.os] ?? unixSonames;
+  const candidates = chosen ? [chosen] : place.names;
   if (host.isGranted({ name: "ffi" })) return candidates;
-  const granted = files(candidates).filter((path) => host.isGranted({ name: "ffi", path }));
+  const granted = libraryFiles(place, candidates, host.arch).filter((path) =>
+    host.isGranted({ name: "ffi", path })
+  );
   if (granted.length > 0) return granted;
   // Not left to dlopen: the answer to its own prompt holds for a file in the working folder only.
   if (host.request({ name: "ffi" })) return candidates;
   throw new OpenCLUnavailableError(
     "Cannot open the OpenCL library without permission: run with --allow-ffi",
-  );
-}
-
-function files(candidates: readonly string[]): string[] {
-  return candidates.flatMap((name) =>
-    /[\\/]/.test(name) ? [name] : unixFolders.map((folder) => `${folder}/${name}`)
   );
 }
 
@@ -142,8 +122,7 @@ function tryOpen(path: string, failures: string[]): OpenCLSymbols | null {
 function keepLoaded(path: string): void {
   const libc = openLibc(loaderFunctions);
   if (libc === null) return;
-  const RTLD_NOW = 2, RTLD_NODELETE = host.os === "darwin" ? 0x80 : 0x1000;
-  libc.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), RTLD_NOW | RTLD_NODELETE);
+  libc.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), place.keepLoaded);
   libc.close();
 }
 
@@ -190,14 +169,9 @@ function missing(name: FunctionName, path: string): () => never {
 }
 
 function notFound(failures: readonly string[]): OpenCLUnavailableError {
-  const install: Partial<Record<string, string>> = {
-    darwin: "macOS brings OpenCL with it: check the path above",
-    windows: "install the driver of your GPU, or PoCL for the CPU",
-    linux: "install an OpenCL loader and a driver, such as ocl-icd-libopencl1 and pocl-opencl-icd",
-  };
   return new OpenCLUnavailableError(
     `Cannot find an OpenCL library. Tried:\n${failures.map((line) => `  ${line}\n`).join("")}` +
-      `What to do: ${install[host.os] ?? install.linux}; ` +
+      `What to do: ${place.remedy}; ` +
       "or set NETCL_OPENCL_LIBRARY to its path",
   );
 }

@@ -86,9 +86,8 @@ function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>
   return [...planned.values()];
 }
 
-/** True for a kernel that multiplies by matrix units. */
-const usesUnits = ({ text }: Planned): boolean =>
-  /\b(WMMA|WMMA12|MFMA|DPAS8|DPAS16)_B?F16\(/.test(text);
+/** True for a kernel that multiplies by matrix units: it calls the helper that is named as one is. */
+const usesUnits = ({ text }: Planned): boolean => /\b[A-Z]+\d*_B?F16\(/.test(text);
 
 /**
  * Kernels that are one file: those that came as a text have names that others may have, and those on matrix units

@@ -1,4 +1,5 @@
 /** Devices that are not here, with what planning knows of them and how their vendor's compiler is called. */
+import type { MatrixUnits } from "../../backend/kernel/target.ts";
 import { type PaperDevice, paperGPU } from "../backend/paper_device.ts";
 import type { DebianPackages } from "../systems/debian_folder.ts";
 
@@ -60,7 +61,7 @@ function intel(
 }
 
 /** A GPU of AMD's: groups of 256 work-items, 64 KiB of them. */
-function amd(name: string, computeUnits: number, matrixUnits: "wmma" | "wmma12" | "mfma"): Foreign {
+function amd(name: string, computeUnits: number, matrixUnits: MatrixUnits): Foreign {
   const command = (file: string, ...output: string[]): string[] => [
     "clang-21",
     ...["-x", "cl", ...options.split(" "), "-w", "-Xclang", "-finclude-default-header"],
@@ -74,7 +75,7 @@ function amd(name: string, computeUnits: number, matrixUnits: "wmma" | "wmma12" 
     maxSpilling: 0,
     command: (file) => command(file, "-c", "-o", "/dev/null"),
     assemble: (file, folder) => [command(file, "-S", "-o", `${folder}/kernels.s`)],
-    instruction: matrixUnits === "mfma" ? /\bv_mfma_f32_/ : /\bv_wmma_f32_/,
+    instruction: matrixUnits.startsWith("mfma") ? /\bv_mfma_f32_/ : /\bv_wmma_f32_/,
     spilling(output) {
       const kernels = output.split("Function Name: ").slice(1);
       return kernels.filter((text) => Number(/VGPRs Spill: (\d+)/.exec(text)?.[1]) > 0)

@@ -47,6 +47,12 @@ function configuration(folder: string, architecture: string): string {
   return Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`).join("");
 }
 
+/** True where a folder has packages already. */
+export async function hasDebian(folder: string, { packages }: DebianPackages): Promise<boolean> {
+  return await Deno.readTextFile(`${folder}/installed`).catch(ignoreMissing) ===
+    packages.join("\n");
+}
+
 /**
  * Unpacks packages, with what they depend on, below `folder`: the root of a system in which `chroot` finds
  * their programs. Scripts of packages do not run. A folder that has them already is left as it is.
@@ -55,10 +61,10 @@ function configuration(folder: string, architecture: string): string {
  */
 export async function installDebian(
   folder: string,
-  { suite, packages, architecture = "amd64" }: DebianPackages,
+  wanted: DebianPackages,
 ): Promise<string> {
-  const root = `${folder}/root`, done = `${folder}/installed`, names = packages.join("\n");
-  if (await Deno.readTextFile(done).catch(ignoreMissing) === names) return root;
+  const { suite, packages, architecture = "amd64" } = wanted, root = `${folder}/root`;
+  if (await hasDebian(folder, wanted)) return root;
   const folders = ["etc/apt.conf.d", "state/lists/partial", "cache/archives/partial", "root"];
   for (const each of folders) await Deno.mkdir(`${folder}/${each}`, { recursive: true });
   const key = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -79,7 +85,7 @@ export async function installDebian(
     await succeed("dpkg-deb", ["-x", `${folder}/cache/archives/${name}`, root]);
   }
   await Deno.remove(`${folder}/cache`, { recursive: true });
-  await Deno.writeTextFile(done, names);
+  await Deno.writeTextFile(`${folder}/installed`, packages.join("\n"));
   return root;
 }
 

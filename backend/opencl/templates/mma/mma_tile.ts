@@ -17,12 +17,15 @@ interface Choice {
   readonly tile: MmaTile;
 }
 
+/** Tiles by the bytes of an element. */
+type Choices = Readonly<Partial<Record<2 | 4, readonly Choice[]>>>;
+
 /**
- * NVIDIA's, by the bytes of an element. On an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32
+ * NVIDIA's. On an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32
  * by three products 44 to 48, 40. On an H200 the smallest of float32 takes 16 us for 64 x 512 times 512 x 2048,
  * where there are too few of 64x64 for the device (25 us); 18 for 512 x 512 x 512 (24), 29 for 1000 x 512 x 512 (27).
  */
-const mma: Readonly<Record<2 | 4, readonly Choice[]>> = {
+const mma: Choices = {
   2: [
     { speed: 1, tile: { bm: 128, bn: 128, bk: 32, wm: 64, wn: 64, stages: 3 } },
     { speed: 0.8, tile: { bm: 128, bn: 64, bk: 32, wm: 64, wn: 32, stages: 4 } },
@@ -85,16 +88,16 @@ const subgroups: Readonly<Record<8 | 16, readonly Choice[]>> = {
   ],
 };
 
-/** The tiles of a device's units, by the bytes of an element. */
-const choices: Readonly<Record<MatrixUnits, Readonly<Partial<Record<2 | 4, readonly Choice[]>>>>> =
-  {
-    mma,
-    wmma: { 2: wavefronts[32] },
-    wmma12: { 2: wavefronts[32] },
-    mfma: { 2: wavefronts[64] },
-    dpas8: { 2: subgroups[8] },
-    dpas16: { 2: subgroups[16] },
-  };
+/** The tiles of a device's units. */
+const choices: Readonly<Record<MatrixUnits, Choices>> = {
+  mma,
+  wmma: { 2: wavefronts[32] },
+  wmma12: { 2: wavefronts[32] },
+  mfma: { 2: wavefronts[64] },
+  dpas8: { 2: subgroups[8] },
+  dpas16: { 2: subgroups[16] },
+};
+
 /** Most work-items of a group, and most sums of one. */
 const MAX_ITEMS = 256, MAX_SUMS = 128;
 /** Groups of a tile that share a multiprocessor. */
