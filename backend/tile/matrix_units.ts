@@ -1,6 +1,6 @@
 /**
  * Matrix units: what a warp (a wavefront, a sub-group) multiplies with one instruction or two, and which
- * work-item holds which element. To add one: its row here, its text in `opencl/codegen/matrix_helpers.ts`, its
+ * work-item holds which element. To add one: its row here, its text in `opencl/codegen/units/matrix_helpers.ts`, its
  * tiles in `opencl/templates/mma/mma_tile.ts`, and where a driver says that a device has it
  * (`opencl/runtime/matrix_units.ts`).
  *

@@ -168,7 +168,11 @@ export async function compileFor(
         faults.push(`${batch[0]!.program}: ${batch[0]!.name}: no ${target.instruction}`);
       }
       const programOf = new Map(batch.map(({ name, program }) => [name, program]));
-      spilling.push(...target.spilling(output).map((name) => `${programOf.get(name)}: ${name}`));
+      spilling.push(
+        ...target.spilling(output).map(([name, count]) =>
+          `${programOf.get(name)}: ${name}, ${count} registers`
+        ),
+      );
     }
   };
   await Promise.all(Array.from({ length: atOnce }, worker));

@@ -17,8 +17,8 @@ export interface Foreign {
   assemble(file: string, folder: string): readonly (readonly string[])[];
   /** The instruction of its matrix units. */
   readonly instruction: RegExp;
-  /** The kernels that spill, by what the compiler said. */
-  spilling(output: string): readonly string[];
+  /** The kernels that spill, and how many registers, by what the compiler said. */
+  spilling(output: string): readonly (readonly [kernel: string, registers: number])[];
 }
 
 const options = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
@@ -56,7 +56,9 @@ function intel(
     ],
     instruction: /\bdpas\./,
     spilling: (output) =>
-      [...output.matchAll(/in kernel '(\w+)': .* spilled/g)].map(([, kernel]) => kernel!),
+      [...output.matchAll(/in kernel '(\w+)': .* spilled around (\d+)/g)].map((
+        [, kernel, count],
+      ) => [kernel!, Number(count)]),
   };
 }
 
@@ -76,17 +78,16 @@ function amd(name: string, computeUnits: number, matrixUnits: MatrixUnits): Fore
     command: (file) => command(file, "-c", "-o", "/dev/null"),
     assemble: (file, folder) => [command(file, "-S", "-o", `${folder}/kernels.s`)],
     instruction: matrixUnits.startsWith("mfma") ? /\bv_mfma_f32_/ : /\bv_wmma_f32_/,
-    spilling(output) {
-      const kernels = output.split("Function Name: ").slice(1);
-      return kernels.filter((text) => Number(/VGPRs Spill: (\d+)/.exec(text)?.[1]) > 0)
-        .map((text) => text.match(/^\w+/)![0]);
-    },
+    spilling: (output) =>
+      output.split("Function Name: ").slice(1).map((text) =>
+        [text.match(/^\w+/)![0], Number(/VGPRs Spill: (\d+)/.exec(text)?.[1])] as const
+      ).filter(([, count]) => count > 0),
   };
 }
 
 /** The devices by their compilers' names. */
 export const foreign: Readonly<Record<string, Foreign>> = {
-  dg2: intel("dg2", 512, "dpas8", { hasDoubles: false, maxSpilling: 6 }),
+  dg2: intel("dg2", 512, "dpas8", { hasDoubles: false, maxSpilling: 14 }),
   bmg: intel("bmg", 160, "dpas16", { hasDoubles: true, maxSpilling: 1 }),
   pvc: intel("pvc", 1024, "dpas16", { hasDoubles: true, maxSpilling: 17 }),
   gfx90a: amd("gfx90a", 104, "mfma"),

@@ -21,6 +21,11 @@ const onBoth: readonly Omit<LeftOutTest, "runtime">[] = [
   { file: "memory/report/report_test", name: "The report is one page", reason: placesOfSources },
   { file: "memory/report/recorder_test", name: "Recorder names", reason: placesOfSources },
   {
+    file: "ffi/library/library_test",
+    name: "on a terminal the permission",
+    reason: "permissions, and questions for them, are Deno's",
+  },
+  {
     file: "signals/matrix_test",
     name: "awaiting a worker",
     reason: "its worker is a program for Deno",

@@ -13,7 +13,7 @@ import {
   Program,
 } from "../../../ffi/mod.ts";
 import { withoutDeadline } from "../../lifecycle/native_handlers.ts";
-import { liftInstructions, refuseInstructions } from "../codegen/warpgroup_helpers.ts";
+import { liftInstructions, refuseInstructions } from "../codegen/units/warpgroup_helpers.ts";
 
 /** A program to be built. */
 export interface ProgramSource {
@@ -21,7 +21,7 @@ export interface ProgramSource {
   readonly text: string;
   /** Options of the compiler. */
   readonly options: string;
-  /** Instructions that the compiler does not know stand in comments: see `codegen/warpgroup_helpers.ts`. */
+  /** Instructions that the compiler does not know stand in comments: see `codegen/units/warpgroup_helpers.ts`. */
   readonly isLifted: boolean;
 }
 

@@ -1,5 +1,5 @@
 /** Groups of kernels built as one program. */
-import { hasLifted } from "../codegen/warpgroup_helpers.ts";
+import { hasLifted } from "../codegen/units/warpgroup_helpers.ts";
 
 /** Characters from which a kernel is a program of its own where programs are built side by side. */
 const LARGE_CHARACTERS = 5000;

@@ -16,10 +16,10 @@ import {
 } from "./lane_access.ts";
 import { decodeHelpers } from "./math/decoding.ts";
 import { vectorMath } from "./math/vector_math.ts";
-import { matrixHelpers } from "./matrix_helpers.ts";
-import { mmaHelpers } from "./mma_helpers.ts";
-import { warpHelpers } from "./warp_helpers.ts";
-import { warpgroupHelpers } from "./warpgroup_helpers.ts";
+import { matrixHelpers } from "./units/matrix_helpers.ts";
+import { mmaHelpers } from "./units/mma_helpers.ts";
+import { warpHelpers } from "./units/warp_helpers.ts";
+import { warpgroupHelpers } from "./units/warpgroup_helpers.ts";
 
 const integer = (T: string): Record<string, string> => ({
   // A zero divisor gives 0: an integer trap would end the process on CPU devices.

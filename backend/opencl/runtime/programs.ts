@@ -23,7 +23,7 @@ import { WITHOUT_HEADER } from "../codegen/builtins.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
-import { hasLifted, LIFTED_PROBE } from "../codegen/warpgroup_helpers.ts";
+import { hasLifted, LIFTED_PROBE } from "../codegen/units/warpgroup_helpers.ts";
 import type { DeferredText, ProgramStore } from "../tiers/tiers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 

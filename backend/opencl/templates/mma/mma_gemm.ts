@@ -15,7 +15,7 @@ import type { MatrixUnits } from "../../../kernel/target.ts";
 import { matrixUnits, unitOf } from "../../../tile/matrix_units.ts";
 import { matrixGemm, type MmaTile } from "../../../tile/programs/matrix_gemm.ts";
 import { openclDialect } from "../../codegen/dialect.ts";
-import { matrixAttributes } from "../../codegen/matrix_helpers.ts";
+import { matrixAttributes } from "../../codegen/units/matrix_helpers.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
 import { groupGemm } from "../parts/group_gemm.ts";

@@ -1,6 +1,6 @@
 /** The stages of products by warpgroups: one warp copies them, the others multiply them. */
 import type { Emitter } from "../../../codegen/emit.ts";
-import { LIFTED, liftedList, OPERANDS } from "../../codegen/warpgroup_helpers.ts";
+import { LIFTED, liftedList, OPERANDS } from "../../codegen/units/warpgroup_helpers.ts";
 import { BLOCK_BYTES, copyStage, type OperandMap, ROW_TERMS } from "./tensor_map.ts";
 import { declareOrigin, tilesAlong } from "./tile_side.ts";
 import type { WgmmaProduct } from "./wgmma_product.ts";

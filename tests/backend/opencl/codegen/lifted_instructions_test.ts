@@ -7,7 +7,7 @@ import {
   liftInstructions,
   OPERANDS,
   refuseInstructions,
-} from "../../../../backend/opencl/codegen/warpgroup_helpers.ts";
+} from "../../../../backend/opencl/codegen/units/warpgroup_helpers.ts";
 
 const use = `{ first ${OPERANDS}, 1; second ${OPERANDS}, 2; }`;
 

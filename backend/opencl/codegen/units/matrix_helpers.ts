@@ -1,9 +1,12 @@
 /**
  * Products of AMD's and Intel's matrix units, by the functions that their compilers have for them, and the steps of
  * a ring of local memory in plain OpenCL C: a work-item waits for what it copies.
+ *
+ * This folder (`units/`) has the text of what GPUs multiply with and how warps exchange values, as helpers by name;
+ * it imports the names of units. `prelude.ts` puts those into a program that it calls.
  */
-import type { MatrixUnits } from "../../kernel/target.ts";
-import type { MatrixUnitName } from "../../tile/language/statements.ts";
+import type { MatrixUnits } from "../../../kernel/target.ts";
+import type { MatrixUnitName } from "../../../tile/language/statements.ts";
 
 const HALVES = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable";
 
