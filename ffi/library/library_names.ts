@@ -18,11 +18,11 @@ export interface LibraryPlace {
    * @param arch The processor, as Linux calls it.
    */
   folders(arch: string): readonly string[];
-  /** What joins a folder and a name. */
+  /** Sign between a folder and a name. */
   readonly separator: "/" | "\\";
   /** `RTLD_NOW | RTLD_NODELETE` of its `dlopen`; 0 where there is none. */
   readonly keepLoaded: number;
-  /** What to do where there is no loader. */
+  /** The remedy where there is no loader. */
   readonly remedy: string;
 }
 

@@ -88,8 +88,8 @@ function amd(name: string, computeUnits: number, matrixUnits: MatrixUnits): Fore
 /** The devices by their compilers' names. */
 export const foreign: Readonly<Record<string, Foreign>> = {
   dg2: intel("dg2", 512, "dpas8", { hasDoubles: false, maxSpilling: 14 }),
-  bmg: intel("bmg", 160, "dpas16", { hasDoubles: true, maxSpilling: 1 }),
-  pvc: intel("pvc", 1024, "dpas16", { hasDoubles: true, maxSpilling: 17 }),
+  bmg: intel("bmg", 160, "dpas16", { hasDoubles: true, maxSpilling: 5 }),
+  pvc: intel("pvc", 1024, "dpas16", { hasDoubles: true, maxSpilling: 19 }),
   gfx90a: amd("gfx90a", 104, "mfma"),
   gfx942: amd("gfx942", 304, "mfma"),
   gfx1100: amd("gfx1100", 48, "wmma"),

@@ -5,7 +5,7 @@
  */
 import { spawn, type SpawnOptions, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
+import { freemem, tmpdir } from "node:os";
 import process from "node:process";
 import { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -189,6 +189,7 @@ const standIn = {
   },
   inspect: host.inspect,
   memoryUsage: () => process.memoryUsage(),
+  systemMemoryInfo: () => ({ available: freemem() }),
   addSignalListener: host.addSignalListener,
   removeSignalListener: host.removeSignalListener,
   kill: host.kill,

@@ -17,7 +17,7 @@ const AMPERE = 8;
 /** The one that has `wgmma`: Hopper's. Later ones do not have it. */
 const HOPPER = 9;
 
-/** What a driver says of a device's units. */
+/** A driver's words on a device's units. */
 export interface UnitFacts {
   readonly name: string;
   readonly extensions: readonly string[];

@@ -6,6 +6,7 @@
  * one constant of `backend/`.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { fileURLToPath } from "node:url";
 import { requireValue, takes } from "../rules/options.ts";
 
 const mode = new AsyncLocalStorage<boolean>();
@@ -124,13 +125,17 @@ export function setDetectAnomaly(on: boolean): void {
   always = on;
 }
 
-const tensorFolder = new URL("../../", import.meta.url).href;
-const nnFolder = new URL("nn/", tensorFolder).href;
+const tensorFolder = new URL("../../", import.meta.url);
+/** A folder as stacks name it: by its address, on Bun by its path. */
+const namesOf = (folder: URL): readonly string[] =>
+  folder.protocol === "file:" ? [folder.href, fileURLToPath(folder)] : [folder.href];
+const tensorNames = namesOf(tensorFolder), nnNames = namesOf(new URL("nn/", tensorFolder));
 const MAX_FRAMES = 64;
 
 /** True for the frames of operations; those of layers lead to the user's model, and stay. */
 function isInside(frame: string): boolean {
-  return frame.includes(tensorFolder) && !frame.includes(nnFolder);
+  const isIn = (names: readonly string[]): boolean => names.some((name) => frame.includes(name));
+  return isIn(tensorNames) && !isIn(nnNames);
 }
 
 /** Call of the running operation: the stack without the library's own first frames. */

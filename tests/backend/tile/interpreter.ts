@@ -619,7 +619,7 @@ class Interpreter {
   }
 }
 
-/** How many work-items multiply together: as the unit of the first product says. */
+/** Number of work-items that multiply together: as the unit of the first product says. */
 function lanesOf(body: readonly Statement[]): number {
   for (const s of body) {
     const lanes = s.s === "multiply"

@@ -26,7 +26,7 @@ testOnBackends("the error names the operation and the function that called it", 
   const error = anomalyOf(() => suspiciousRoot(x).mul(0).sum().backward());
   assertEquals(error.operation, "sqrt");
   assertStringIncludes(error.message, "NaN in 1 of 2 elements");
-  assertStringIncludes(error.message, "at suspiciousRoot (file:");
+  assertMatch(error.message, /at suspiciousRoot \((file:|\/)/);
   assertStringIncludes(error.message, "0 * Infinity");
   // The operation's own calls are left out: the first line is the user's.
   assertMatch(error.message, /sqrt was called\n\s+at suspiciousRoot/);
@@ -38,7 +38,7 @@ testOnBackends("a NaN of the forward pass is traced to where it began", () => {
   const error = anomalyOf(() => suspiciousRoot(x.mul(2)).exp().sum().backward());
   assertEquals(error.operation, "exp");
   assertStringIncludes(error.message, "the first NaN was the value of sqrt; sqrt was called");
-  assertStringIncludes(error.message, "at suspiciousRoot (file:");
+  assertMatch(error.message, /at suspiciousRoot \((file:|\/)/);
 });
 
 testOnBackends("NaN in the data is told from NaN that was computed", () => {

@@ -97,7 +97,7 @@ export const matrixHelpers: Readonly<Record<string, string>> = {
   ...load(4),
 };
 
-/** What stands before a kernel that uses a device's units. */
+/** Attributes of kernels that use a device's units. */
 export const matrixAttributes: Readonly<Partial<Record<MatrixUnits, string>>> = {
   dpas8: "__attribute__((intel_reqd_sub_group_size(8)))",
   dpas16: "__attribute__((intel_reqd_sub_group_size(16)))",
