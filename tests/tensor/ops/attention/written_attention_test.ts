@@ -56,7 +56,7 @@ for (const dtype of ["float32", "bfloat16"] as const) {
 
 testOpenCL("writtenAttention has the one kernel where no gradient is wanted", () => {
   const labels: string[] = [];
-  const gpu = paperGPU({ warps: true, matrixUnits: true, warpgroups: true });
+  const gpu = paperGPU({ warps: true, matrixUnits: "mma", warpgroups: true });
   withPaperDevice(gpu, ({ label }) => labels.push(label), () => {
     for (const name of ["a quotient", "hidden keys"]) {
       const heads = [0, 1, 2].map(() =>
