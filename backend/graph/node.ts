@@ -425,7 +425,8 @@ export class Node {
   react(): void {
     this.#isChanged = false;
     const { saved } = this;
-    if (saved !== null && (this.#holders <= 0 || this.#users === 0 && saved.isUsed)) this.forget();
+    const isWanted = this.#holders + this.#lasting > 0;
+    if (saved !== null && (!isWanted || this.#users === 0 && saved.isUsed)) this.forget();
     if (this.inputs.length > 0) return this.#setNeed(this.#present);
     if (this.storage === null) return;
     if (this.#holders > 0) unretire(this.#value!);

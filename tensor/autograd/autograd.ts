@@ -7,7 +7,7 @@
  */
 import { formatShape, NEED, type Node, sameShape } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
-import { requireTensor } from "../core/apply.ts";
+import { distinct, requireTensor } from "../core/apply.ts";
 import type { BackwardOptions, TensorsOf } from "../core/arguments.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import {
@@ -245,7 +245,16 @@ const beginGrad: BeginWalk<
     visit: (tensor, gradient) => {
       if (targets.has(tensor)) wanted.set(tensor, gradient);
     },
-    finish: () => inputs.map((input) => exposed(wanted.get(input) ?? input.zerosLike())),
+    finish: () => {
+      // Each is the caller's to dispose of: no two are one tensor, and none is a gradient that was passed.
+      const taken = new Set(seeds);
+      return inputs.map((input) => {
+        const found = wanted.get(input) ?? input.zerosLike();
+        const own = taken.has(found) ? distinct("grad", found) : found;
+        taken.add(own);
+        return exposed(own);
+      });
+    },
   });
   return beginWalk(at, walk);
 };

@@ -2,7 +2,7 @@
 import type { Node, Saved } from "../../backend/internal.ts";
 import type { BackwardOptions } from "../core/arguments.ts";
 import { areGradientsObserved } from "../core/calls.ts";
-import { changedInputs, type GradFn, noGradFn, releaseGradFn } from "../core/grad_fn.ts";
+import { changedInputs, type GradFn, noGradFn } from "../core/grad_fn.ts";
 import { gradientOf, guardValues, stateOf } from "../core/internals.ts";
 import { isAnomalyEnabled, recording, withoutGrad } from "../core/modes/grad_mode.ts";
 import {
@@ -141,6 +141,8 @@ export class BackwardWalk<R> implements Walk, HookedWalk<R> {
     this.#visits.passed?.(gradFn, isRepeated);
     // Nobody else has what was computed again for this walk.
     if (isRepeated ? this.#createGraph : this.#isGraphKept) return;
+    // Until all gradients are made: that of another operation may need what was captured here.
+    gradFn.retain?.();
     this.#freed.push(gradFn);
     for (const result of results) {
       const state = stateOf(result);
@@ -159,7 +161,10 @@ export class BackwardWalk<R> implements Walk, HookedWalk<R> {
   #release(): void {
     for (const saved of this.#saved.splice(0)) saved.use();
     // Not before: the gradient of an operation may need a result that another one has held so far.
-    for (const gradFn of this.#freed.splice(0)) releaseGradFn(gradFn);
+    for (const gradFn of this.#freed.splice(0)) {
+      gradFn.release?.();
+      gradFn.letGo?.();
+    }
     for (const node of this.#through.splice(0)) node.subside();
   }
 }

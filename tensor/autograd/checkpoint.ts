@@ -12,7 +12,7 @@ import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
 import type { Tensor } from "../core/mod.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { neededInputs, releaseGradFn, type Repetition } from "../core/grad_fn.ts";
+import { neededInputs, type Repetition } from "../core/grad_fn.ts";
 import { hooksOf } from "./gradient_hooks.ts";
 import { whileRecomputing } from "./recomputing.ts";
 
@@ -90,12 +90,11 @@ function recordedAgain<R>(value: R, first: FirstRun): R {
   const outer = outerInputs(outputs, start);
   const inputs = [...new Set([...tensorsIn(args), ...outer, ...leaves])];
   const repetition = new SecondRun(first, outputs);
-  const gradFn = {
-    ...newGradFn("checkpoint", inputs, () => []),
+  const gradFn = newGradFn("checkpoint", inputs, () => [], {
     outputs: outputs.map((output) => stateOf(output).order),
     repetition,
-  };
-  for (const inner of innerTensors(outputs, start)) releaseGradFn(stateOf(inner).gradFn!);
+  });
+  for (const inner of innerTensors(outputs, start)) stateOf(inner).gradFn!.end?.();
   for (const output of outputs) stateOf(output).record(gradFn);
   return value;
 }

@@ -190,7 +190,8 @@ class ProgramBuilder {
   #external(block: Block, node: Node, token: Token | null): BlockSlot {
     const refs = this.#roles.blocks.get(block);
     if (refs) return { kind: "role", refs };
-    if (token) return { kind: "state", token };
+    // The value of a tensor that is gone, such as a table that an operation made, is the same for ever.
+    if (token !== null && token.node !== null) return { kind: "state", token };
     return { kind: "constant", storage: node.storage!.retain() };
   }
 

@@ -1,7 +1,8 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
 import { type DType, isEager, Node, type Op, type Shape } from "../../backend/internal.ts";
-import { type GradFn, type GradientFn, RecordedOperation } from "./grad_fn.ts";
+import type { GradientFn } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
+import { RecordedOperation, type RecordOptions } from "./modes/records.ts";
 import { requireType } from "./rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, originalOf, stateOf } from "./internals.ts";
 import type { Tensor } from "./mod.ts";
@@ -57,14 +58,14 @@ export function sameDevice(op: string, tensors: readonly Tensor[]): void {
  * @param inputs What it is computed from.
  * @param how How: a node, or a tensor that nobody else has, which is given up for the result.
  * @param gradient The gradients of the inputs; null where there are none.
- * @param kept Nodes that the gradients are made from, beside inputs and result: they go with the record.
+ * @param options Particulars of the record.
  */
 export function result(
   name: string,
   inputs: readonly Tensor[],
   how: Node | Tensor,
   gradient: GradientFn | null,
-  kept: readonly Node[] = [],
+  options: RecordOptions = plain,
 ): Tensor {
   const node = how instanceof Node ? how : nodeOf(how);
   requireType(inputs[0]!.device, node.dtype);
@@ -73,7 +74,7 @@ export function result(
   const out = makeTensor(node, inputs[0]!.device);
   node.drop();
   if (gradient !== null && inputs.some(needsGrad) && isGradEnabled()) {
-    stateOf(out).record(newGradFn(name, inputs, gradient, kept));
+    stateOf(out).record(newGradFn(name, inputs, gradient, options));
   }
   return isEager() ? out.realize() : out;
 }
@@ -90,24 +91,26 @@ export function distinct(name: string, x: Tensor): Tensor {
   return derived(name, x, { kind: "reshape" }, x.shape, x.dtype, (g) => [g]);
 }
 
+const plain: RecordOptions = {};
+
 /** Makes the record of an operation's result for `backward`. */
 export function newGradFn(
   name: string,
   inputs: readonly Tensor[],
   gradient: GradientFn,
-  kept: readonly Node[] = [],
-): GradFn {
-  const values = [...inputs.map(nodeOf), ...kept];
-  // Backward may need them, whatever becomes of their tensors.
-  for (const value of values) value.holdForBackward();
-  const gradFn = new RecordedOperation(
-    name,
-    inputs.map(originalOf),
-    gradient,
-    values,
-    inputs.map(needsGrad),
-  );
-  return isAnomalyEnabled() ? { ...gradFn, stack: callerStack() } : gradFn;
+  options: RecordOptions = plain,
+): RecordedOperation {
+  const values = inputs.map(nodeOf);
+  if (options.kept !== undefined) values.push(...options.kept);
+  let below: RecordedOperation[] | null = null;
+  for (const input of inputs) {
+    const { gradFn } = stateOf(input);
+    if (gradFn instanceof RecordedOperation) (below ??= []).push(gradFn);
+  }
+  const originals = inputs.map(originalOf), needs = inputs.map(needsGrad);
+  const made = new RecordedOperation(name, originals, gradient, values, needs, below, options);
+  if (isAnomalyEnabled()) made.stack = callerStack();
+  return made;
 }
 
 /** A tensor of one operation on one tensor. */

@@ -23,20 +23,26 @@ export interface GradFn {
   readonly values?: readonly Node[];
   /** Inputs that required a gradient then; without it, those that do now. */
   readonly needs?: readonly boolean[];
-  /** True once it holds the values of its inputs no more. */
-  isReleased?: boolean;
   /** The gradients of the inputs. */
   readonly gradient: GradientFn;
   /** The orders of its results, where it may have several: they share this record. */
-  readonly outputs?: readonly number[];
+  readonly outputs?: readonly number[] | undefined;
   /** True once `backward` has freed it. */
   readonly isFreed?: boolean;
   /** Function of the program that computes the gradients; `gradient` then takes what it gave. */
-  readonly user?: UserGradient;
+  readonly user?: UserGradient | undefined;
   /** Repeated computation of its results for their graph, in which `backward` goes on. */
-  readonly repetition?: Repetition;
+  readonly repetition?: Repetition | undefined;
   /** Stack of its call, when anomalies are looked for. */
-  readonly stack?: string;
+  readonly stack?: string | undefined;
+  /** Notes one more that may go backward through it. */
+  retain?(): void;
+  /** Takes a `retain` back: the last one ends it. */
+  letGo?(): void;
+  /** Ends it, and those that were made in the same call of an operation: the values that they hold may go. */
+  end?(): void;
+  /** Lets go of the values of this operation alone. */
+  release?(): void;
 }
 
 /**
@@ -68,37 +74,12 @@ export interface Repetition {
   readonly hasHooks: boolean;
 }
 
-/**
- * The record of an operation, with lists of its own: neither comes of a literal, which V8 may put into the
- * old generation where its object lives for a while, and all that it was computed from with it.
- */
-export class RecordedOperation implements GradFn {
-  /** See {@linkcode GradFn}. */
-  isReleased = false;
-
-  /** A record that holds `values`. */
-  constructor(
-    readonly name: string,
-    readonly inputs: readonly Tensor[],
-    readonly gradient: GradientFn,
-    readonly values: readonly Node[],
-    readonly needs: readonly boolean[],
-  ) {}
-}
-
 /** In place of the record of a tensor that `backward` cannot go through: why, and what to do instead. */
 export function noGradFn(name: string, message: string): GradFn {
   const gradient = () => {
     throw new Error(message);
   };
   return { name, isFreed: true, inputs: [], gradient };
-}
-
-/** The values of the inputs may go, as far as this operation is concerned. */
-export function releaseGradFn(gradFn: GradFn): void {
-  if (gradFn.isReleased || !gradFn.values) return;
-  gradFn.isReleased = true;
-  for (const value of gradFn.values) value.dropForBackward();
 }
 
 /** The inputs that a gradient goes on to: those that required one when the operation was recorded. */

@@ -1,14 +1,21 @@
 /**
- * Calls of the public face's operations: `compile` is told of the call where it listens, and
- * the tensors that the operation makes on the way to its results are temporaries. Both cost a plain
- * call two comparisons.
+ * Calls of the public face's operations: `compile` is told of the call where it listens, and the tensors that
+ * the operation makes on the way to its results are temporaries, which end with the call. What gradient
+ * functions have captured of them lives as long as the call's records: `modes/records.ts`.
  */
-import { NEED } from "../../backend/internal.ts";
+import { NEED, type Need } from "../../backend/internal.ts";
 import type { Tensor } from "./mod.ts";
 import { distinct } from "./apply.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { isTensor, stateOf } from "./internals.ts";
-import { need, setNeed } from "./modes/temporaries.ts";
+import {
+  areTemporariesNoted,
+  endTemporaries,
+  need,
+  noteTemporaries,
+  setNeed,
+  type Temporary,
+} from "./modes/temporaries.ts";
 
 /** One of several operations that a function computes; `name` is that of its method. */
 export function variant<First, A extends unknown[], R>(
@@ -36,14 +43,51 @@ export function compute(
   c?: unknown,
   d?: unknown,
 ): unknown {
-  if (observer !== null) return observer.call("compute", fn, undefined, given(a, b, c, d));
-  if (need !== NEED.lasting) return another(fn(a, b, c, d), a, fn);
-  setNeed(NEED.transient);
+  if (observer !== null) return observer.call("compute", fn, undefined, listed(a, b, c, d));
+  if (areTemporariesNoted()) return another(fn(a, b, c, d), a, fn);
+  const former = need, made = beginCall();
   try {
-    return exposeAll(another(fn(a, b, c, d), a, fn));
+    return given(another(fn(a, b, c, d), a, fn), former === NEED.lasting);
   } finally {
-    setNeed(NEED.lasting);
+    endCall(made, former);
   }
+}
+
+/**
+ * Has the caller keep a tensor, or those in an array or a plain object; gives the value.
+ *
+ * @param isLasting True where they may be read at any time.
+ */
+export function given<T>(value: T, isLasting = true): T {
+  if (isTensor(value)) {
+    const state = stateOf(value);
+    if (isLasting) state.expose();
+    else state.leave();
+  } else if (typeof value === "object" && value !== null) {
+    for (const item of Object.values(value)) given(item, isLasting);
+  }
+  return value;
+}
+
+/** Lists of former calls, which are empty. */
+const lists: Temporary[][] = [];
+
+/** Begins a call that is no part of another: what it makes is noted in the list that it gives. */
+function beginCall(): Temporary[] {
+  const made = lists.pop() ?? [];
+  noteTemporaries(made);
+  if (need === NEED.lasting) setNeed(NEED.transient);
+  return made;
+}
+
+/** Ends a call: what it has made and not given ends with it. */
+function endCall(made: Temporary[], former: Need): void {
+  noteTemporaries(null);
+  setNeed(former);
+  // Most operations make their result alone.
+  if (made.length === 1 && !made[0]!.isTemporary) made.pop();
+  else if (made.length > 0) endTemporaries(made);
+  lists.push(made);
 }
 
 /**
@@ -68,7 +112,7 @@ export function act(
   b?: unknown,
   c?: unknown,
 ): unknown {
-  return observer === null ? fn(x, a, b, c) : observer.call(kind, fn, x, given(x, a, b, c));
+  return observer === null ? fn(x, a, b, c) : observer.call(kind, fn, x, listed(x, a, b, c));
 }
 
 /**
@@ -80,7 +124,7 @@ function another(result: unknown, first: unknown, fn: Operation): unknown {
 }
 
 /** The arguments up to the last one that is there. */
-function given(...args: unknown[]): unknown[] {
+function listed(...args: unknown[]): unknown[] {
   while (args.length > 0 && args.at(-1) === undefined) args.pop();
   return args;
 }
@@ -105,12 +149,12 @@ export function callOperation(
   args: unknown[],
 ): unknown {
   if (kind !== "compute") return fn.apply(self, args);
-  if (need !== NEED.lasting) return another(fn.apply(self, args), args[0], fn);
-  setNeed(NEED.transient);
+  if (areTemporariesNoted()) return another(fn.apply(self, args), args[0], fn);
+  const former = need, made = beginCall();
   try {
-    return exposeAll(another(fn.apply(self, args), args[0], fn));
+    return given(another(fn.apply(self, args), args[0], fn), former === NEED.lasting);
   } finally {
-    setNeed(NEED.lasting);
+    endCall(made, former);
   }
 }
 
@@ -121,13 +165,4 @@ export function observed<F extends Operation>(fn: F, kind: OperationKind): F {
   };
   Object.defineProperties(call, { name: { value: fn.name }, length: { value: fn.length } });
   return call as F;
-}
-
-/** Exposes a tensor, or those in an array or a plain object; returns the value. */
-function exposeAll<T>(value: T): T {
-  if (isTensor(value)) stateOf(value).expose();
-  else if (typeof value === "object" && value !== null) {
-    for (const item of Object.values(value)) exposeAll(item);
-  }
-  return value;
 }

@@ -89,6 +89,8 @@ export class HookList {
 export class TensorState implements Temporary {
   /** The device that it lives on. */
   readonly device: DeviceHandle;
+  /** See {@linkcode Temporary}: its record need not outlive what it was made in. */
+  isTemporary = false;
   /** Grows with creation: what a tensor is computed from has a smaller one. */
   readonly order: number = takeOrder();
   /** The present value. {@linkcode nodeOf} checks whether it may be used. */
@@ -137,7 +139,7 @@ export class TensorState implements Temporary {
     node.bind(this.#token);
     node.exposure = need;
     if (need === NEED.lasting) this.#noteUnread();
-    else noteTemporary(this);
+    else this.isTemporary = noteTemporary(this);
   }
 
   #noteUnread(): void {
@@ -183,19 +185,34 @@ export class TensorState implements Temporary {
 
   /** Says that a temporary has left what it was made in: the user may read it at any time. */
   expose(): void {
+    this.leave();
     if (this.gradFn?.isFreed) return;
     this.node.exposure = NEED.lasting;
     this.#noteUnread();
   }
 
+  /** Says that a temporary does not end with what it was made in. */
+  leave(): void {
+    if (!this.isTemporary) return;
+    this.isTemporary = false;
+    this.gradFn?.retain?.();
+  }
+
   /** See {@linkcode Temporary}. */
   endTemporary(): void {
-    if (this.node.exposure !== NEED.lasting && !this.isShared) this.dispose();
+    if (!this.isTemporary) return;
+    if (this.isShared) this.leave();
+    else this.dispose();
   }
 
   /** Says which operation made it, for `backward`; null ends the record. */
   record(gradFn: GradFn | null): void {
+    const former = this.gradFn, isCounted = !this.isTemporary && this.lifecycle !== "disposed";
     this.gradFn = gradFn;
+    if (isCounted) {
+      gradFn?.retain?.();
+      former?.letGo?.();
+    }
     if (gradFn?.isFreed) this.node.exposure = NEED.transient;
   }
 
@@ -284,6 +301,8 @@ export class TensorState implements Temporary {
     this.#token.node = null;
     this.node.unbind();
     this.node.drop();
+    if (!this.isTemporary) this.gradFn?.letGo?.();
+    this.isTemporary = false;
   }
 
   /** The error of using a tensor that is gone, or is computed from one that is. */

@@ -320,14 +320,10 @@ function record(outs: readonly Tensor[], results: readonly Tensor[], traced: Tra
     const pair = seeds.map((seed, at) => [seed, gradients[used[at]!]!] as const);
     const all = lift(found, { ...traced, pairs: new Map([...pairs, ...pair]) });
     return all.map((g, k) => k < own.length ? g : size === 1 ? g.squeeze(0) : g.sum(0));
-  });
-  // Backward uses the values of all samples on the way.
-  const values = [...gradFn.values ?? [], ...lifted.values()];
-  for (const value of lifted.values()) value.holdForBackward();
-  const outputs = results.map((result) => stateOf(result).order);
-  const shares = { ...gradFn, values, outputs };
+    // Backward uses the values of all samples on the way.
+  }, { kept: lifted.values(), outputs: results.map((result) => stateOf(result).order) });
   results.forEach((result, k) => {
-    if (outs[k]!.requiresGrad) stateOf(result).record(shares);
+    if (outs[k]!.requiresGrad) stateOf(result).record(gradFn);
   });
 }
 

@@ -120,12 +120,12 @@ export function differentiable(
   });
   const floats = values.filter(({ dtype }) => isFloat(dtype));
   if (isGradEnabled() && floats.length > 0 && inputs.some((input) => input.requiresGrad)) {
-    const gradFn = newGradFn(name, inputs, (_g, _y, gradients) => {
+    const outputs = floats.map((value) => stateOf(value).order);
+    const shared = newGradFn(name, inputs, (_g, _y, gradients) => {
       const given = values.map((value) => gradients[floats.indexOf(value)] ?? null);
       return gradient(given, values);
-    });
-    const shared = { ...gradFn, outputs: floats.map((value) => stateOf(value).order) };
-    for (const value of floats) stateOf(value).gradFn = shared;
+    }, { outputs });
+    for (const value of floats) stateOf(value).record(shared);
   }
   if (isEager()) realizeAll(values);
   return values;

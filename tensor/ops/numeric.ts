@@ -104,10 +104,14 @@ export function polyval(coefficients: Tensor | readonly number[], x: Tensor): Te
   const vector = coefficients as Tensor;
   sameDevice("polyval", [vector, x]);
   if (vector.ndim === 1) {
-    return compute(horner, Array.from({ length: vector.size }, (_, k) => vector.slice(k)), x);
+    return compute(ofVector, vector, x);
   }
   throw shapeError("polyval")`
     Cannot polyval with coefficients of shape ${vector.shape}: pass a vector`;
+}
+
+function ofVector(vector: Tensor, x: Tensor): Tensor {
+  return horner(Array.from({ length: vector.size }, (_, k) => vector.slice(k)), x);
 }
 
 function horner(coefficients: readonly TensorLike[], x: Tensor): Tensor {
@@ -149,7 +153,7 @@ export function histogramdd(
       Cannot ${op} a tensor of shape ${points.shape} into ${bins.length} dimensions:
       pass points as rows, and a number of bins for each column`;
   }
-  return withoutGrad(() => boxes(points.detach(), bins, options));
+  return withoutGrad(() => compute(boxes, points, bins, options));
 }
 
 function boxes(
@@ -158,7 +162,7 @@ function boxes(
   { ranges }: HistogramddOptions,
 ): { counts: Tensor; edges: Tensor[] } {
   const columns = bins.map((count, k) => {
-    const column = points.slice(null, k);
+    const column = points.detach().slice(null, k);
     return { column, count, edges: column.histogram(count, ranges && { range: ranges[k]! }).edges };
   });
   let box = points.zerosLike([points.shape[0]!]).cast("int32");

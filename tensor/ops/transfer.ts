@@ -30,7 +30,7 @@ function copyTo(tensor: Tensor, device: DeviceHandle): Tensor {
   const copied: NodeStorage = storage!.copyOn(backendOf(device).memory);
   const out = makeTensor(Node.stored(copied, tensor.shape, tensor.dtype), device);
   if (tensor.requiresGrad && isGradEnabled()) {
-    stateOf(out).gradFn = newGradFn("to", [tensor], (g) => [copyTo(g, tensor.device)]);
+    stateOf(out).record(newGradFn("to", [tensor], (g) => [copyTo(g, tensor.device)]));
   }
   return out;
 }

@@ -2,8 +2,8 @@
  * Recording of operations for `backward`, properties of the running task, not of the program:
  * whether they are, and whether anomalies are looked for.
  *
- * This folder (`modes/`) is what the code around an operation says about it. It imports `rules/`, and
- * one constant of `backend/`.
+ * This folder (`modes/`) is what the code around an operation says about it, and what is recorded of it. It
+ * imports `rules/`, and one constant of `backend/`.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { fileURLToPath } from "node:url";

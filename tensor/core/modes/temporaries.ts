@@ -2,8 +2,10 @@
  * Temporaries: tensors that an operation, `backward` or an optimizer makes on its way and that nobody
  * else has. They need not be computed again once they have been.
  */
-import { NEED, type Need } from "../../../backend/internal.ts";
+import { NEED, type Need, type Node } from "../../../backend/internal.ts";
+import type { GradFn } from "../grad_fn.ts";
 import { withoutGrad } from "./grad_mode.ts";
+import { RecordedOperation } from "./records.ts";
 
 /** Need of a tensor made now for its value after it was computed on the way. */
 export let need: Need = NEED.lasting;
@@ -26,6 +28,12 @@ export function withTemporaries<T>(fn: () => T, kept: Need = NEED.transient): T 
 
 /** A temporary as this module sees it. */
 export interface Temporary {
+  /** Its value. */
+  readonly node: Node;
+  /** The record of the operation that made it. */
+  readonly gradFn: GradFn | null;
+  /** True until it was exposed, or has ended. */
+  readonly isTemporary: boolean;
   /** Ends it, unless it was exposed. */
   endTemporary(): void;
 }
@@ -33,9 +41,19 @@ export interface Temporary {
 /** The temporaries of the library that end with what makes them; null where they do not. */
 let ending: Temporary[] | null = null;
 
-/** Notes a temporary that was made. */
-export function noteTemporary(temporary: Temporary): void {
-  ending?.push(temporary);
+/** Notes a temporary that was made; false where it does not end with what makes it. */
+export function noteTemporary(temporary: Temporary): boolean {
+  return ending !== null && ending.push(temporary) > 0;
+}
+
+/** Notes temporaries that are made from now on in a list; null for none. The caller takes it back. */
+export function noteTemporaries(own: Temporary[] | null): void {
+  ending = own;
+}
+
+/** True within a part of the library that ends its temporaries. */
+export function areTemporariesNoted(): boolean {
+  return ending !== null;
 }
 
 /**
@@ -62,8 +80,16 @@ export function notingTemporaries<T>(own: Temporary[], fn: () => T): T {
   }
 }
 
-/** Ends those that were not exposed; they are no longer in `own`. */
+/**
+ * Ends those that were not exposed; they are no longer in `own`. Records that were made with them keep their
+ * values: a gradient function may have captured any.
+ */
 export function endTemporaries(own: Temporary[]): void {
+  const records = new Set<RecordedOperation>();
+  for (const { gradFn } of own) {
+    if (gradFn instanceof RecordedOperation && !gradFn.isOfCall) records.add(gradFn);
+  }
+  if (records.size > 0) RecordedOperation.join([...records], own.map(({ node }) => node));
   for (let last = own.pop(); last !== undefined; last = own.pop()) last.endTemporary();
 }
 

@@ -4,7 +4,7 @@
  * This folder (`losses/`) imports `module/`, `ops/` and `core/`. Outputs and targets come in; what
  * goes out is a tensor, by default a scalar.
  */
-import { isFloat, sameShape } from "../../../backend/internal.ts";
+import { type DType, isFloat, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
 import type { CrossEntropyOptions } from "../../core/arguments.ts";
@@ -61,10 +61,19 @@ export function operands(
   return [widened(input), widened(target)];
 }
 
-/** The losses of elements as one number, or as they are. */
-export function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
-  if (reduction === "none") return losses;
-  return reduction === "sum" ? losses.sum() : losses.mean();
+/** The losses of elements as one number, or as they are, in a type. */
+export function reduced(
+  losses: Tensor,
+  { reduction = "mean" }: LossOptions,
+  dtype: DType = losses.dtype,
+): Tensor {
+  if (reduction === "none") return losses.cast(dtype);
+  return compute(toNumber, losses, reduction, dtype);
+}
+
+/** One operation: a number on the way would be taken for one that the program reads. */
+function toNumber(losses: Tensor, reduction: "sum" | "mean", dtype: DType): Tensor {
+  return (reduction === "sum" ? losses.sum() : losses.mean()).cast(dtype);
 }
 
 /**

@@ -127,7 +127,7 @@ export function cosineEmbedding(
   const squares = (v: Tensor): Tensor => v.square().sum(-1).add(1e-12);
   const cosine = x.mul(y).sum(-1).mul(squares(x).mul(squares(y)).rsqrt());
   const far = cosine.sub(options.margin ?? 0).relu();
-  return reduced(target.gt(0).where(cosine.neg().add(1), far), options).cast(a.dtype);
+  return reduced(target.gt(0).where(cosine.neg().add(1), far), options, a.dtype);
 }
 
 /**
@@ -164,7 +164,7 @@ export function triplet(
   };
   const near = distance(anchor, positive), other = distance(anchor, negative);
   const far = swap ? other.minimum(distance(positive, negative)) : other;
-  return reduced(near.sub(far).add(margin).relu(), options).cast(anchor.dtype);
+  return reduced(near.sub(far).add(margin).relu(), options, anchor.dtype);
 }
 
 /**

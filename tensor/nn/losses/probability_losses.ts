@@ -175,7 +175,11 @@ export function klDiv(
     throw shapeError("klDiv")`
       Cannot compute klDiv of shape ${x.shape} by "batchMean": pass a batch`;
   }
-  return losses.sum().div(x.shape[0]!);
+  return compute(batchMean, losses);
+}
+
+function batchMean(losses: Tensor): Tensor {
+  return losses.sum().div(losses.shape[0]!);
 }
 
 /**
@@ -197,7 +201,12 @@ export function smoothL1(input: Tensor, target: Tensor, options: SmoothL1Options
   checkOptions("compute smoothL1", options, smoothRules);
   const { beta = 1, ...others } = options;
   if (beta === 0) return l1(input, target, others);
-  return huber(input, target, { ...others, delta: beta }).div(beta);
+  return compute(scaledHuber, input, target, others, beta);
+}
+
+/** One operation: a number on the way would be taken for one that the program reads. */
+function scaledHuber(input: Tensor, target: Tensor, options: LossOptions, delta: number): Tensor {
+  return huber(input, target, { ...options, delta }).div(delta);
 }
 
 /** Checks losses of vectors: tensors of one device and shape, of floating point. */

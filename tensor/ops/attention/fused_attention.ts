@@ -13,8 +13,9 @@ import {
 } from "../../../backend/internal.ts";
 import { isHalf, presentHalfType } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
+import type { Repetition } from "../../core/grad_fn.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { nodeOf, stateOf } from "../../core/internals.ts";
+import { nodeOf } from "../../core/internals.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../shaping/views.ts";
@@ -112,11 +113,10 @@ export function fusedAttention(
   const again = (): Tensor =>
     draw === null ? composed(whole) : repeatRandomKeys([draw], () => composed(whole));
   const { output: made, gradients, kept } = passes;
-  const output = result("attention", inputs, made, gradients, kept), state = stateOf(output);
   // Second derivatives are those of the operations.
   const run = (): Tensor[] | null => isGradEnabled() ? [again()] : null;
-  state.record({ ...state.gradFn!, repetition: { run, kept: null, hasHooks: false } });
-  return output;
+  const repetition: Repetition = { run, kept: null, hasHooks: false };
+  return result("attention", inputs, made, gradients, { kept: kept ?? [], repetition });
 }
 
 /** Passes of attention, forward and backward. */

@@ -84,7 +84,7 @@ function recorded<Inputs extends Tensor[]>(
       gradientsIn: (given) => gradientsOfUser(name, given, inputs),
     };
     const state = stateOf(out);
-    state.record({ ...newGradFn(name, inputs, () => []), outputs: [state.order], user });
+    state.record(newGradFn(name, inputs, () => [], { outputs: [state.order], user }));
   }
   return isEager() ? out.realize() : out;
 }

@@ -298,9 +298,9 @@ function resultsOf(
       },
       gradientsIn: (given) => gradientsOfUser(kernel.name, given, inputs),
     };
-    const gradFn = { ...newGradFn(kernel.name, inputs, () => []), user };
-    const shared = { ...gradFn, outputs: differentiable.map((result) => stateOf(result).order) };
-    for (const result of differentiable) stateOf(result).gradFn = shared;
+    const outputs = differentiable.map((result) => stateOf(result).order);
+    const shared = newGradFn(kernel.name, inputs, () => [], { user, outputs });
+    for (const result of differentiable) stateOf(result).record(shared);
   }
   if (isEager()) realizeAll(results);
   return results;

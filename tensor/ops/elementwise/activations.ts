@@ -29,7 +29,6 @@ export function leakyRelu(x: Tensor, slope = 0.01): Tensor {
     const detached = input.detach();
     return detached.gt(0).where(detached, detached.mul(slope));
   });
-  // A mask that is kept would stay until the collector comes.
   return result("leakyRelu", [input], value, (g) => [input.gt(0).where(g, g.mul(slope))]);
 }
 

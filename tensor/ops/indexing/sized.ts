@@ -1,13 +1,15 @@
 /** Results whose size is a value: the number is read on the way, at once or without blocking. */
 import { phraseOf } from "../../core/rules/options.ts";
 import { isRecording, NEED } from "../../../backend/internal.ts";
-import { compute } from "../../core/operations.ts";
+import { compute, given } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import {
+  areTemporariesNoted,
   endTemporaries,
   need,
   notingTemporaries,
   type Temporary,
+  withTemporaries,
 } from "../../core/modes/temporaries.ts";
 import type { Tensor } from "../../core/mod.ts";
 
@@ -64,10 +66,11 @@ async function itemOf(size: Tensor): Promise<number> {
  * it until they are collected. On the way of another operation they are that one's.
  */
 function ownTemporaries(): { run<R>(part: () => R): R; end(): void } {
-  if (need !== NEED.lasting) return { run: (part) => part(), end: () => {} };
-  const own: Temporary[] = [];
+  if (areTemporariesNoted()) return { run: (part) => part(), end: () => {} };
+  const own: Temporary[] = [], isLasting = need === NEED.lasting;
   return {
-    run: (part) => notingTemporaries(own, () => compute(part)),
+    run: (part) =>
+      notingTemporaries(own, () => compute(() => given(withTemporaries(part), isLasting))),
     end: () => endTemporaries(own),
   };
 }
