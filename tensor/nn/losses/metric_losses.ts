@@ -2,6 +2,7 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
+import { compute } from "../../core/operations.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { type LossOptions, lossRules, reduced } from "./losses.ts";
@@ -123,6 +124,15 @@ export function cosineEmbedding(
       Cannot compute cosineEmbedding of shape ${a.shape} with a target of ${target.shape}: pass
       [N, D] and [N], or [D] and []`;
   }
+  return compute(embeddingOf, a, b, target, options);
+}
+
+function embeddingOf(
+  a: Tensor,
+  b: Tensor,
+  target: Tensor,
+  options: CosineEmbeddingOptions,
+): Tensor {
   const [x, y] = [atLeastSingle(a), atLeastSingle(b)];
   const squares = (v: Tensor): Tensor => v.square().sum(-1).add(1e-12);
   const cosine = x.mul(y).sum(-1).mul(squares(x).mul(squares(y)).rsqrt());
@@ -156,6 +166,15 @@ export function triplet(
 ): Tensor {
   requireVectors("triplet", [anchor, positive, negative]);
   checkOptions("compute triplet", options, tripletRules);
+  return compute(tripletOf, anchor, positive, negative, options);
+}
+
+function tripletOf(
+  anchor: Tensor,
+  positive: Tensor,
+  negative: Tensor,
+  options: TripletOptions,
+): Tensor {
   const { margin = 1, p = 2, eps = 1e-6, swap = false } = options;
   const distance = (a: Tensor, b: Tensor): Tensor => {
     const d = atLeastSingle(a).sub(atLeastSingle(b)).add(eps);
