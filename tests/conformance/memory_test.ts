@@ -4,7 +4,7 @@
  * gone through it or not: with no collection and no await.
  */
 import { assert } from "@std/assert";
-import { type BackendName, device, grad, memory, realizeAll, Tensor } from "../../mod.ts";
+import { type BackendName, grad, memory, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 import { type Case, cotangent, families, readCases, titleOf } from "./fixture.ts";
 import { lay } from "./layouts.ts";
@@ -13,7 +13,12 @@ import { apart, operations, sampleFor } from "./operations.ts";
 const cases = families.flatMap((family) => readCases(family)).filter((c) => !apart.has(titleOf(c)));
 
 /** So often is each loop gone through, and so many times before memory is held to be flat. */
-const TURNS = 6, FIRST = 2;
+const TURNS = 5, FIRST = 2;
+
+/** Operations of several kernels, tried on OpenCL: each new kernel costs a compiler run. */
+const compiled: ReadonlySet<string> = new Set(
+  "sort topk maxWithIndices prelu lerp maskedSelect cummax sinc hypot median".split(" "),
+);
 
 /** A call of an operation: its results, those with a gradient among them, and its leaves. */
 interface Call {
@@ -29,11 +34,6 @@ const loops: Record<string, (call: Call) => void> = {
     realizeAll([...results]);
     if (floats.length === 0) return;
     disposeAll(realized(grad(floats, leaves, { gradients: weights })));
-  },
-  "is differentiated before it is computed": ({ results, floats, weights, leaves }) => {
-    const gradients = floats.length === 0 ? [] : grad(floats, leaves, { gradients: weights });
-    realizeAll([...results, ...gradients]);
-    disposeAll(gradients);
   },
   "goes backward": ({ results, floats, weights, leaves }) => {
     realizeAll([...results]);
@@ -87,8 +87,9 @@ function growthOf(c: Case, backend: BackendName, loop: (call: Call) => void): nu
 
 for (const [title, loop] of Object.entries(loops)) {
   testOnBackends(`an operation that ${title} holds nothing behind it`, (backend) => {
-    using _device = device(backend);
-    const tried = sampleFor(backend, cases);
+    const tried = sampleFor(backend, cases).filter(({ op }) =>
+      backend === "cpu" || compiled.has(op)
+    );
     const problems = tried.flatMap((c) => {
       const grown = growthOf(c, backend, loop);
       return grown.some((bytes) => bytes > 0) ? [`${titleOf(c)}: ${grown}`] : [];
