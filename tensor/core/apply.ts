@@ -1,8 +1,7 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
 import { type DType, isEager, Node, type Op, type Shape } from "../../backend/internal.ts";
-import type { GradientFn } from "./grad_fn.ts";
+import { type GradientFn, RecordedOperation, type RecordOptions } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
-import { RecordedOperation, type RecordOptions } from "./modes/records.ts";
 import { requireType } from "./rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, originalOf, stateOf } from "./internals.ts";
 import type { Tensor } from "./mod.ts";

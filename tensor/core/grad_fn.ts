@@ -2,6 +2,7 @@
 import type { Node } from "../../backend/internal.ts";
 import type { Tensor } from "./mod.ts";
 import { holdsNode, stateOf } from "./internals.ts";
+import { RecordLife } from "./modes/records.ts";
 
 /**
  * The gradients of an operation's inputs, given that of its result; null where none is needed. An
@@ -72,6 +73,49 @@ export interface Repetition {
   kept: readonly Tensor[] | null;
   /** True where hooks of the results are hooks of what is computed again: they see all of its gradient. */
   readonly hasHooks: boolean;
+}
+
+/** Particulars of a record that most have not; see {@linkcode GradFn}. */
+export interface RecordOptions {
+  /** Nodes that the gradients are made from, beside inputs and what is made in the same call. */
+  readonly kept?: Iterable<Node>;
+  /** See {@linkcode GradFn}. */
+  readonly outputs?: readonly number[];
+  /** See {@linkcode GradFn}. */
+  readonly user?: UserGradient;
+  /** See {@linkcode GradFn}. */
+  readonly repetition?: Repetition;
+}
+
+/**
+ * The record of an operation, with lists of its own: neither comes of a literal, which V8 may put into the
+ * old generation where its object lives for a while, and all that it was computed from with it.
+ */
+export class RecordedOperation extends RecordLife implements GradFn {
+  /** See {@linkcode GradFn}. */
+  readonly outputs: readonly number[] | undefined;
+  /** See {@linkcode GradFn}. */
+  readonly user: UserGradient | undefined;
+  /** See {@linkcode GradFn}. */
+  repetition: Repetition | undefined;
+  /** See {@linkcode GradFn}. */
+  stack: string | undefined = undefined;
+
+  /** A record that holds `values`, the first of which are those of the inputs. */
+  constructor(
+    readonly name: string,
+    readonly inputs: readonly Tensor[],
+    readonly gradient: GradientFn,
+    values: readonly Node[],
+    readonly needs: readonly boolean[],
+    below: RecordedOperation[] | null,
+    { outputs, user, repetition }: RecordOptions,
+  ) {
+    super(values, below);
+    this.outputs = outputs;
+    this.user = user;
+    this.repetition = repetition;
+  }
 }
 
 /** In place of the record of a tensor that `backward` cannot go through: why, and what to do instead. */

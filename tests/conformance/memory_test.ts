@@ -61,7 +61,7 @@ function disposeAll(tensors: readonly Tensor[]): void {
   for (const tensor of tensors) tensor.dispose();
 }
 
-/** How much more is held after each turn of a loop over a case. */
+/** Growth of what is held, in bytes, after each turn of a loop over a case. */
 function growthOf(c: Case, backend: BackendName, loop: (call: Call) => void): number[] {
   const inputs = c.inputs.map((v, k) =>
     lay(v, "plain", { backend, requiresGrad: c.grads?.[k] != null }).tensor.realize()

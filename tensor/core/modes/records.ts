@@ -6,17 +6,6 @@
  * computed from them are gone.
  */
 import type { Node } from "../../../backend/internal.ts";
-import type { GradFn, GradientFn, Repetition, UserGradient } from "../grad_fn.ts";
-import type { Tensor } from "../mod.ts";
-
-/** Particulars of a record that most have not; see {@linkcode GradFn}. */
-export interface RecordOptions {
-  /** Nodes that the gradients are made from, beside inputs and what is made in the same call. */
-  readonly kept?: Iterable<Node>;
-  readonly outputs?: readonly number[];
-  readonly user?: UserGradient;
-  readonly repetition?: Repetition;
-}
 
 /** Records and calls that nobody needs any more, and which have not let go of others yet. */
 const ended: { end(): void }[] = [];
@@ -34,41 +23,23 @@ function endLater(whole: { end(): void }): void {
   }
 }
 
-/**
- * The record of an operation, with lists of its own: neither comes of a literal, which V8 may put into the
- * old generation where its object lives for a while, and all that it was computed from with it.
- */
-export class RecordedOperation implements GradFn {
-  /** See {@linkcode GradFn}. */
-  readonly outputs: readonly number[] | undefined;
-  /** See {@linkcode GradFn}. */
-  readonly user: UserGradient | undefined;
-  /** See {@linkcode GradFn}. */
-  repetition: Repetition | undefined;
-  /** See {@linkcode GradFn}. */
-  stack: string | undefined;
+/** The life of a record, and the values that it holds meanwhile. */
+export class RecordLife {
   /** The records of its inputs that were made in other calls. */
-  #below: RecordedOperation[] | null;
+  #below: RecordLife[] | null;
   /** The records that were made in the same call, where there are several or something is kept. */
   #call: RecordedCall | null = null;
   /** Tensors of the user, and records, that go backward through it; of a call they are counted together. */
   #uses = 0;
   #isReleased = false;
 
-  /** A record that holds `values`, the first of which are those of the inputs. */
-  constructor(
-    readonly name: string,
-    readonly inputs: readonly Tensor[],
-    readonly gradient: GradientFn,
-    readonly values: readonly Node[],
-    readonly needs: readonly boolean[],
-    below: RecordedOperation[] | null,
-    { outputs, user, repetition }: RecordOptions,
-  ) {
-    this.outputs = outputs;
-    this.user = user;
-    this.repetition = repetition;
-    this.stack = undefined;
+  /**
+   * A record that begins to hold values.
+   *
+   * @param values Those of its inputs, and others behind them.
+   * @param below The records of its inputs; null for none.
+   */
+  constructor(readonly values: readonly Node[], below: RecordLife[] | null) {
     this.#below = below;
     // Backward may need them, whatever becomes of their tensors.
     for (const value of values) value.holdForBackward();
@@ -111,7 +82,7 @@ export class RecordedOperation implements GradFn {
    * @param records They are of no call yet; inputs come before their users.
    * @param kept Nodes of what was made in the call.
    */
-  static join(records: readonly RecordedOperation[], kept: Node[]): void {
+  static join(records: readonly RecordLife[], kept: Node[]): void {
     const call = new RecordedCall(records, kept);
     for (const record of records) {
       record.#call = call;
@@ -140,7 +111,7 @@ class RecordedCall {
   uses = 0;
 
   constructor(
-    readonly records: readonly RecordedOperation[],
+    readonly records: readonly RecordLife[],
     readonly kept: Node[],
   ) {}
 

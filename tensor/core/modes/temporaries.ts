@@ -3,9 +3,8 @@
  * else has. They need not be computed again once they have been.
  */
 import { NEED, type Need, type Node } from "../../../backend/internal.ts";
-import type { GradFn } from "../grad_fn.ts";
 import { withoutGrad } from "./grad_mode.ts";
-import { RecordedOperation } from "./records.ts";
+import { RecordLife } from "./records.ts";
 
 /** Need of a tensor made now for its value after it was computed on the way. */
 export let need: Need = NEED.lasting;
@@ -31,7 +30,7 @@ export interface Temporary {
   /** Its value. */
   readonly node: Node;
   /** The record of the operation that made it. */
-  readonly gradFn: GradFn | null;
+  readonly gradFn: object | null;
   /** True until it was exposed, or has ended. */
   readonly isTemporary: boolean;
   /** Ends it, unless it was exposed. */
@@ -85,11 +84,11 @@ export function notingTemporaries<T>(own: Temporary[], fn: () => T): T {
  * values: a gradient function may have captured any.
  */
 export function endTemporaries(own: Temporary[]): void {
-  const records = new Set<RecordedOperation>();
+  const records = new Set<RecordLife>();
   for (const { gradFn } of own) {
-    if (gradFn instanceof RecordedOperation && !gradFn.isOfCall) records.add(gradFn);
+    if (gradFn instanceof RecordLife && !gradFn.isOfCall) records.add(gradFn);
   }
-  if (records.size > 0) RecordedOperation.join([...records], own.map(({ node }) => node));
+  if (records.size > 0) RecordLife.join([...records], own.map(({ node }) => node));
   for (let last = own.pop(); last !== undefined; last = own.pop()) last.endTemporary();
 }
 

@@ -11,7 +11,7 @@ function learned(): Tensor {
   return x;
 }
 
-/** How much more is held after each of some turns than after the first two. */
+/** Growth of what is held, in bytes, after each of some turns since the first two. */
 function growthOf(turn: () => void): number[] {
   const held = Array.from({ length: 6 }, () => {
     turn();
