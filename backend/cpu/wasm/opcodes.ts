@@ -62,6 +62,7 @@ export const v128 = {
   constant: 12,
   shuffle: 13,
   swizzle: 14,
+  relaxedSwizzle: 256,
   not: 77,
   and: 78,
   or: 80,

@@ -12,6 +12,7 @@ import { FunctionBuilder, type Local } from "../assembler.ts";
 import { type ElementBytes, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import { type LoadGroup, loadGroups } from "./load_groups.ts";
 
 /** Bytes of an element in memory. */
 const elementBytes: Readonly<Record<string, ElementBytes>> = {
@@ -74,6 +75,9 @@ class TileModule {
   #scratch: Local | null = null;
   /** Values that were computed, in the scopes where they are there. */
   #known: Map<E, Local>[] = [];
+  /** Loads that are computed with others. */
+  readonly #groups = new Map<E, LoadGroup>();
+  readonly #relaxed: boolean;
 
   constructor(
     kernel: TileKernel,
@@ -82,6 +86,7 @@ class TileModule {
     relaxed: boolean,
   ) {
     this.#kernel = kernel;
+    this.#relaxed = relaxed;
     this.#arguments = names;
     this.#math = new VectorMath(this.#f, relaxed);
     this.#lanes = new LaneAccess(this.#f, this.#math);
@@ -112,6 +117,7 @@ class TileModule {
 
   #block(body: readonly Statement[]): void {
     this.#known.push(new Map());
+    for (const [load, group] of loadGroups(body)) this.#groups.set(load, group);
     for (const s of body) this.#statement(s);
     this.#known.pop();
   }
@@ -361,7 +367,13 @@ class TileModule {
     }, i32.ltU);
   }
 
-  #load({ place, args, width, kind }: E): Local {
+  #load(e: E): Local {
+    const group = this.#groups.get(e);
+    if (group?.loads.every(({ args }) => this.#isReady(args[0]!))) {
+      this.#loadTogether(group);
+      return this.#known.at(-1)!.get(e)!;
+    }
+    const { place, args, width, kind } = e;
     const f = this.#f, { element } = place!, bytes = elementBytes[element]!;
     const [address, offset] = this.#address(place!, ...args);
     if (kind === "float") {
@@ -374,5 +386,38 @@ class TileModule {
     }
     const lanes = this.#lanes.loadFour("uint8", bytes, address, offset);
     return element === "int8" ? f.shift(i32x4.shrS, f.shift(i32x4.shl, lanes, 24), 24) : lanes;
+  }
+
+  /** True when all variables of an index have values. */
+  #isReady(e: E): boolean {
+    return e.op === "var"
+      ? this.#variables.has(e.name) || this.#arguments.includes(e.name)
+      : e.args.every((arg) => this.#isReady(arg));
+  }
+
+  /** Loads a group: its members are known from then on. */
+  #loadTogether({ kind, loads }: LoadGroup): void {
+    const f = this.#f, known = this.#known.at(-1)!, [first] = loads as readonly [E];
+    if (kind === "halves") {
+      const addresses = loads.map((load) => {
+        const [address, offset] = this.#address(load.place!, load.args[0]!);
+        return offset ? f.iWith(i32.add, address, offset) : address;
+      });
+      const all = this.#lanes.loadEach("float16", 2, addresses);
+      loads.forEach((load, k) => known.set(load, f.shuffle32(all, all, [k, k, k, k])));
+      return;
+    }
+    const [address, offset] = this.#address(first.place!, first.args[0]!);
+    const isSigned = first.place!.element === "int8";
+    const all = f.load(v128.load, address, offset);
+    const swizzle = this.#relaxed ? v128.relaxedSwizzle : v128.swizzle;
+    loads.forEach((load, k) => {
+      // Other bytes of a lane are zeros; signed ones come from above.
+      const bits = [0, 1, 2, 3].map((lane) =>
+        isSigned ? (4 * k + lane) << 24 | 0x808080 : 0x80808000 | 4 * k + lane
+      );
+      const lanes = f.v(swizzle, all, f.lanes(bits));
+      known.set(load, isSigned ? f.shift(i32x4.shrS, lanes, 24) : lanes);
+    });
   }
 }
