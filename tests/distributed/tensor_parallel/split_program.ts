@@ -24,6 +24,15 @@ async function assertSameEverywhere(values: readonly number[], what: string): Pr
   for (const row of rows) assertEquals(row, rows[0], what);
 }
 
+/** A cache of bytes has those of a rank's heads, each with its own scale. */
+async function assertSameOfBytes(path: string, ids: number[], what: string): Promise<void> {
+  const options = { cache: "int8" } as const, writing = { ignoreEnd: true, maxTokens: 6 };
+  using whole = await LanguageModel.load(path, options);
+  using split = await LanguageModel.load(path, { ...options, parallel: group });
+  const [due, own] = [whole, split].map((lm) => Array.fromAsync(lm.generateIds(ids, writing)));
+  assertEquals(await own, await due, `${what}, bytes`);
+}
+
 async function assertSame(path: string, { ids }: Fixture, what: string): Promise<void> {
   using whole = await LanguageModel.load(path);
   using split = await LanguageModel.load(path, { parallel: group });
@@ -39,6 +48,7 @@ async function assertSame(path: string, { ids }: Fixture, what: string): Promise
   group.manualSeed(7);
   const drawn = await write(split, { temperature: 1, topK: 20, repetitionPenalty: 1.2 });
   await assertSameEverywhere(drawn, `${what}, drawn`);
+  await assertSameOfBytes(path, ids, what);
   const prompts = [ids, ids.slice(0, 2)], options = { ignoreEnd: true, maxTokens: 6 };
   assertEquals(
     await split.generateBatch(prompts, options),
@@ -69,6 +79,21 @@ for (const name of args[1] === "all" ? all : args[0] === "cpu" ? few : []) {
     await assertSame(folder, fixtures[name]!, name);
     await writeGguf(`${folder}/model.gguf`, fixtures[name]!, tokens);
     await assertSame(`${folder}/model.gguf`, fixtures[name]!, `${name}, GGUF`);
+  });
+}
+// Rows of queries, keys and values head by head; parts side by side, behind one norm or two.
+const others = ["gpt_neox, a folder", "falcon, two norms", "stablelm, side by side"];
+for (const name of args[1] === "all" ? others : []) {
+  await inFolder(async (folder) => {
+    await writeModel(folder, fixtures[name]!);
+    await assertSame(folder, fixtures[name]!, name);
+  });
+}
+if (args[1] === "all") {
+  await inFolder(async (folder) => {
+    await writeModel(folder, fixtures.olmo2!);
+    const load = () => LanguageModel.load(folder, { parallel: group });
+    await assertRejects(load, TypeError, "norms are over the features of all heads");
   });
 }
 await inFolder(async (folder) => {
