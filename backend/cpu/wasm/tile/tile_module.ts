@@ -2,6 +2,8 @@
  * Statements of tile programs as WebAssembly: a table of operations, and a few instructions for each
  * statement. A work-item has a group alone; scalars of floats are vectors whose lanes are equal.
  *
+ * It is long because it has one table of operations with the few instructions of each.
+ *
  * This folder (`tile/`) imports the programs of `backend/tile`, `kernel/`, `blas/`, `script/` and the
  * assembler of `wasm/`. Contractions with packed weights come from `kernel_runners.ts`.
  */
