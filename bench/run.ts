@@ -108,6 +108,14 @@ async function measure(work: Work, running: Map<Who, Peer[]>, quick: boolean): P
   return { work, values };
 }
 
+/** The figures of a work in a line: a run that is ended before its table has them. */
+function figuresOf({ work, values }: Row): string {
+  const all = Object.entries(values).map(([who, value]) =>
+    `${who} ${work.figure(value).toPrecision(3)}`
+  );
+  return all.length === 0 ? "nothing measured" : `${all.join(", ")} ${work.unit}`;
+}
+
 /** The number of processes that wanted a core, and of cores. */
 export interface Load {
   readonly oneMinute: number;
@@ -194,8 +202,9 @@ export async function run(options: Options, load = presentLoad): Promise<number>
   const rows: Row[] = [];
   for (const work of chosen) {
     if (figures !== undefined) others.push(await coresOfOthers());
-    rows.push(await measure(work, running, quick));
-    console.error(`${rows.length}/${chosen.length} ${nameOf(work)}`);
+    const row = await measure(work, running, quick);
+    rows.push(row);
+    console.error(`${rows.length}/${chosen.length} ${nameOf(work)}: ${figuresOf(row)}`);
   }
   const peers = [...running.keys()].filter((who) => who !== "netcl");
   console.log(table(rows, peers, device));
