@@ -178,8 +178,8 @@ import { to } from "../ops/transfer.ts";
  *   `corrcoef`, `diff`, `trapezoid`
  * - **Scans**, running results along an axis: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`
  * - **Shape**, views, which cost nothing by themselves and fuse into what reads them; axes may be
- *   negative: `reshape`, `flatten`, `permute`, `transpose`, `expand`, `squeeze`, `unsqueeze`, `flip`,
- *   `clone`, `contiguous`
+ *   negative: `reshape`, `flatten`, `permute`, `transpose`, `T`, `mT`, `unfold`, `expand`, `squeeze`,
+ *   `unsqueeze`, `flip`, `clone`, `contiguous`
  * - **Parts**, slices, padding, and tensors joined: `slice`, `sliceAssign`, `split`, `chunk`, `unbind`,
  *   `pad`, `padReflect`, `padReplicate`, `roll`, `repeat`, `diagonal`, `tril`, `triu`, `Tensor.concat`,
  *   `Tensor.stack`
@@ -190,7 +190,7 @@ import { to } from "../ops/transfer.ts";
  *   `maskedSelectAsync`, `nonzero`, `nonzeroSync`, `oneHot`, `repeatInterleave`
  * - **Sorting and counting**: `argsort`, `sort`, `topk`, `searchsorted`, `unique`, `uniqueSync`, `bincount`,
  *   `histogram`
- * - **Products**: `matmul`, `bmm`, `outer`, `cdist`, `pdist`
+ * - **Products**: `matmul`, `dot`, `bmm`, `outer`, `cdist`, `pdist`
  * - **Images**, convolution, pooling and resampling of (batch, channels, ...): `conv1d`, `conv2d`,
  *   `conv3d`, `convTranspose1d`, `convTranspose2d`, `convTranspose3d`, `maxPool2d`, `avgPool2d`,
  *   `adaptiveMaxPool2d`, `adaptiveAvgPool2d`, `interpolate`, `pixelShuffle`, `pixelUnshuffle`

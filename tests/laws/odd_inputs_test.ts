@@ -49,7 +49,7 @@ testOnCPU("operands that are no tensors are named", () => {
     [() => m.reshape(6), TypeError, "Cannot reshape by 6"],
     [() => m.permute(1, 0), TypeError, "Cannot permute by 1"],
     [() => m.expand(), TypeError, "Cannot expand by undefined"],
-    [() => m.gelu("fast"), TypeError, 'write "none" or "tanh"'],
+    [() => m.gelu("fast"), TypeError, 'pass "none" or "tanh"'],
   ]);
 });
 

@@ -25,6 +25,7 @@ const longer: Readonly<Record<string, readonly string[]>> = {
     "Tensor.gumbel",
     "Tensor.truncatedNormal",
     "Tensor::decodeBlocks",
+    "Tensor::unfold",
     "new nn.Conv1d",
     "new nn.Conv2d",
     "new nn.Conv3d",

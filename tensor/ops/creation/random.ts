@@ -20,9 +20,10 @@ import {
   takes,
 } from "../../core/rules/options.ts";
 import { promote } from "../../core/rules/promotion.ts";
+import { requireType } from "../../core/rules/supported_types.ts";
 import { nextRandom } from "../../core/random_state.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { checkedShape, made, required, tensorRules } from "./tensor_options.ts";
+import { checkedShape, deviceOf, made, required, tensorRules } from "./tensor_options.ts";
 import type { MultinomialOptions, TensorOptions } from "../../core/arguments.ts";
 import { checkedIndices, indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";
@@ -77,6 +78,7 @@ export function integers(
     );
   }
   const dtype = options.dtype ?? "int32";
+  requireType(deviceOf(options), dtype);
   const steps = uniform(shape, { ...options, dtype: "float32" }).mul(high - low).floor();
   // Integers hold what float32 would round far from 0.
   const isWhole = !isFloat(dtype) && dtype !== "bool";

@@ -8,7 +8,7 @@ import {
   takes,
 } from "../../core/rules/options.ts";
 import { positionType } from "../../core/rules/promotion.ts";
-import { supportsType } from "../../core/rules/supported_types.ts";
+import { requireType, supportsType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { fromHost } from "./host_data.ts";
 import { checkedShape, deviceOf, made, required, tensorRules } from "./tensor_options.ts";
@@ -24,6 +24,7 @@ export function full(op: string, shape: Shape, value: number, options?: TensorOp
 
 function filled(op: string, shape: Shape, value: number, options: TensorOptions = {}): Tensor {
   const dtype = options.dtype ?? "float32";
+  requireType(deviceOf(options), dtype);
   const node = new Node(
     { kind: "constant", value: elementOf(op, value, dtype) },
     [],
@@ -57,6 +58,7 @@ export function indexLike(x: Tensor, shape: Shape): Tensor {
 
 /** 0, 1, 2, ... in the given shape. */
 export function iota(shape: Shape, dtype: DType, options: TensorOptions = {}): Tensor {
+  requireType(deviceOf(options), dtype);
   return made(new Node({ kind: "iota" }, [], shape, dtype), options);
 }
 

@@ -20,7 +20,12 @@ testOnBackends("Tensor.to takes an element type, with its gradient, and a device
   assertThrows(() => x.to("cuda"), RangeError, 'to "cuda": it is no device, such as "cpu"');
   assertThrows(() => new Linear(1, 1).to("long"), RangeError, 'did you mean "int64"?');
   const named = { dtype: "double" } as unknown as TensorOptions;
-  assertThrows(() => Tensor.ones([1], named), DTypeError, 'did you mean "float64"?');
+  const makers = [
+    () => Tensor.ones([1], named),
+    () => Tensor.arange(3, named),
+    () => Tensor.randint(0, 3, [1], named),
+  ];
+  for (const make of makers) assertThrows(make, DTypeError, 'did you mean "float64"?');
 });
 
 testOnBackends("Tensor.to an element type is replayed by compile", async () => {
