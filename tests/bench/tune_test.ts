@@ -3,7 +3,9 @@ import { parseOptions } from "../../bench/tune.ts";
 import { candidateTiles, currentTile, type Tile, tileText } from "../../bench/tune/candidates.ts";
 import { isNear, Trial } from "../../bench/tune/trial.ts";
 import { contractionsOf, work } from "../../bench/tune/works.ts";
+import type { Target } from "../../backend/kernel/target.ts";
 import type { RegisterGemmTile } from "../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
+import { generateLoops } from "../../backend/opencl/templates/generate.ts";
 import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { device, manager } from "../../mod.ts";
 import { withCacheFolder, withFreshBackend } from "../backend/opencl/fixture.ts";
@@ -102,8 +104,15 @@ testOpenCL(
         assertStringIncludes(text, tileText(tile));
         const { source } = backend.prepare([kernel])[0]!;
         if (shape.kind === "register-tiled") {
-          const { columns } = tile as RegisterGemmTile;
-          assertStringIncludes(source, `get_global_id(0) * ${columns};`);
+          const { rows, columns } = tile as RegisterGemmTile;
+          // Tiles of all columns start at none but the first.
+          const steps = columns < shape.n ? [rows, columns] : [rows];
+          for (const step of steps) assertStringIncludes(source, ` * ${step})`);
+          // A program's name stands before what was generated.
+          const textOf = (target: Target) => generateLoops(kernel, target).kernels[0]!.source;
+          const tuned = new Map([[keyOf(shape), { tile }]]);
+          assertStringIncludes(source, textOf({ ...untuned, tuned }));
+          assert(!source.includes(textOf(untuned)), "the text is that of the usual tile");
         }
         using trial = new Trial(backend, contraction!, [{}, { tile }]);
         assertEquals(await trial.sound(), [0, 1], keyOf(shape));
