@@ -51,6 +51,7 @@ export { ZERO_BYTE } from "./graph/attention.ts";
 export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {
+  type ExternalValue,
   isRecording,
   record,
   type RecordedLaunch,

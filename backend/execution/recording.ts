@@ -3,7 +3,8 @@
  * can be launched again with other blocks and without any graph.
  */
 import type { Block, Launch } from "./backend.ts";
-import { nextNodeId, type Node, type Token } from "../graph/node.ts";
+import { NEED, nextNodeId, type Node, type Token } from "../graph/node.ts";
+import type { Storage } from "../graph/stored_value.ts";
 
 /** One launch of a recording. */
 export interface RecordedLaunch {
@@ -12,12 +13,21 @@ export interface RecordedLaunch {
   readonly outputs: readonly Block[];
 }
 
+/** A value that was there before a recording read it. */
+export interface ExternalValue {
+  readonly node: Node;
+  /** The tensor that held it then. */
+  readonly token: Token | null;
+  /** The memory of a value that an operation made on its way: it goes with the call, before the recording does. */
+  readonly kept: Storage | null;
+}
+
 /** Launches made while it was open. */
 export class Recording {
   readonly launches: RecordedLaunch[] = [];
   readonly #start = nextNodeId();
-  /** The nodes whose stored values were read, by their block, with the tensor that held them then. */
-  readonly external = new Map<Block, { readonly node: Node; readonly token: Token | null }>();
+  /** The values that were read, by their block. */
+  readonly external = new Map<Block, ExternalValue>();
   readonly #produced = new Set<Block>();
 
   /** Notes one launch; `inputs` are the nodes behind `reads`, null for buffers between two launches. */
@@ -38,7 +48,15 @@ export class Recording {
   /** Notes that a value which was there before is used: read, or given to another tensor. */
   addExternal(block: Block, node: Node): void {
     if (this.#produced.has(block) || this.external.has(block)) return;
-    this.external.set(block, { node, token: node.owner });
+    const isPassing = node.owner === null || node.exposure !== NEED.lasting;
+    const kept = isPassing ? node.storage?.retain() ?? null : null;
+    this.external.set(block, { node, token: node.owner, kept });
+  }
+
+  /** Gives back what it kept. Idempotent. */
+  end(): void {
+    for (const { kept } of this.external.values()) kept?.release();
+    this.external.clear();
   }
 
   /**
@@ -85,7 +103,7 @@ export function unrecorded<T>(fn: () => T): T {
 }
 
 /**
- * Runs `fn` and records what it launches.
+ * Runs `fn` and records what it launches; the caller ends the recording.
  *
  * @throws {Error} When another recording is open.
  */
@@ -93,9 +111,12 @@ export function record<T>(fn: () => T): { result: T; recording: Recording } {
   if (open) {
     throw new Error("Cannot compile inside a compiled function: compile the outer one only");
   }
-  open = new Recording();
+  const recording = open = new Recording();
   try {
-    return { result: fn(), recording: open };
+    return { result: fn(), recording };
+  } catch (error) {
+    recording.end();
+    throw error;
   } finally {
     open = null;
   }

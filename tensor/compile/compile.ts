@@ -5,7 +5,7 @@
  * operations come in by `core/calls.ts`; recorded launches go to `backend/execution/` again and
  * again.
  */
-import { finalizer } from "../../backend/internal.ts";
+import { finalizer, type Recording } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
 import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
@@ -14,7 +14,7 @@ import { cutOff, isReplayable, replay } from "./replay.ts";
 import { Places } from "./patterns.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
-import { Trace } from "./trace.ts";
+import { type Outcome, Trace } from "./trace.ts";
 import { isAnomalyEnabled, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizePending } from "../execution/realization.ts";
@@ -197,6 +197,21 @@ class CompiledCalls {
 
   #trace<R>(kind: Kind, trace: Trace, given: readonly Tensor[], fn: () => R): R {
     const { outcome, recording } = trace.run(fn, isReplayable);
+    try {
+      return this.#taken(kind, trace, given, outcome, recording);
+    } finally {
+      recording.end();
+    }
+  }
+
+  /** The results of a call that was followed or recorded; a program of what was recorded. */
+  #taken<R>(
+    kind: Kind,
+    trace: Trace,
+    given: readonly Tensor[],
+    outcome: Outcome<R>,
+    recording: Recording,
+  ): R {
     const { value } = outcome;
     if (outcome.kind === "followed") {
       kind.useless = 0;

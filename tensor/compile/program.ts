@@ -3,6 +3,7 @@ import {
   backendOf,
   type Block,
   type DeviceHandle,
+  type ExternalValue,
   Node,
   type Recording,
   type Token,
@@ -180,19 +181,20 @@ class ProgramBuilder {
   #slot(block: Block, node?: Node): number {
     let slot = this.#slotOf.get(block);
     if (slot === undefined) {
-      const found = this.#recording.external.get(block) ?? { node: node!, token: node!.owner };
-      slot = this.#slots.push(this.#external(block, found.node, found.token)) - 1;
+      const found = this.#recording.external.get(block) ??
+        { node: node!, token: node!.owner, kept: null };
+      slot = this.#slots.push(this.#external(block, found)) - 1;
       this.#slotOf.set(block, slot);
     }
     return slot;
   }
 
-  #external(block: Block, node: Node, token: Token | null): BlockSlot {
+  #external(block: Block, { node, token, kept }: ExternalValue): BlockSlot {
     const refs = this.#roles.blocks.get(block);
     if (refs) return { kind: "role", refs };
     // The value of a tensor that is gone, such as a table that an operation made, is the same for ever.
     if (token !== null && token.node !== null) return { kind: "state", token };
-    return { kind: "constant", storage: node.storage!.retain() };
+    return { kind: "constant", storage: (kept ?? node.storage!).retain() };
   }
 
   #isOwn(slot: number): boolean {

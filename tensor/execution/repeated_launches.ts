@@ -66,6 +66,7 @@ export class RepeatedLaunches implements Disposable {
     this.#outputs = outputs.map(blockOf);
     this.#made = new Set(recording.launches.flatMap(({ outputs }) => outputs));
     this.#constants = constantsOf(recording, new Set(this.#inputs));
+    recording.end();
     for (const tensor of new Set([...outputs, ...given])) tensor.dispose();
   }
 
@@ -143,7 +144,7 @@ function blockOf(tensor: Tensor): Block {
 }
 
 function constantsOf(recording: Recording, inputs: ReadonlySet<Block>): NodeStorage[] {
-  return [...recording.external].flatMap(([block, { node }]) =>
-    inputs.has(block) ? [] : [node.storage!.retain()]
+  return [...recording.external].flatMap(([block, { node, kept }]) =>
+    inputs.has(block) ? [] : [(kept ?? node.storage!).retain()]
   );
 }

@@ -11,8 +11,9 @@ import {
   type Operation,
   type OperationKind,
 } from "../../../core/calls.ts";
-import { isTensor, nodeOf } from "../../../core/internals.ts";
+import { isTensor, makeTensor, nodeOf } from "../../../core/internals.ts";
 import { noGrad } from "../../../core/modes/grad_mode.ts";
+import { calledByUser } from "../../../core/modes/temporaries.ts";
 import { callOperation } from "../../../core/operations.ts";
 import type { Tensor } from "../../../core/mod.ts";
 
@@ -39,7 +40,11 @@ export function isUsed(value: unknown): value is Used {
 
 /** A value with its tensors in the place of themselves and their nodes. */
 function captured(value: unknown): unknown {
-  if (isTensor(value)) return { tensor: value, node: nodeOf(value) };
+  // With a handle of its own: what an operation makes on its way ends with it.
+  if (isTensor(value)) {
+    const node = nodeOf(value);
+    return { tensor: calledByUser(() => makeTensor(node, value.device)), node };
+  }
   if (Array.isArray(value)) return value.map(captured);
   if (typeof value !== "object" || value === null || value.constructor !== Object) return value;
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, captured(part)]));
