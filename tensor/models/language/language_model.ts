@@ -116,9 +116,9 @@ export class LanguageModel implements Disposable {
   }
 
   /**
-   * Loads a model: a GGUF file, or a folder with config.json, safetensors and tokenizer.json, of one of 32
-   * architectures: llama, mistral, qwen, gemma, phi, granite, olmo, glm, cohere, falcon, gpt and their kin. An error
-   * names all of them.
+   * Loads a model: a GGUF file, or a folder with config.json, safetensors and tokenizer.json, of one of some
+   * 40 architectures: llama, mistral, mixtral, qwen, gemma, phi, granite, olmo, glm, cohere, falcon, gpt and their kin.
+   * An error names all of them.
    *
    * @param path The file or folder.
    * @param options The type of the weights, the device, the ranks that share it.

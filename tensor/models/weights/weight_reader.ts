@@ -32,6 +32,11 @@ export interface WeightChange {
   readonly isTransposed?: boolean;
   /** Heads whose features lie in pairs, to be put into halves. */
   readonly pairedHeads?: number;
+  /**
+   * Matrices of experts, (experts, rows, columns), as one: one below the other, (experts * rows, columns), or side
+   * by side, (rows, experts * columns).
+   */
+  readonly experts?: "below" | "beside";
   /** Number added. */
   readonly offset?: number;
   /** The part that is read; default all. Heads in pairs are those of the part. */
@@ -95,8 +100,8 @@ abstract class Reader<Entry extends { readonly shape: readonly number[] }> imple
     return this.#entries.has(name);
   }
 
-  shape(name: string, { isTransposed }: WeightChange = {}): readonly number[] {
-    const { shape } = this.entry(name);
+  shape(name: string, { isTransposed, experts }: WeightChange = {}): readonly number[] {
+    const { shape } = joined(this.entry(name), experts);
     return isTransposed && shape.length === 2 ? shape.toReversed() : shape;
   }
 
@@ -147,8 +152,16 @@ export class SafetensorsWeights extends Reader<SafetensorsEntry> {
   }
 
   override async numbers(name: string, change: WeightChange = {}): Promise<Tensor> {
-    const entry = this.take(name), { part, isTransposed } = change;
-    if (!part) return this.put(await this.#file.decode(name), change);
+    const { part, isTransposed, experts } = change;
+    if (!part && !experts) {
+      this.take(name);
+      return this.put(await this.#file.decode(name), change);
+    }
+    const whole = this.take(name), entry = joined(whole, experts);
+    if (!part) {
+      const bytes = ordered(await this.#file.read(name), whole.shape, experts);
+      return this.put(decodeEntry(entry, bytes), change);
+    }
     const isTurned = isTransposed && entry.shape.length === 2;
     const own = isTurned ? transposedPart(part) : part, shape = partShape(entry.shape, own);
     const read = (begin: number, end: number) => this.#file.read(name, begin, end);
@@ -180,7 +193,7 @@ export class GgufWeights extends Reader<GgufEntry> {
   }
 
   override async matrix(name: string, change: WeightChange = {}): Promise<Weight> {
-    const entry = this.entry(name), { part } = change;
+    const { part, experts } = change, entry = joined(this.entry(name), experts);
     const isPacked = this.form.isPacked && blockFormatOf(entry.type) && entry.shape.length === 2;
     // A part that begins within a block is held as numbers.
     if (!isPacked || part && !fitsUnits(part, unitOf(entry))) {
@@ -191,12 +204,13 @@ export class GgufWeights extends Reader<GgufEntry> {
     return new PackedMatrix(type, blocks, own.entry.shape);
   }
 
-  async #read(name: string, { pairedHeads, part }: WeightChange) {
-    const whole = this.take(name), shape = part ? partShape(whole.shape, part) : whole.shape;
+  async #read(name: string, { pairedHeads, part, experts }: WeightChange) {
+    const whole = this.take(name), all = joined(whole, experts).shape;
+    const shape = part ? partShape(all, part) : all;
     const read = (begin: number, end: number) => this.#file.read(name, begin, end);
     const bytes = part
-      ? await readPart(read, whole.shape, part, unitOf(whole))
-      : await this.#file.read(name);
+      ? await readPart(read, all, part, unitOf(whole))
+      : ordered(await this.#file.read(name), whole.shape, experts);
     const entry = { ...whole, shape };
     return { entry, bytes: pairedHeads ? halved(bytes, shape[0]!, pairedHeads) : bytes };
   }
@@ -233,6 +247,32 @@ function halved(
     const head = Math.floor(row / features), k = row % features;
     const to = head * features + (k % 2) * features / 2 + Math.floor(k / 2);
     out.set(bytes.subarray(row * width, (row + 1) * width), to * width);
+  }
+  return out;
+}
+
+/** The matrices of experts as one. */
+function joined<Entry extends { readonly shape: readonly number[] }>(
+  entry: Entry,
+  experts: WeightChange["experts"],
+): Entry {
+  if (!experts || entry.shape.length !== 3) return entry;
+  const [count, rows, columns] = entry.shape as [number, number, number];
+  const shape = experts === "below" ? [count * rows, columns] : [rows, count * columns];
+  return { ...entry, shape };
+}
+
+/** The bytes of experts' matrices, one behind the other, in the order of {@linkcode joined}. */
+function ordered(
+  bytes: Uint8Array<ArrayBuffer>,
+  [count, rows]: readonly number[],
+  experts: WeightChange["experts"],
+): Uint8Array<ArrayBuffer> {
+  if (experts !== "beside") return bytes;
+  const out = new Uint8Array(bytes.length), width = bytes.length / (count! * rows!);
+  for (let at = 0; at < count! * rows!; at++) {
+    const to = at % rows! * count! + Math.floor(at / rows!);
+    out.set(bytes.subarray(at * width, (at + 1) * width), to * width);
   }
   return out;
 }

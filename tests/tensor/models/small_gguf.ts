@@ -81,6 +81,14 @@ const inLayers: Readonly<Record<string, string>> = {
   "ln_2": "ffn_norm",
   "mlp.c_fc": "ffn_up",
   "mlp.c_proj": "ffn_down",
+  "mlp.gate": "ffn_gate_inp",
+  "mlp.experts.gate_proj": "ffn_gate_exps",
+  "mlp.experts.up_proj": "ffn_up_exps",
+  "mlp.experts.down_proj": "ffn_down_exps",
+  "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+  "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+  "mlp.shared_expert.up_proj": "ffn_up_shexp",
+  "mlp.shared_expert.down_proj": "ffn_down_shexp",
 };
 
 /** Some have a norm behind attention, which is called as that in front of what follows. */
@@ -92,7 +100,7 @@ const withEnds: Readonly<Record<string, string>> = {
 const ended = /^(gemma[23]|olmo2|exaone4|seed_oss)/;
 
 function nameOf(name: string, type: string): string {
-  const [, rest, kind] = /^(.*)\.(weight|bias)$/.exec(name)!;
+  const [, rest, kind] = /^(.*)\.(weight|bias)$/.exec(name.replace(/\.experts\.\d+/, ".experts"))!;
   const layer = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(rest!);
   const part = layer
     ? `blk.${layer[1]}.${(ended.test(type) ? withEnds : inLayers)[layer[2]!]}`
@@ -116,6 +124,9 @@ const keys: readonly (readonly [theirs: string, ...ours: string[]])[] = [
     "norm_epsilon",
     "norm_eps",
   ],
+  ["expert_count", "num_experts"],
+  ["expert_used_count", "num_experts_per_tok"],
+  ["expert_feed_forward_length", "moe_intermediate_size"],
   ["attention.scale", "attention_multiplier"],
   ["embedding_scale", "embedding_multiplier"],
   ["residual_scale", "residual_multiplier"],
@@ -163,7 +174,8 @@ export async function writeGguf(
   isPacked = false,
 ): Promise<void> {
   const { config, shapes } = fixture, type = String(config.model_type);
-  const architecture = { mistral: "llama", gemma3_text: "gemma3" }[type] ?? type;
+  const architecture = { mistral: "llama", gemma3_text: "gemma3", qwen2_moe: "qwen2moe" }[type] ??
+    type;
   const rope = config.rope_parameters as
     | Record<string, number & Record<string, number>>
     | undefined;
@@ -189,8 +201,10 @@ export async function writeGguf(
     if (share < 1) metadata.push([`${architecture}.rope.dimension_count`, head * share]);
   }
   const tensors: GgufTensor[] = [];
-  for (const [name, shape] of Object.entries(shapes)) {
-    const [values, own] = await converted(name, shape, fixture);
+  // Experts in the order of their numbers.
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  for (const name of Object.keys(shapes).sort(compare)) {
+    const [values, own] = await converted(name, shapes[name]!, fixture);
     const isBlocks = isPacked && own.length === 2 && own[1]! % Q8_0.elements === 0;
     tensors.push({
       name: nameOf(name, type),
@@ -199,7 +213,17 @@ export async function writeGguf(
       bytes: isBlocks ? blocksOf(values) : new Uint8Array(values.slice().buffer),
     });
   }
-  await Deno.writeFile(path, fileOf(metadata, tensors));
+  await Deno.writeFile(path, fileOf(metadata, stacked(tensors)));
+}
+
+/** Tensors with those of experts one behind the other, in one. */
+function stacked(tensors: readonly GgufTensor[]): GgufTensor[] {
+  const all = Map.groupBy(tensors, ({ name }) => name);
+  return [...all].map(([name, each]) => {
+    const { shape, type } = each[0]!, bytes = each.flatMap(({ bytes }) => [...bytes]);
+    const own = each.length > 1 ? [each.length, ...shape] : shape;
+    return { name, shape: own, type, bytes: Uint8Array.from(bytes) };
+  });
 }
 
 /** A tensor of a file: of type 0, float32, or of blocks. */

@@ -9,19 +9,25 @@ import type { WeightChange, WeightReader } from "../../weights/weight_reader.ts"
 import type { DeviceHandle } from "../../../../backend/internal.ts";
 import {
   type Architecture,
+  ggufExperts,
   ggufLayer,
   ggufOuter,
   type LayerPart,
   type OuterPart,
 } from "./architectures/architecture.ts";
 import type { DecoderConfig } from "./architectures/config.ts";
+import { readExperts, requireShape } from "./build_experts.ts";
 import { Decoder } from "./decoder.ts";
 import { DecoderLayer, type Norm } from "./decoder_layer.ts";
+import type { Experts } from "./experts.ts";
 import { RankParts } from "./rank_parts.ts";
 
 /** Tensors of files that are no weights: masks and tables that every model can compute. */
 const isIgnored =
   /(^|\.)(rotary_emb\.inv_freq|attn\.(masked_)?bias)$|^rope_(freqs|factors_\w+)\.weight$/;
+
+/** Parts of a feed-forward layer without experts. */
+const isFeedForward = /^(gate|up|gateUp|down)$/;
 
 /** Names of parts, without "weight" or "bias". */
 interface Names {
@@ -133,14 +139,26 @@ class Builder {
 
   async #layer(k: number): Promise<DecoderLayer> {
     const norms = new Map<LayerPart, Norm>(), projections = new Map<LayerPart, Projection>();
+    const experts = await this.#experts(k);
     for (const part of Object.keys(this.#names.layer) as LayerPart[]) {
+      if (experts && isFeedForward.test(part)) continue;
       if (/Norm$|End$/.test(part)) norms.set(part, await this.#norm(part, k));
       else projections.set(part, await this.#projection(part, k));
     }
     const { attentionScale = this.#config.attentionScale } = this.#config.layers[k]!;
     const config = { ...this.#parts.config, attentionScale };
-    const parts = { norms, projections, isGrouped: this.#isGrouped };
+    const parts = { norms, projections, experts, isGrouped: this.#isGrouped };
     return new DecoderLayer(config, this.#stateNames, parts, this.#work);
+  }
+
+  /** The mixture of experts of a layer; null where it has none. */
+  async #experts(k: number): Promise<Experts | null> {
+    const own = this.#row.experts?.parts, prefix = `${this.#names.outer.layers}.${k}.`;
+    const names = this.#isGguf ? ggufExperts : own;
+    if (!own || !this.#config.experts || !this.#reader.has(`${prefix}${names!.router}.weight`)) {
+      return null;
+    }
+    return await readExperts({ reader: this.#reader, names: names!, prefix }, this.#config);
   }
 
   /** Names of the parts of a layer in `stateDict`: those of safetensors files. */
@@ -187,25 +205,15 @@ class Builder {
     return shapes[part] ?? [width];
   }
 
-  /** Throws where a tensor is not of the shape that the configuration says. */
-  #requireShape(name: string, due: readonly (number | null)[], change?: WeightChange): void {
-    const shape = this.#reader.shape(name, change);
-    if (shape.length === due.length && due.every((n, k) => n === null || n === shape[k])) return;
-    throw new FileFormatError(
-      `The file's tensor ${shown(name)} is of shape ${shown(shape)}: by its configuration the ` +
-        `model has ${shown(due.map((n) => n ?? "any"))}`,
-    );
-  }
-
   async #matrix(part: OuterPart | LayerPart, layer?: number): Promise<Weight> {
     const name = `${this.#name(part, layer)}.weight`;
     const change = this.#change(part);
-    this.#requireShape(name, this.#shape(part), change);
+    requireShape(name, this.#reader.shape(name, change), this.#shape(part));
     return await this.#reader.matrix(name, change);
   }
 
   #numbers(name: string, due: readonly (number | null)[], change?: WeightChange): Promise<Tensor> {
-    this.#requireShape(name, due, change);
+    requireShape(name, this.#reader.shape(name, change), due);
     return this.#reader.numbers(name, change);
   }
 

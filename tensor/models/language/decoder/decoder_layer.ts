@@ -8,6 +8,7 @@ import { groupedAttention, type Visibility } from "./attention.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { DecoderConfig } from "./architectures/config.ts";
 import type { CacheStep, DecoderCache } from "./decoder_cache.ts";
+import type { Experts } from "./experts.ts";
 import { type Angles, rotated } from "./positions.ts";
 
 /** Normalizes the features of a position. */
@@ -17,6 +18,8 @@ export type Norm = LayerNorm | RMSNorm;
 export interface LayerParts {
   readonly norms: ReadonlyMap<LayerPart, Norm>;
   readonly projections: ReadonlyMap<LayerPart, Projection>;
+  /** A mixture in the place of a feed-forward layer, or null. */
+  readonly experts: Experts | null;
   /** True where rows for queries, keys and values lie head by head of keys. */
   readonly isGrouped: boolean;
 }
@@ -62,7 +65,8 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
     this.#config = config;
     this.#parts = parts;
     const all = [...parts.norms, ...parts.projections];
-    this.parts = new Map(all.map(([part, module]) => [names[part]!, module]));
+    const own = all.map(([part, module]): [string, AnyModule] => [names[part]!, module]);
+    this.parts = new Map([...own, ...parts.experts ? [["experts", parts.experts] as const] : []]);
   }
 
   /** The names of the parts stand by themselves. */
@@ -132,7 +136,8 @@ export class DecoderLayer extends Module<[x: Tensor, pass: LayerPass]> {
   }
 
   #feedForward(x: Tensor): Tensor {
-    const { projections } = this.#parts, { activation } = this.#config;
+    const { projections, experts } = this.#parts, { activation } = this.#config;
+    if (experts) return experts.forward(x);
     if (projections.has("gateUp")) {
       const [gate, up] = this.#project("gateUp", x).chunk(2, -1) as [Tensor, Tensor];
       return this.#project("down", activation(gate).mul(up));

@@ -58,9 +58,15 @@ export class RankParts {
 }
 
 /** Throws for what ranks cannot compute alone. */
-function requireApart({ headNorms }: DecoderConfig, isShared: boolean, { size }: SplitWork): void {
-  if (headNorms === "each" && !isShared) return;
-  const reason = headNorms === "all"
+function requireApart(
+  { headNorms, experts }: DecoderConfig,
+  isShared: boolean,
+  { size }: SplitWork,
+): void {
+  if (headNorms === "each" && !isShared && !experts) return;
+  const reason = experts
+    ? "it has experts"
+    : headNorms === "all"
     ? "its norms are over the features of all heads"
     : "its matrices have queries, keys and values head by head, and there are fewer heads of keys";
   throw new TypeError(`Cannot split the model over ${size} ranks: ${reason}`);

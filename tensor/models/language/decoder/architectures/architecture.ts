@@ -29,6 +29,30 @@ export type OuterPart = "embedding" | "positions" | "norm" | "head";
 /** Differences of a configuration from what all have, which is read already. */
 export type Difference = (reader: ConfigReader, plain: DecoderConfig) => Partial<DecoderConfig>;
 
+/** A part of a mixture of experts, or of the expert beside them that all tokens take. */
+export type ExpertPart =
+  | "router"
+  | "gate"
+  | "up"
+  | "gateUp"
+  | "down"
+  | "sharedRouter"
+  | "sharedGate"
+  | "sharedUp"
+  | "sharedGateUp"
+  | "sharedDown";
+
+/** Mixtures of experts of an architecture: the layers that have a router. */
+export interface ExpertNames {
+  /**
+   * What the parts are called, with "*" for the number of an expert; without one, a tensor of three axes has those
+   * of all.
+   */
+  readonly parts: Readonly<Partial<Record<ExpertPart, string>>>;
+  /** False where the shares of the chosen experts add up to 1 only if `norm_topk_prob` says so. */
+  readonly isNormalized?: boolean;
+}
+
 /** One row of the table. */
 export interface Architecture {
   /** The names of `model_type` in config.json, and of `general.architecture` in GGUF files. */
@@ -54,6 +78,8 @@ export interface Architecture {
   readonly hasPlainNorms?: boolean;
   /** True where GGUF files have the features of queries and keys that are rotated together side by side. */
   readonly hasPairs?: boolean;
+  /** The parts of layers that are a mixture of experts: those that have a router. */
+  readonly experts?: ExpertNames;
   /** The activation that files leave out; default "silu". */
   readonly activation?: ActivationName;
   /** Settings that config.json may leave out, where transformers has others than Llama's for them. */
@@ -113,4 +139,24 @@ export const ggufOuter: Readonly<Record<OuterPart, string>> = {
   positions: "position_embd",
   norm: "output_norm",
   head: "output",
+};
+
+/** The parts of mixtures of experts in GGUF files. */
+export const ggufExperts: ExpertNames["parts"] = {
+  router: "ffn_gate_inp",
+  gate: "ffn_gate_exps",
+  up: "ffn_up_exps",
+  down: "ffn_down_exps",
+  sharedRouter: "ffn_gate_inp_shexp",
+  sharedGate: "ffn_gate_shexp",
+  sharedUp: "ffn_up_shexp",
+  sharedDown: "ffn_down_shexp",
+};
+
+/** The same in files that have them in `mlp`, one tensor for each matrix. */
+export const apartExperts: ExpertNames["parts"] = {
+  router: "mlp.gate",
+  gate: "mlp.experts.*.gate_proj",
+  up: "mlp.experts.*.up_proj",
+  down: "mlp.experts.*.down_proj",
 };

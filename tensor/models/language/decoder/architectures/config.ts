@@ -25,6 +25,18 @@ export interface LayerConfig {
   readonly attentionScale?: number;
 }
 
+/** The sizes and choices of mixtures of experts. */
+export interface ExpertsConfig {
+  /** Number of experts. */
+  readonly count: number;
+  /** Number of experts that a token takes. */
+  readonly chosen: number;
+  /** Features between the matrices of one; null where nothing is said. */
+  readonly innerWidth: number | null;
+  /** True where the shares of the chosen ones add up to 1. */
+  readonly isNormalized: boolean;
+}
+
 /** The sizes and choices of a decoder. */
 export interface DecoderConfig {
   readonly vocabulary: number;
@@ -70,6 +82,8 @@ export interface DecoderConfig {
   /** The same of the last layer's. */
   readonly logitCap: number | null;
   readonly layers: readonly LayerConfig[];
+  /** Of the layers that have experts; null where none has. */
+  readonly experts: ExpertsConfig | null;
   /** True where several ranks have the same heads of keys, each with a part of their gradients. */
   readonly sharesKeys?: boolean;
 }

@@ -1,6 +1,12 @@
-import type { Architecture, LayerPart } from "./architecture.ts";
+import type { Architecture, ExpertNames, LayerPart } from "./architecture.ts";
 import { activationOf } from "./activations.ts";
-import { ConfigReader, type DecoderConfig, type RawConfig, requireRead } from "./config.ts";
+import {
+  ConfigReader,
+  type DecoderConfig,
+  type ExpertsConfig,
+  type RawConfig,
+  requireRead,
+} from "./config.ts";
 import { rotaryOf } from "./rotary_config.ts";
 
 /** Parts of layers that must have a bias. */
@@ -23,6 +29,18 @@ const epsilons = [
   "norm_epsilon",
   "norm_eps",
 ];
+
+/** Mixtures of experts of a configuration that says how many there are. */
+function expertsOf(names: ExpertNames, reader: ConfigReader): ExpertsConfig | null {
+  const count = reader.optionalSize("num_local_experts", "num_experts") ?? 0;
+  if (count === 0) return null;
+  const chosen = reader.size("num_experts_per_tok");
+  const isSaid = typeof reader.raw.norm_topk_prob === "boolean";
+  const isNormalized = isSaid ? reader.raw.norm_topk_prob === true : names.isNormalized !== false;
+  const innerWidth = reader.optionalSize("moe_intermediate_size", "intermediate_size");
+  if (chosen <= count) return { count, chosen, innerWidth, isNormalized };
+  throw new TypeError(`Cannot load the model: a token takes ${chosen} experts of ${count}`);
+}
 
 /** A configuration with what config.json leaves out. */
 export function completeConfig(row: Architecture, raw: RawConfig): RawConfig {
@@ -71,6 +89,7 @@ export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig 
     attentionScale: headFeatures ** -0.5,
     attentionCap: null,
     logitCap: null,
+    experts: row.experts ? expertsOf(row.experts, reader) : null,
     layers: Array(reader.size("num_hidden_layers", "n_layer", "num_layers")).fill(layer),
   };
   const rotary = row.outer.positions ? null : rotaryOf(raw, headFeatures, contextLength);

@@ -20,6 +20,9 @@ const names: Readonly<Record<string, string>> = {
   "residual_scale": "residual_multiplier",
   "logit_scale": "logit_scale",
   "use_parallel_residual": "use_parallel_residual",
+  "expert_count": "num_local_experts",
+  "expert_used_count": "num_experts_per_tok",
+  "expert_feed_forward_length": "moe_intermediate_size",
   "rope.freq_base": "rope_theta",
   "rope.dimension_count": "rotary_dim",
 };

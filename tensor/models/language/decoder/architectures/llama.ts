@@ -1,6 +1,13 @@
 /** Llama's kin: norms by root mean squares in front of attention and gated feed-forward layers, or behind them. */
 import type { ConfigReader, DecoderConfig } from "./config.ts";
-import { type Architecture, llamaLayer, llamaOuter, normedHeads } from "./architecture.ts";
+import {
+  apartExperts,
+  type Architecture,
+  type ExpertNames,
+  llamaLayer,
+  llamaOuter,
+  normedHeads,
+} from "./architecture.ts";
 import {
   allButEach,
   nearLayers,
@@ -53,6 +60,28 @@ function olmo(reader: ConfigReader, plain: DecoderConfig): Partial<DecoderConfig
   return { headNorms, ...twoRotations(reader, plain, window, near, nearRaw) };
 }
 
+const mixtralExperts: ExpertNames = {
+  parts: {
+    router: "block_sparse_moe.gate",
+    gate: "block_sparse_moe.experts.*.w1",
+    up: "block_sparse_moe.experts.*.w3",
+    down: "block_sparse_moe.experts.*.w2",
+  },
+};
+
+const granite: Architecture = {
+  types: ["granite"],
+  layer: llamaLayer,
+  outer: llamaOuter,
+  hasPairs: true,
+  config: (reader, { attentionScale }) => ({
+    embeddingScale: reader.optional("embedding_multiplier") ?? 1,
+    attentionScale: reader.optional("attention_multiplier") ?? attentionScale,
+    residualScale: reader.optional("residual_multiplier") ?? 1,
+    logitScale: 1 / (reader.optional("logits_scaling", "logit_scale") ?? 1),
+  }),
+};
+
 /** Rows of the table. */
 export const llamas: Readonly<Record<string, Architecture>> = {
   llama: {
@@ -60,6 +89,16 @@ export const llamas: Readonly<Record<string, Architecture>> = {
     layer: llamaLayer,
     outer: llamaOuter,
     hasPairs: true,
+    // GGUF files of Mixtral say that they are llama's.
+    experts: mixtralExperts,
+    config: windowed,
+  },
+  mixtral: {
+    types: ["mixtral"],
+    layer: llamaLayer,
+    outer: llamaOuter,
+    experts: mixtralExperts,
+    defaults: { num_key_value_heads: 8, rms_norm_eps: 1e-5, rope_theta: 1e6 },
     config: windowed,
   },
   mistral: {
@@ -83,6 +122,39 @@ export const llamas: Readonly<Record<string, Architecture>> = {
     defaults: { head_dim: 128 },
     config: upperWindows,
   },
+  qwen2_moe: {
+    types: ["qwen2_moe", "qwen2moe"],
+    layer: llamaLayer,
+    outer: llamaOuter,
+    experts: {
+      parts: {
+        ...apartExperts,
+        sharedRouter: "mlp.shared_expert_gate",
+        sharedGate: "mlp.shared_expert.gate_proj",
+        sharedUp: "mlp.shared_expert.up_proj",
+        sharedDown: "mlp.shared_expert.down_proj",
+      },
+      isNormalized: false,
+    },
+    defaults: { num_key_value_heads: 16, moe_intermediate_size: 1408, num_experts_per_tok: 4 },
+    config: upperWindows,
+  },
+  qwen3_moe: {
+    types: ["qwen3_moe", "qwen3moe"],
+    layer: { ...llamaLayer, ...normedHeads },
+    outer: llamaOuter,
+    experts: { parts: apartExperts },
+    defaults: { norm_topk_prob: false, moe_intermediate_size: 768, num_experts_per_tok: 8 },
+    config: upperWindows,
+  },
+  olmoe: {
+    types: ["olmoe"],
+    layer: { ...llamaLayer, ...normedHeads },
+    outer: llamaOuter,
+    experts: { parts: apartExperts, isNormalized: false },
+    defaults: { rms_norm_eps: 1e-5, num_experts_per_tok: 8 },
+    config: () => ({ headNorms: "all" }),
+  },
   phi3: {
     types: ["phi3"],
     layer: {
@@ -105,17 +177,20 @@ export const llamas: Readonly<Record<string, Architecture>> = {
     defaults: { num_key_value_heads: 4, tie_word_embeddings: true, rope_theta: 2e6 },
     config: smollm3,
   },
-  granite: {
-    types: ["granite"],
-    layer: llamaLayer,
-    outer: llamaOuter,
-    hasPairs: true,
-    config: (reader, { attentionScale }) => ({
-      embeddingScale: reader.optional("embedding_multiplier") ?? 1,
-      attentionScale: reader.optional("attention_multiplier") ?? attentionScale,
-      residualScale: reader.optional("residual_multiplier") ?? 1,
-      logitScale: 1 / (reader.optional("logits_scaling", "logit_scale") ?? 1),
-    }),
+  granite,
+  granitemoe: {
+    ...granite,
+    types: ["granitemoe", "granitemoeshared"],
+    experts: {
+      parts: {
+        router: "block_sparse_moe.router.layer",
+        gateUp: "block_sparse_moe.input_linear",
+        down: "block_sparse_moe.output_linear",
+        sharedGateUp: "shared_mlp.input_linear",
+        sharedDown: "shared_mlp.output_linear",
+      },
+    },
+    defaults: { attention_multiplier: 1 },
   },
   // GGUF files call both olmo2.
   olmo2: {

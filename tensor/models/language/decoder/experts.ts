@@ -1,0 +1,123 @@
+/** Mixtures of experts: feed-forward layers of which each token takes a few. */
+import { Tensor } from "../../../class/tensor.ts";
+import { type AnyModule, Module } from "../../../nn/module/module.ts";
+import { PackedMatrix } from "../../weights/packed_matrix.ts";
+import type { Projection } from "../../weights/projection.ts";
+import type { ExpertsConfig } from "./architectures/config.ts";
+
+/** The parts of a mixture. */
+export interface ExpertsParts {
+  /** (experts, width): scores of the experts. */
+  readonly router: Projection;
+  /** (experts * inner, width): those of all experts, one below the other. */
+  readonly gate: Projection;
+  readonly up: Projection;
+  /** (width, experts * inner): those of all experts, side by side. */
+  readonly down: Projection;
+  /** An expert that all tokens take. */
+  readonly shared:
+    | { readonly gate: Projection; readonly up: Projection; readonly down: Projection }
+    | null;
+  /** (1, width): the share of that one is the sigmoid of its score; null for all of it. */
+  readonly sharedRouter: Projection | null;
+}
+
+/** At most so many numbers stand between the products of all experts at once: 256 MiB of float32. */
+const MOST_BETWEEN = 2 ** 26;
+
+/**
+ * A mixture of experts. A few tokens read the matrices of the experts that they take, and no others; many
+ * tokens, a prompt's, take all, which is one product for each matrix, and leave out what they did not choose.
+ */
+export class Experts extends Module<[x: Tensor]> {
+  /** The parts by their names, which are the same for all architectures. */
+  readonly parts: ReadonlyMap<string, AnyModule>;
+  readonly #config: ExpertsConfig;
+  readonly #parts: ExpertsParts;
+  readonly #activation: (x: Tensor) => Tensor;
+
+  /** Puts a mixture together. */
+  constructor(config: ExpertsConfig, parts: ExpertsParts, activation: (x: Tensor) => Tensor) {
+    super();
+    this.#config = config;
+    this.#parts = parts;
+    this.#activation = activation;
+    const { shared, ...rest } = parts;
+    const inside = Object.entries(shared ?? {}).map(([name, part]) => [`shared.${name}`, part]);
+    const all = [...Object.entries(rest), ...inside] as [string, AnyModule | null][];
+    this.parts = new Map(all.flatMap(([name, part]) => part ? [[name, part]] : []));
+  }
+
+  /** The names of the parts stand by themselves. */
+  protected override stateName(property: string): string {
+    return property === "parts" ? "" : super.stateName(property);
+  }
+
+  /** Maps the features of positions, (..., width). */
+  forward(x: Tensor): Tensor {
+    const { count, chosen } = this.#config, width = x.shape.at(-1)!;
+    const rows = x.reshape([-1, width]), tokens = rows.shape[0]!;
+    const { shares, ids } = this.#choice(rows);
+    const mixed = tokens * chosen < count
+      ? this.#few(rows, shares, ids)
+      : this.#all(rows, shares, ids);
+    const { shared } = this.#parts, all = shared ? mixed.add(this.#shared(rows)) : mixed;
+    return all.reshape(x.shape);
+  }
+
+  /** The experts that each token takes, and their shares: (tokens, chosen). */
+  #choice(x: Tensor): { readonly shares: Tensor; readonly ids: Tensor } {
+    const { chosen, isNormalized } = this.#config;
+    const shares = this.#parts.router.forward(x).cast("float32").softmax(-1);
+    const { values, indices } = shares.topk(chosen, -1);
+    const whole = isNormalized ? values.div(values.sum(-1, { keepDims: true })) : values;
+    return { shares: whole, ids: indices };
+  }
+
+  #shared(x: Tensor): Tensor {
+    const { shared, sharedRouter } = this.#parts, { gate, up, down } = shared!;
+    const own = down.forward(this.#activation(gate.forward(x)).mul(up.forward(x)));
+    return sharedRouter ? own.mul(sharedRouter.forward(x).sigmoid()) : own;
+  }
+
+  /** Products with the matrices that were chosen, which are read where they lie. */
+  #few(x: Tensor, shares: Tensor, ids: Tensor): Tensor {
+    const { gate, up, down } = this.#parts, { count, chosen } = this.#config;
+    const [tokens, width] = x.shape as [number, number], pairs = ids.reshape([-1]);
+    const wide = x.cast("float32").unsqueeze(1).expand([tokens, chosen, width]);
+    const given = wide.reshape([-1, 1, width]);
+    const product = (rows: Tensor, of: Tensor) =>
+      rows.indexSelect(0, pairs).cast("float32").mul(of).sum(-1);
+    const below = ({ weight }: Projection) => numbersOf(weight).reshape([count, -1, width]);
+    const between = this.#activation(product(below(gate), given)).mul(product(below(up), given));
+    const beside = numbersOf(down.weight).reshape([width, count, -1]).permute([1, 0, 2]);
+    const each = product(beside, between.unsqueeze(1)).reshape([tokens, chosen, width]);
+    return each.mul(shares.unsqueeze(-1)).sum(1).cast(x.dtype);
+  }
+
+  /** Products with all matrices, so many tokens at once. */
+  #all(x: Tensor, shares: Tensor, ids: Tensor): Tensor {
+    const { gate, up, down } = this.#parts, { count } = this.#config;
+    const dense = ids.unsqueeze(-1).eq(ids.indexLike([count])).where(shares.unsqueeze(-1), 0).sum(
+      1,
+    );
+    const rows = Math.max(1, Math.floor(MOST_BETWEEN / gate.weight.shape[0]!)),
+      tokens = x.shape[0]!;
+    const parts: Tensor[] = [];
+    for (let at = 0; at < tokens; at += rows) {
+      const range = [at, Math.min(at + rows, tokens)] as const;
+      const own = x.slice([...range]), share = dense.slice([...range]).unsqueeze(-1);
+      const between = this.#activation(gate.forward(own)).mul(up.forward(own));
+      const apart = between.reshape([own.shape[0]!, count, -1]);
+      // What was not chosen may be infinite.
+      const weighed = share.eq(0).where(0, apart.mul(share.cast(apart.dtype)));
+      parts.push(down.forward(weighed.reshape([own.shape[0]!, -1])));
+    }
+    return parts.length === 1 ? parts[0]! : Tensor.concat(parts, 0);
+  }
+}
+
+/** A matrix as numbers; those of blocks are decoded where they are read. */
+function numbersOf(weight: Tensor | PackedMatrix): Tensor {
+  return weight instanceof PackedMatrix ? weight.decode() : weight;
+}
