@@ -1,5 +1,5 @@
 /** Puts a decoder together from the weights of a file: nothing is drawn first, and each is read once. */
-import { FileFormatError, shown } from "../../../io/core/file_format_error.ts";
+import { FileFormatError } from "../../../io/core/file_format_error.ts";
 import { LayerNorm } from "../../../nn/normalization/layer_norm.ts";
 import { RMSNorm } from "../../../nn/normalization/rms_norm.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
