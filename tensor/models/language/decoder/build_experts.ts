@@ -17,7 +17,7 @@ export interface ExpertsSource {
   readonly prefix: string;
 }
 
-/** Where two matrices are one tensor, the rows of each expert's first or second. */
+/** The first or the second of two matrices that are one tensor, expert by expert. */
 type Half = 0 | 1;
 
 /** Reads one layer's mixture. */

@@ -45,7 +45,7 @@ export type ExpertPart =
 /** Mixtures of experts of an architecture: the layers that have a router. */
 export interface ExpertNames {
   /**
-   * What the parts are called, with "*" for the number of an expert; without one, a tensor of three axes has those
+   * Names of the parts, with "*" for the number of an expert; without one, a tensor of three axes has those
    * of all.
    */
   readonly parts: Readonly<Partial<Record<ExpertPart, string>>>;
