@@ -32,4 +32,5 @@ export { type SpecialTokenOptions, Tokenizer, type TokenizerFiles } from "./text
 export { Adapters, loadAdapters, lora, type LoraOptions } from "./adapters/lora.ts";
 export { loadOnnx, OnnxModel, type OnnxValue } from "./onnx/onnx_model.ts";
 export { saveOnnx, type SaveOnnxOptions } from "./onnx/export/save_onnx.ts";
-export { Embedder, type LoadEmbedderOptions, type Pooling } from "./embedding/embedder.ts";
+export { Embedder, type LoadEmbedderOptions } from "./embedding/embedder.ts";
+export type { Pooling } from "./embedding/pooling.ts";

@@ -9,15 +9,17 @@ import {
 } from "../../core/rules/options.ts";
 import { Tensor } from "../../class/tensor.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
-import { shown } from "../../io/core/file_format_error.ts";
-import { ConfigReader } from "../language/decoder/architectures/config.ts";
+import { undivided } from "../../distributed/tensor_parallel/split_work.ts";
+import type { RawConfig } from "../language/decoder/architectures/config.ts";
+import { completeConfig, decoderConfig } from "../language/decoder/architectures/decoder_config.ts";
+import { architectures } from "../language/decoder/architectures/table.ts";
+import { buildDecoder } from "../language/decoder/build_decoder.ts";
 import { openWeights, readJson, requiredJson } from "../language/model_files.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import { SafetensorsWeights, weightForm } from "../weights/weight_reader.ts";
-import { buildEncoder, type Encoder } from "./encoder.ts";
-
-/** Reduction of a text's token vectors to one. */
-export type Pooling = "mean" | "first" | "max";
+import { SafetensorsWeights, weightForm, type WeightReader } from "../weights/weight_reader.ts";
+import { buildEncoder } from "./build_encoder.ts";
+import { pooled, type Pooling, poolings } from "./pooling.ts";
+import { type DenseLayer, readDense, sentenceSettings } from "./sentence_files.ts";
 
 /** Options for loading a model of vectors. */
 export interface LoadEmbedderOptions {
@@ -25,7 +27,10 @@ export interface LoadEmbedderOptions {
   dtype?: string;
   /** Its device; default the active device. */
   device?: string | DeviceHandle;
-  /** Reduction to one vector of a text; default as the folder says it, else "mean". */
+  /**
+   * Reduction of a text's token vectors to one: their "mean", "max", sum by the "root" of their number, mean
+   * "weighted" by place, the "first" or the "last"; default as the folder says it, else "mean".
+   */
   pooling?: Pooling;
   /** True for vectors of length 1; default as the folder says it. */
   normalize?: boolean;
@@ -34,15 +39,46 @@ export interface LoadEmbedderOptions {
 const rules: Rules<LoadEmbedderOptions> = {
   dtype: takes.oneOf("float32", "float16", "bfloat16"),
   device: deviceChoice,
-  pooling: takes.oneOf("mean", "first", "max"),
+  pooling: takes.oneOf(...poolings),
   normalize: takes.bool,
 };
 
 /** Choices that make one vector of a text, and of how many tokens at most. */
 interface Settings {
-  readonly pooling: Pooling;
+  readonly pooling: readonly Pooling[];
+  readonly dense: readonly DenseLayer[];
   readonly isNormalized: boolean;
   readonly most: number;
+  /** The text as the model reads it. */
+  readonly given: (text: string) => string;
+}
+
+/** A model of vectors of tokens. */
+interface TextEncoder {
+  readonly model: AnyModule;
+  readonly contextLength: number;
+  /** (N, L) and bool of (N, L), false for padding behind texts, give (N, L, width). */
+  readonly forward: (ids: Tensor, isText: Tensor) => Tensor;
+}
+
+/** An encoder, or a model that reads from left to right: it never looks at padding behind a text. */
+async function textEncoder(config: RawConfig, reader: WeightReader): Promise<TextEncoder> {
+  const type = String(config.model_type);
+  const row = Object.values(architectures).find(({ types }) => types.includes(type));
+  if (!row) {
+    const model = await buildEncoder(config, reader);
+    return {
+      model,
+      contextLength: model.contextLength,
+      forward: (ids, isText) => model.forward(ids, isText),
+    };
+  }
+  const raw = completeConfig(row, config), { device } = reader;
+  const isTied = !reader.has(`${row.outer.head}.weight`);
+  const options = { device, isGguf: false, isTied, work: undivided };
+  const model = await buildDecoder(row, decoderConfig(row, raw), reader, options);
+  const { contextLength } = model.config;
+  return { model, contextLength, forward: (ids) => model.hidden(ids) };
 }
 
 /** Rows that are computed at once: more would pad short texts to the length of long ones. */
@@ -65,25 +101,27 @@ export class Embedder implements Disposable {
   readonly model: AnyModule;
   /** Text to ids, and back. */
   readonly tokenizer: Tokenizer;
-  readonly #encoder: Encoder;
+  readonly #encoder: TextEncoder;
   readonly #device: DeviceHandle;
   readonly #settings: Settings;
 
   private constructor(
-    encoder: Encoder,
+    encoder: TextEncoder,
     tokenizer: Tokenizer,
     device: DeviceHandle,
     settings: Settings,
   ) {
     this.#settings = settings;
-    this.model = this.#encoder = encoder;
+    this.#encoder = encoder;
+    this.model = encoder.model;
     this.tokenizer = tokenizer;
     this.#device = device;
   }
 
   /**
-   * Loads a model: a folder with config.json, safetensors and tokenizer.json, of bert, roberta, xlm-roberta
-   * or distilbert. What sentence-transformers writes beside them says how texts become one vector.
+   * Loads a model: a folder with config.json, safetensors and tokenizer.json, of bert, roberta, xlm-roberta,
+   * camembert, electra, distilbert, mpnet, albert, nomic_bert or modernbert, or of an architecture of
+   * `LanguageModel`. What sentence-transformers writes beside them says how texts become one vector.
    *
    * @param folder The folder.
    * @param options The type of the weights, the device, what makes one vector.
@@ -96,24 +134,23 @@ export class Embedder implements Disposable {
     const config = await requiredJson(folder, "config.json");
     const tokenizer = await requiredJson(folder, "tokenizer.json");
     const settings = await readJson(`${folder}/tokenizer_config.json`) ?? {};
-    const said = await settingsOf(folder), { pooling = said.pooling() } = options;
+    const said = await sentenceSettings(folder, settings.model_max_length);
+    const pooling = options.pooling ? [options.pooling] : said.pooling();
     const device = manager.resolve(options.device ?? manager.active);
     using file = await openWeights(folder);
-    const reader = new SafetensorsWeights(
-      file,
-      device,
-      weightForm(options.dtype ?? "float32", device, 0),
-    );
-    const encoder = await buildEncoder(config, reader);
-    encoder.eval();
+    const form = weightForm(options.dtype ?? "float32", device, 0);
+    const encoder = await textEncoder(config, new SafetensorsWeights(file, device, form));
+    encoder.model.eval();
+    const dense = await Promise.all(said.dense.map((path) => readDense(path, device)));
     // What cuts and pads texts stands in the file for others; here batches are made by length.
     const own = new Tokenizer({
       tokenizer: { ...tokenizer, truncation: null, padding: null },
       config: settings,
     });
-    const { normalize = said.isNormalized } = options;
+    const given = (text: string) => said.prompt + (said.isLower ? text.toLowerCase() : text);
+    const { normalize: isNormalized = said.isNormalized } = options;
     const most = Math.min(said.most, encoder.contextLength);
-    return new Embedder(encoder, own, device, { pooling, isNormalized: normalize, most });
+    return new Embedder(encoder, own, device, { pooling, dense, isNormalized, most, given });
   }
 
   /**
@@ -131,8 +168,8 @@ export class Embedder implements Disposable {
     const vectors: Float32Array[] = Array(list.length);
     for (let at = 0; at < order.length; at += BATCH) {
       const rows = order.slice(at, at + BATCH);
-      using pooled = noGrad(() => this.forward(rows.map((row) => ids[row]!)));
-      const values = await pooled.toHost("float32"), width = pooled.shape[1]!;
+      using own = noGrad(() => this.forward(rows.map((row) => ids[row]!)));
+      const values = await own.toHost("float32"), width = own.shape[1]!;
       rows.forEach((row, k) => vectors[row] = values.subarray(k * width, (k + 1) * width));
     }
     const width = vectors[0]?.length ?? 0, all = new Float32Array(list.length * width);
@@ -157,80 +194,30 @@ export class Embedder implements Disposable {
     using given = Tensor.fromHost(padded, { shape, device });
     using marks = Tensor.fromHost(isText, { shape, device, dtype: "bool" });
     const vectors = this.#encoder.forward(given, marks).cast("float32");
-    const pooled = pooledBy[this.#settings.pooling](vectors, marks);
-    if (!this.#settings.isNormalized) return pooled;
-    return pooled.div(pooled.norm(-1, { keepDims: true }).maximum(1e-12));
+    const { pooling, dense, isNormalized } = this.#settings;
+    const one = dense.reduce(
+      (x, { projection, activation }) => activation(projection.forward(x)),
+      pooled(vectors, marks, pooling),
+    );
+    return isNormalized ? one.div(one.norm(-1, { keepDims: true }).maximum(1e-12)) : one;
   }
 
   #idsOf(text: string): number[] {
-    const ids = this.tokenizer.encode(text), { most } = this.#settings;
-    // The last token ends the text: it stays.
-    return ids.length <= most ? ids : [...ids.slice(0, most - 1), ids.at(-1)!];
+    const { most, given } = this.#settings, ids = this.tokenizer.encode(given(text));
+    if (ids.length <= most) return ids;
+    // A token that ends every text stays.
+    const end = this.tokenizer.encode("").at(-1);
+    return end === ids.at(-1) ? [...ids.slice(0, most - 1), end!] : ids.slice(0, most);
   }
 
   /** Gives the memory of the weights back. */
   dispose(): void {
-    this.#encoder.dispose();
+    this.model.dispose();
+    for (const { projection } of this.#settings.dense) projection.dispose();
   }
 
   /** {@linkcode Embedder.dispose}, for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-/** One vector of those of a text's tokens, (N, L, width). */
-const pooledBy: Readonly<Record<Pooling, (vectors: Tensor, isText: Tensor) => Tensor>> = {
-  first: (vectors) => vectors.slice(null, 0),
-  mean: (vectors, isText) => {
-    const counted = isText.cast("float32").unsqueeze(-1);
-    return vectors.mul(counted).sum(1).div(counted.sum(1));
-  },
-  max: (vectors, isText) => vectors.maskedFill(isText.logicalNot().unsqueeze(-1), -Infinity).max(1),
-};
-
-/** Sentence-transformers' names of what makes one vector. */
-const poolingModes: Readonly<Record<string, Pooling>> = {
-  pooling_mode_cls_token: "first",
-  pooling_mode_mean_tokens: "mean",
-  pooling_mode_max_tokens: "max",
-};
-
-/** Parts of sentence-transformers' models that are read, by the end of their types. */
-const readParts = ["Transformer", "Pooling", "Normalize"];
-
-/** Settings from sentence-transformers' own files of a model. */
-async function settingsOf(folder: string): Promise<{
-  /** Throws where the model makes one vector in a way that is not read. */
-  readonly pooling: () => Pooling;
-  readonly isNormalized: boolean;
-  readonly most: number;
-}> {
-  const config = await readJson(`${folder}/1_Pooling/config.json`) ?? {};
-  const own = await readJson(`${folder}/sentence_bert_config.json`) ?? {};
-  const modules = await readJson(`${folder}/modules.json`);
-  const list = Array.isArray(modules) ? modules as { type?: unknown }[] : [];
-  const parts = list.map(({ type }) => String(type).split(".").at(-1)!);
-  const odd = parts.find((part) => !readParts.includes(part));
-  if (odd !== undefined) {
-    throw new TypeError(
-      `Cannot load the embedder in "${folder}": its modules.json has a part ${shown(odd)}; netcl ` +
-        `reads ${readParts.join(", ")}`,
-    );
-  }
-  const modes = Object.entries(config).flatMap(([name, is]) =>
-    name.startsWith("pooling_mode_") && is === true ? [name] : []
-  );
-  return {
-    pooling: () => {
-      const [mode = "pooling_mode_mean_tokens"] = modes;
-      if (modes.length <= 1 && Object.hasOwn(poolingModes, mode)) return poolingModes[mode]!;
-      throw new TypeError(
-        `Cannot load the embedder in "${folder}": it makes one vector by ${modes.join(" and ")}; ` +
-          `netcl reads ${Object.keys(poolingModes).join(", ")}: pass pooling to choose one`,
-      );
-    },
-    isNormalized: parts.includes("Normalize"),
-    most: new ConfigReader(own).optionalSize("max_seq_length") ?? Infinity,
-  };
 }

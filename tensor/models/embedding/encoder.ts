@@ -1,118 +1,96 @@
 /**
  * Models that turn texts into vectors. This folder (`embedding/`) has encoders and what makes one vector of
- * theirs; it imports `weights/`, `text/`, readers of configurations of `language/decoder/`, and layers of `nn/`.
+ * theirs; it imports `weights/`, `text/`, decoders and readers of configurations of `language/`, and layers of `nn/`.
  */
-import type { Tensor } from "../../core/mod.ts";
-import { FileFormatError } from "../../io/core/file_format_error.ts";
+import type { DeviceHandle } from "../../../backend/internal.ts";
+import { Tensor } from "../../class/tensor.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
 import { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
-import { activationOf } from "../language/decoder/architectures/activations.ts";
-import {
-  ConfigReader,
-  type RawConfig,
-  requireRead,
-} from "../language/decoder/architectures/config.ts";
-import { Projection, TokenEmbedding } from "../weights/projection.ts";
-import type { WeightReader } from "../weights/weight_reader.ts";
+import type { RotaryConfig } from "../language/decoder/architectures/config.ts";
+import { type Angles, RotaryTable, rotated } from "../language/decoder/positions.ts";
+import { Projection, type TokenEmbedding } from "../weights/projection.ts";
+import { distanceBuckets } from "./distances.ts";
+import type { EncoderArchitecture, EncoderPart, EncoderView } from "./encoder_rows.ts";
 
-/** A part of an encoder's layer. */
-type Part = "query" | "key" | "value" | "output" | "attentionNorm" | "up" | "down" | "mlpNorm";
+/** Parts of a layer by their names in files. */
+export type LayerParts = ReadonlyMap<string, Projection | LayerNorm>;
 
-/** An architecture of encoders: what its files call things, and where positions begin. */
-export interface EncoderArchitecture {
-  /** The names of `model_type`. */
-  readonly types: readonly string[];
-  /** In front of all names in files of larger models. */
-  readonly prefix: string;
-  /** In front of the number of a layer. */
-  readonly layers: string;
-  readonly layer: Readonly<Record<Part, string>>;
-  /** The vectors of kinds of texts; absent where there are none. */
-  readonly kinds?: string;
-  /** True where positions are counted from behind the padding's id. */
-  readonly isOffset?: boolean;
+/** The sizes and choices of an encoder. */
+export interface EncoderConfig {
+  readonly heads: number;
+  readonly activation: (x: Tensor) => Tensor;
+  /** The number of positions it was made for. */
+  readonly contextLength: number;
+  /** The row of the first position. */
+  readonly firstPosition: number;
+  /** Of each layer; one that is repeated stands here as often. */
+  readonly views: readonly EncoderView[];
 }
 
-const bertLayer: EncoderArchitecture["layer"] = {
-  query: "attention.self.query",
-  key: "attention.self.key",
-  value: "attention.self.value",
-  output: "attention.output.dense",
-  attentionNorm: "attention.output.LayerNorm",
-  up: "intermediate.dense",
-  down: "output.dense",
-  mlpNorm: "output.LayerNorm",
-};
+/** What a layer sees in one pass. */
+interface EncoderPass {
+  /** True for what is looked at, or numbers added to scores; it broadcasts to (N, heads, L, L). */
+  readonly mask: Tensor;
+  readonly angles: Angles | null;
+}
 
-const bert: EncoderArchitecture = {
-  types: ["bert"],
-  prefix: "bert.",
-  layers: "encoder.layer",
-  layer: bertLayer,
-  kinds: "embeddings.token_type_embeddings",
-};
+/** Attention to all around, then a feed-forward layer, with norms behind both, or in front. */
+export class EncoderLayer extends Module<[x: Tensor, pass: EncoderPass]> {
+  readonly parts: LayerParts;
+  readonly #row: EncoderArchitecture;
+  readonly #config: EncoderConfig;
 
-/** The table. */
-export const encoders: readonly EncoderArchitecture[] = [
-  bert,
-  { ...bert, types: ["roberta", "xlm-roberta"], prefix: "roberta.", isOffset: true },
-  {
-    types: ["distilbert"],
-    prefix: "distilbert.",
-    layers: "transformer.layer",
-    layer: {
-      query: "attention.q_lin",
-      key: "attention.k_lin",
-      value: "attention.v_lin",
-      output: "attention.out_lin",
-      attentionNorm: "sa_layer_norm",
-      up: "ffn.lin1",
-      down: "ffn.lin2",
-      mlpNorm: "output_layer_norm",
-    },
-  },
-];
-
-/** Attention to all, then a feed-forward layer; a norm behind each. */
-class EncoderLayer extends Module<[x: Tensor, mask: Tensor]> {
-  readonly parts: ReadonlyMap<string, Projection | LayerNorm>;
-  readonly #names: EncoderArchitecture["layer"];
-  readonly #heads: number;
-  readonly #activation: (x: Tensor) => Tensor;
-
-  constructor(
-    names: EncoderArchitecture["layer"],
-    parts: ReadonlyMap<string, Projection | LayerNorm>,
-    heads: number,
-    activation: (x: Tensor) => Tensor,
-  ) {
+  /** Takes its parts. */
+  constructor(row: EncoderArchitecture, parts: LayerParts, config: EncoderConfig) {
     super();
-    this.#activation = activation;
-    this.#names = names;
+    this.#row = row;
     this.parts = parts;
-    this.#heads = heads;
+    this.#config = config;
   }
 
   protected override stateName(property: string): string {
     return property === "parts" ? "" : super.stateName(property);
   }
 
-  #run(part: Part, x: Tensor): Tensor {
-    return this.parts.get(this.#names[part])!.forward(x);
+  /** The output of a part; what has none gives its input. */
+  #run(part: EncoderPart, x: Tensor): Tensor {
+    const own = this.#row.layer[part];
+    return (own === undefined ? undefined : this.parts.get(own))?.forward(x) ?? x;
   }
 
-  forward(x: Tensor, mask: Tensor): Tensor {
+  /** Maps the features of positions, (N, L, width). */
+  forward(x: Tensor, pass: EncoderPass): Tensor {
+    if (this.#row.isPreNorm) {
+      const between = x.add(this.#attention(this.#run("attentionNorm", x), pass));
+      return between.add(this.#feedForward(this.#run("mlpNorm", between)));
+    }
+    const between = this.#run("attentionNorm", x.add(this.#attention(x, pass)));
+    return this.#run("mlpNorm", between.add(this.#feedForward(between)));
+  }
+
+  #attention(x: Tensor, { mask, angles }: EncoderPass): Tensor {
     const [n, l, width] = x.shape as [number, number, number];
-    const heads = (part: Part) =>
-      this.#run(part, x).reshape([n, l, this.#heads, -1]).permute([0, 2, 1, 3]);
-    const seen = scaledDotProductAttention(heads("query"), heads("key"), heads("value"), { mask });
-    const attended = this.#run("output", seen.permute([0, 2, 1, 3]).reshape([n, l, width]));
-    const between = this.#run("attentionNorm", x.add(attended));
-    return this.#run(
-      "mlpNorm",
-      between.add(this.#run("down", this.#activation(this.#run("up", between)))),
-    );
+    const all = this.#row.layer.queryKeyValue
+      ? this.#run("queryKeyValue", x).chunk(3, -1)
+      : (["query", "key", "value"] as const).map((part) => this.#run(part, x));
+    const [query, key, value] = all.map((part) =>
+      part.reshape([n, l, this.#config.heads, -1]).permute([0, 2, 1, 3])
+    ) as [Tensor, Tensor, Tensor];
+    const turn = (heads: Tensor) => angles ? rotated(heads, angles) : heads;
+    const seen = scaledDotProductAttention(turn(query), turn(key), value, { mask });
+    return this.#run("output", seen.permute([0, 2, 1, 3]).reshape([n, l, width]));
+  }
+
+  #feedForward(x: Tensor): Tensor {
+    const { layer } = this.#row, { activation } = this.#config;
+    if (layer.gateUp) {
+      const [gate, up] = this.#run("gateUp", x).chunk(2, -1) as [Tensor, Tensor];
+      return this.#run("down", activation(gate).mul(up));
+    }
+    const up = this.#run("up", x);
+    const hidden = layer.gate ? activation(this.#run("gate", x)).mul(up) : activation(up);
+    return this.#run("down", hidden);
   }
 }
 
@@ -123,20 +101,20 @@ export class Encoder extends Module<[ids: Tensor, isText: Tensor]> {
   /** Number of positions it was made for. */
   readonly contextLength: number;
   readonly #row: EncoderArchitecture;
-  readonly #firstPosition: number;
+  readonly #config: EncoderConfig;
+  readonly #tables = new Map<RotaryConfig, RotaryTable>();
 
   /** Puts an encoder together of its parts. */
   constructor(
     row: EncoderArchitecture,
     parts: ReadonlyMap<string, AnyModule | readonly AnyModule[]>,
-    config: RawConfig,
+    config: EncoderConfig,
   ) {
     super();
-    const reader = new ConfigReader(config);
     this.parts = parts;
+    this.contextLength = config.contextLength;
     this.#row = row;
-    this.#firstPosition = row.isOffset ? (reader.optional("pad_token_id") ?? 1) + 1 : 0;
-    this.contextLength = reader.size("max_position_embeddings") - this.#firstPosition;
+    this.#config = config;
   }
 
   /** The names of the parts stand by themselves. */
@@ -144,8 +122,9 @@ export class Encoder extends Module<[ids: Tensor, isText: Tensor]> {
     return property === "parts" ? "" : super.stateName(property);
   }
 
-  #vectors(name: string, ids: Tensor): Tensor {
-    return (this.parts.get(name) as TokenEmbedding).forward(ids);
+  #run(name: string | undefined, x: Tensor): Tensor {
+    const part = name === undefined ? undefined : this.parts.get(name);
+    return (part as Projection | LayerNorm | TokenEmbedding | undefined)?.forward(x) ?? x;
   }
 
   /**
@@ -156,82 +135,59 @@ export class Encoder extends Module<[ids: Tensor, isText: Tensor]> {
    * @returns (N, L, width).
    */
   forward(ids: Tensor, isText: Tensor): Tensor {
-    const positions = ids.indexLike([ids.shape[1]!]).add(this.#firstPosition);
-    const { kinds, layers } = this.#row;
-    let x = this.#vectors("embeddings.word_embeddings", ids);
-    x = x.add(this.#vectors("embeddings.position_embeddings", positions));
-    if (kinds) x = x.add(this.#vectors(kinds, positions.mul(0)));
-    x = (this.parts.get("embeddings.LayerNorm") as LayerNorm).forward(x);
-    const mask = isText.unsqueeze(1).unsqueeze(1);
-    for (const layer of this.parts.get(layers) as readonly EncoderLayer[]) {
-      x = layer.forward(x, mask);
-    }
-    return x;
+    const { words, positions, kinds, norm, projection, layers, isRepeated, end } = this.#row;
+    const places = ids.indexLike([ids.shape[1]!]).add(this.#config.firstPosition);
+    let x = this.#run(words, ids);
+    if (positions) x = x.add(this.#run(positions, places));
+    if (kinds) x = x.add(this.#run(kinds, places.mul(0)));
+    x = this.#run(projection, this.#run(norm, x));
+    const own = this.parts.get(layers) as readonly EncoderLayer[], pass = this.#passes(isText);
+    this.#config.views.forEach((view, k) => x = own[isRepeated ? 0 : k]!.forward(x, pass(view)));
+    return this.#run(end, x);
   }
-}
 
-/** Last layers that make no vectors of tokens. */
-const isIgnored = /(^|\.)(pooler|cls|lm_head|vocab_\w+|classifier)\.|position_ids$/;
+  /** Makes the common data of layers of one kind once. */
+  #passes(isText: Tensor): (view: EncoderView) => EncoderPass {
+    const length = isText.shape[1]!, isSeen = isText.unsqueeze(1).unsqueeze(1);
+    const masks = new Map<number | undefined, Tensor>();
+    const maskOf = (reach: number | undefined): Tensor => {
+      if (this.#row.distances) return isSeen.where(this.#distances(isText), -Infinity);
+      if (reach === undefined || reach >= length) return isSeen;
+      const places = isText.indexLike([length]);
+      const isNear = places.unsqueeze(1).sub(places).abs().le(reach);
+      return isSeen.logicalAnd(isNear);
+    };
+    return ({ reach, rotary }) => {
+      if (!masks.has(reach)) masks.set(reach, maskOf(reach));
+      const angles = rotary ? this.#angles(rotary, length, isText.device) : null;
+      return { mask: masks.get(reach)!, angles };
+    };
+  }
 
-/**
- * Reads the weights of an encoder.
- *
- * @param config config.json.
- * @param reader The file.
- * @throws {TypeError} When the architecture is not known.
- * @throws {FileFormatError} When the file lacks a tensor, or has others.
- */
-export async function buildEncoder(config: RawConfig, reader: WeightReader): Promise<Encoder> {
-  const row = encoders.find(({ types }) => types.includes(String(config.model_type)));
-  if (!row) {
-    const known = encoders.flatMap(({ types }) => types).join(", ");
-    throw new TypeError(
-      `Cannot load an encoder of architecture ${
-        JSON.stringify(config.model_type)
-      }: netcl reads ${known}`,
-    );
+  /** Numbers added to scores by how far a key is from a query, (1, heads, L, L). */
+  #distances(isText: Tensor): Tensor {
+    const length = isText.shape[1]!,
+      { weight } = this.parts.get(
+        this.#row.distances!,
+      ) as TokenEmbedding;
+    const [buckets] = weight.shape as [number, number];
+    using given = Tensor.fromHost(distanceBuckets(length, buckets), { device: isText.device });
+    const places = isText.indexLike([length]);
+    const apart = places.sub(places.unsqueeze(1)).add(length - 1);
+    const numbers = this.#run(this.#row.distances, given.indexSelect(0, apart.reshape([-1])));
+    return numbers.reshape([length, length, -1]).permute([2, 0, 1]).unsqueeze(0);
   }
-  requireRead(config);
-  const sizes = new ConfigReader(config), first = "embeddings.word_embeddings.weight";
-  const prefix = reader.has(row.prefix + first) ? row.prefix : "";
-  const named = (name: string, kind: string) => `${prefix}${name}.${kind}`;
-  const eps = sizes.optional("layer_norm_eps") ?? 1e-12;
-  const norm = async (name: string) => {
-    const weight = await reader.numbers(named(name, "weight"));
-    const made = new LayerNorm(weight.shape, { eps, affine: false });
-    made.weight = weight;
-    made.bias = await reader.numbers(named(name, "bias"));
-    return made;
-  };
-  const projection = async (name: string) =>
-    new Projection(
-      await reader.matrix(named(name, "weight")),
-      await reader.numbers(named(name, "bias")),
-    );
-  const vectors = async (name: string) =>
-    new TokenEmbedding(await reader.matrix(named(name, "weight")));
-  const parts = new Map<string, AnyModule | readonly AnyModule[]>();
-  for (const name of ["word_embeddings", "position_embeddings"]) {
-    parts.set(`embeddings.${name}`, await vectors(`embeddings.${name}`));
+
+  #angles(rotary: RotaryConfig, length: number, device: DeviceHandle): Angles {
+    const table = this.#tables.get(rotary) ?? new RotaryTable(rotary, device);
+    this.#tables.set(rotary, table);
+    const { cos, sin } = table.atLeast(length);
+    return { cos: cos.slice([0, length]), sin: sin.slice([0, length]) };
   }
-  if (row.kinds) parts.set(row.kinds, await vectors(row.kinds));
-  parts.set("embeddings.LayerNorm", await norm("embeddings.LayerNorm"));
-  const activation = activationOf(config.hidden_act ?? config.activation ?? "gelu");
-  const heads = sizes.size("num_attention_heads", "n_heads"), layers: EncoderLayer[] = [];
-  for (let k = 0; k < sizes.size("num_hidden_layers", "n_layers"); k++) {
-    const own = new Map<string, Projection | LayerNorm>();
-    for (const [part, name] of Object.entries(row.layer)) {
-      const make = part.endsWith("Norm") ? norm : projection;
-      own.set(name, await make(`${row.layers}.${k}.${name}`));
-    }
-    layers.push(new EncoderLayer(row.layer, own, heads, activation));
+
+  /** Gives the memory of weights and tables back. */
+  override dispose(): void {
+    super.dispose();
+    for (const table of this.#tables.values()) table[Symbol.dispose]();
   }
-  parts.set(row.layers, layers);
-  const rest = reader.unread().filter((name) => !isIgnored.test(name));
-  if (rest.length === 0) return new Encoder(row, parts, config);
-  throw new FileFormatError(
-    `The file has tensors that an encoder of type ${row.types[0]} does not have: ${
-      rest.slice(0, 8).join(", ")
-    }`,
-  );
 }

@@ -47,7 +47,8 @@ const special = (id: number) => ({
   special: true,
 });
 
-const tokenizer = {
+/** Their tokenizer.json. */
+export const tokenizer = {
   version: "1.0",
   added_tokens: [0, 1, 2].map(special),
   normalizer: null,

@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { withDevice } from "../../../../mod.ts";
+import { saveSafetensors, Tensor, withDevice } from "../../../../mod.ts";
+import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { Embedder } from "../../../../tensor/models/mod.ts";
 import { inFolder } from "../../../temporary_folder.ts";
-import "../../../opencl.ts";
-import { type Fixture, writeModel } from "../small_models.ts";
+import { testOnBackends } from "../../../opencl.ts";
+import { type Fixture, fixtures as decoders, weightsOf, writeModel } from "../small_models.ts";
 
 interface EncoderFixture extends Fixture {
   readonly texts: number[][];
@@ -14,21 +15,89 @@ const url = new URL("encoders.json", import.meta.url);
 const fixtures = JSON.parse(Deno.readTextFileSync(url)) as Record<string, EncoderFixture>;
 
 for (const [name, fixture] of Object.entries(fixtures)) {
-  Deno.test(`Embedder gives the vectors of transformers, of texts of several lengths: ${name}`, async () => {
-    await inFolder((folder) =>
-      withDevice("cpu", async () => {
-        await writeModel(folder, fixture);
-        using embedder = await Embedder.load(folder, { normalize: false });
-        const texts = fixture.texts.map((ids) => embedder.tokenizer.decode(ids));
-        using vectors = await embedder.embed(texts);
+  testOnBackends(
+    `Embedder gives the vectors of transformers, of texts of several lengths: ${name}`,
+    (backend) =>
+      inFolder((folder) =>
+        withDevice(backend, async () => {
+          await writeModel(folder, fixture);
+          using embedder = await Embedder.load(folder, { normalize: false });
+          assertEquals(
+            new Set(Object.keys(embedder.model.stateDict())),
+            new Set(Object.keys(fixture.shapes)),
+          );
+          const texts = fixture.texts.map((ids) => embedder.tokenizer.decode(ids));
+          using vectors = await embedder.embed(texts);
+          const found = await vectors.toArray() as number[][];
+          fixture.vectors.forEach((due, row) =>
+            due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
+          );
+        })
+      ),
+  );
+}
+
+const sentences = JSON.parse(
+  Deno.readTextFileSync(new URL("sentences.json", import.meta.url)),
+) as { files: Record<string, unknown>; texts: string[]; vectors: number[][] };
+
+testOnBackends(
+  "Embedder gives what sentence-transformers does: all its poolings, layers behind them, a prompt, a limit",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        await writeModel(folder, fixtures.bert!);
+        for (const part of ["1_Pooling", "2_Dense", "3_Dense"]) {
+          await Deno.mkdir(`${folder}/${part}`);
+        }
+        for (const [name, contents] of Object.entries(sentences.files)) {
+          await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(contents));
+        }
+        await Deno.writeTextFile(`${folder}/tokenizer_config.json`, '{"model_max_length":12}');
+        const layers = [[["weight", [8, 96]], ["bias", [8]]], [["weight", [5, 8]]]] as const;
+        for (const [k, layer] of layers.entries()) {
+          const state = layer.map(([name, shape]) => [
+            `linear.${name}`,
+            weightsOf(`${k}.linear.${name}`, shape),
+          ]);
+          const path = `${folder}/${k + 2}_Dense/model.safetensors`;
+          await saveSafetensors(path, Object.fromEntries(state));
+        }
+        using embedder = await Embedder.load(folder);
+        using vectors = await embedder.embed(sentences.texts);
         const found = await vectors.toArray() as number[][];
-        fixture.vectors.forEach((due, row) =>
-          due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 1e-5, `${row}, ${k}`))
+        sentences.vectors.forEach((due, row) =>
+          due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
         );
       })
-    );
-  });
-}
+    ),
+);
+
+testOnBackends(
+  "Embedder takes the last token of a model that reads from left to right",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
+        await writeModel(folder, { ...decoders.qwen3!, shapes });
+        using embedder = await Embedder.load(folder, { pooling: "last" });
+        const texts = ["abcdefg", "ab"];
+        using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
+        const [, second] = await both.toArray() as number[][],
+          [own] = await alone.toArray() as number[][];
+        second!.forEach((x, k) => assert(Math.abs(x - own![k]!) < 1e-5, `${k}`));
+        using ids = Tensor.fromHost(Int32Array.from(embedder.tokenizer.encode("ab")), {
+          shape: [1, 2],
+        });
+        const model = embedder.model as unknown as { forward(ids: Tensor): Tensor };
+        const logits = await model.forward(ids).slice(0, 1).toNumbers();
+        using vector = Tensor.fromHost(Float32Array.from(second!));
+        const { "model.embed_tokens.weight": words } = embedder.model.stateDict();
+        const due = await words!.matmul(vector).toNumbers();
+        due.forEach((x, k) => assert(Math.abs(x - logits[k]!) < 1e-4, `${k}`));
+      })
+    ),
+);
 
 Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for", async () => {
   await inFolder((folder) =>
@@ -52,9 +121,9 @@ Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for"
       using first = await Embedder.load(folder, { pooling: "first" });
       using a = await said.embed("abc"), b = await first.embed("abc");
       assertEquals(await a.toArray(), await b.toArray());
-      const config = { ...fixtures.bert!.config, model_type: "mpnet" };
+      const config = { ...fixtures.bert!.config, model_type: "tapas" };
       await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
-      await assertRejects(() => Embedder.load(folder), TypeError, "mpnet");
+      await assertRejects(() => Embedder.load(folder), TypeError, "tapas");
     })
   );
 });
@@ -68,22 +137,41 @@ Deno.test("Embedder names what sentence-transformers says and it does not read, 
         Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(value));
       await write("sentence_bert_config.json", { max_seq_length: 4 });
       using short = await Embedder.load(folder);
-      using a = await short.embed("abcd"), b = await short.embed("abcfhd");
+      using a = await short.embed("abcd"), b = await short.embed("abcdfh");
       assertEquals(await a.toArray(), await b.toArray());
-      await write("1_Pooling/config.json", { pooling_mode_lasttoken: true });
-      await assertRejects(() => Embedder.load(folder), TypeError, "pooling_mode_lasttoken");
+      await write("1_Pooling/config.json", { pooling_mode: ["mean", "sum"] });
+      await assertRejects(() => Embedder.load(folder), TypeError, "by mean and sum");
       using _chosen = await Embedder.load(folder, { pooling: "mean" });
-      const both = { pooling_mode_cls_token: true, pooling_mode_mean_tokens: true };
-      await write("1_Pooling/config.json", both);
-      await assertRejects(
-        () => Embedder.load(folder),
-        TypeError,
-        "cls_token and pooling_mode_mean",
+      // Older files have a flag for each.
+      await write("1_Pooling/config.json", {
+        pooling_mode_mean_tokens: true,
+        pooling_mode_cls_token: true,
+      });
+      using two = await Embedder.load(folder);
+      using first = await Embedder.load(folder, { pooling: "first" });
+      using mean = await Embedder.load(folder, { pooling: "mean" });
+      const [both, one, other] = await Promise.all(
+        [two, first, mean].map(async (embedder) => {
+          using vectors = await embedder.embed("abc");
+          return await vectors.toNumbers();
+        }),
       );
-      await write("1_Pooling/config.json", { pooling_mode_mean_tokens: true });
-      await write("modules.json", [{ type: "sentence_transformers.models.Dense" }]);
-      await assertRejects(() => Embedder.load(folder), TypeError, '"Dense"');
+      assertEquals(both, [...one!, ...other!]);
+      await write("1_Pooling/config.json", { pooling_mode: "mean", include_prompt: false });
+      const prompts = { prompts: { q: "ab" }, default_prompt_name: "q" };
+      await write("config_sentence_transformers.json", prompts);
+      await assertRejects(() => Embedder.load(folder), TypeError, 'its prompt "ab" out');
+      await write("config_sentence_transformers.json", { default_prompt_name: "r" });
+      await assertRejects(() => Embedder.load(folder), FileFormatError, '"r"');
+      await write("config_sentence_transformers.json", {});
+      await write("modules.json", [{ type: "sentence_transformers.models.WordEmbeddings" }]);
+      await assertRejects(() => Embedder.load(folder), TypeError, '"WordEmbeddings"');
+      await write("modules.json", [{ type: "models.Dense", path: "1_Pooling" }]);
+      await write("1_Pooling/config.json", { activation_function: "torch.nn.Mish" });
+      await assertRejects(() => Embedder.load(folder), TypeError, '"Mish"');
       await write("modules.json", []);
+      await write("config.json", { ...fixtures.bert!.config, position_embedding_type: "relative" });
+      await assertRejects(() => Embedder.load(folder), TypeError, "position_embedding_type");
       await write("config.json", { ...fixtures.bert!.config, is_decoder: true });
       await assertRejects(() => Embedder.load(folder), TypeError, "is_decoder");
       await write("config.json", { ...fixtures.bert!.config, hidden_act: "mish" });
