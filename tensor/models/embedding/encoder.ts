@@ -5,11 +5,11 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product_attention.ts";
-import { LayerNorm } from "../../nn/normalization/layer_norm.ts";
+import type { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
 import type { RotaryConfig } from "../language/decoder/architectures/config.ts";
 import { type Angles, RotaryTable, rotated } from "../language/decoder/positions.ts";
-import { Projection, type TokenEmbedding } from "../weights/projection.ts";
+import type { Projection, TokenEmbedding } from "../weights/projection.ts";
 import { distanceBuckets } from "./distances.ts";
 import type { EncoderArchitecture, EncoderPart, EncoderView } from "./encoder_rows.ts";
 
