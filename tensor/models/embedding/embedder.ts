@@ -16,7 +16,7 @@ import { architectures } from "../language/decoder/architectures/table.ts";
 import { buildDecoder } from "../language/decoder/build_decoder.ts";
 import { openWeights, readJson, requiredJson } from "../language/model_files.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import { SafetensorsWeights, weightForm, type WeightReader } from "../weights/weight_reader.ts";
+import { SafetensorsWeights, weightForm } from "../weights/weight_reader.ts";
 import { buildEncoder } from "./build_encoder.ts";
 import { pooled, type Pooling, poolings } from "./pooling.ts";
 import { type DenseLayer, readDense, sentenceSettings } from "./sentence_files.ts";
@@ -62,7 +62,7 @@ interface TextEncoder {
 }
 
 /** An encoder, or a model that reads from left to right: it never looks at padding behind a text. */
-async function textEncoder(config: RawConfig, reader: WeightReader): Promise<TextEncoder> {
+async function textEncoder(config: RawConfig, reader: SafetensorsWeights): Promise<TextEncoder> {
   const type = String(config.model_type);
   const row = Object.values(architectures).find(({ types }) => types.includes(type));
   if (!row) {

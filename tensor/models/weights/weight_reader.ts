@@ -45,8 +45,6 @@ export interface WeightChange {
 
 /** The weights of a file, each read once, under the file's names. */
 export interface WeightReader {
-  /** The device that weights go to. */
-  readonly device: DeviceHandle;
   /** True where the file has a tensor of that name. */
   has(name: string): boolean;
   /**
