@@ -28,7 +28,7 @@ export interface EncoderConfig {
   readonly views: readonly EncoderView[];
 }
 
-/** What a layer sees in one pass. */
+/** The view of a layer in one pass. */
 interface EncoderPass {
   /** True for what is looked at, or numbers added to scores; it broadcasts to (N, heads, L, L). */
   readonly mask: Tensor;

@@ -17,7 +17,7 @@ export interface DenseLayer {
   readonly activation: (x: Tensor) => Tensor;
 }
 
-/** What the files say. */
+/** Settings that the files have. */
 export interface SentenceSettings {
   /** Throws where the model makes one vector in a way that is not read. */
   readonly pooling: () => readonly Pooling[];
