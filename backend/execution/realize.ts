@@ -289,7 +289,7 @@ function keepData(backend: Backend, { order, kernels }: Schedule): void {
   for (const { inputs } of kernels) {
     for (const at of inputs) {
       const node = order[at];
-      if (node?.op.kind !== "data") continue;
+      if (node?.op.kind !== "data" || node.storage !== null) continue;
       const block = allocate(backend, node, "data");
       backend.write(block, node.op.bytes);
       node.store(new Storage(backend.memory, block));

@@ -14,6 +14,7 @@ import {
   exposed,
   gradientOf,
   holdsNode,
+  isTensor,
   nodeOf,
   replaceGradient,
   stateOf,
@@ -198,8 +199,8 @@ function requireDifferentiable(outputs: readonly Tensor[], inputs: readonly Tens
 /**
  * The gradients of `outputs` with respect to `inputs`, without touching anybody's `grad`.
  *
- * @param outputs What is differentiated: scalars, or tensors with `gradients`.
- * @param inputs With respect to what.
+ * @param outputs What is differentiated: a scalar, or several, or tensors with `gradients`.
+ * @param inputs With respect to what: a tensor, or several.
  * @param options `gradients` of the outputs; `createGraph` to differentiate the result again.
  * @returns One tensor per input; zeros where no output depends on it.
  * @throws {Error} When an input requires no gradient, or no output does.
@@ -210,19 +211,26 @@ function requireDifferentiable(outputs: readonly Tensor[], inputs: readonly Tens
  * import { assertEquals } from "@std/assert";
  *
  * const x = Tensor.fromHost(3, { requiresGrad: true });
- * const [first] = grad([x.pow(3)], [x], { createGraph: true });
- * const [second] = grad([first], [x]);
+ * const [first] = grad(x.pow(3), x, { createGraph: true });
+ * const [second] = grad(first, x);
  * assertEquals(await second.item(), 18);
  * ```
  */
-export function grad<const Inputs extends readonly Tensor[]>(
-  outputs: readonly Tensor[],
+export function grad<const Inputs extends Tensor | readonly Tensor[]>(
+  outputs: Tensor | readonly Tensor[],
   inputs: Inputs,
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
-): TensorsOf<Inputs> {
+): TensorsOf<Inputs extends readonly Tensor[] ? Inputs : [Tensor]> {
   checkOptions("differentiate", options, gradRules);
-  const isRecorded = options.createGraph === true;
-  return walkWithHooks(beginGrad, [outputs, inputs, options], isRecorded) as TensorsOf<Inputs>;
+  const isRecorded = options.createGraph === true,
+    args = [listOf(outputs), listOf(inputs)] as const;
+  return walkWithHooks(beginGrad, [...args, options], isRecorded) as ReturnType<
+    typeof grad<Inputs>
+  >;
+}
+
+function listOf(tensors: Tensor | readonly Tensor[]): readonly Tensor[] {
+  return isTensor(tensors) ? [tensors] : tensors;
 }
 
 type GradOptions = BackwardOptions & { gradients?: readonly Tensor[] };
@@ -232,7 +240,9 @@ const beginGrad: BeginWalk<
   Tensor[]
 > = (at, outputs, inputs, options) => {
   if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
-    throw new TypeError("Cannot differentiate: pass arrays of tensors, as in grad([loss], [x])");
+    throw new TypeError(
+      "Cannot differentiate: pass tensors, or arrays of them: grad(loss, [w, b])",
+    );
   }
   for (const tensor of [...outputs, ...inputs]) requireTensor("differentiate", tensor);
   requireDifferentiable(outputs, inputs);

@@ -6,8 +6,10 @@
  * again.
  */
 import { finalizer, type Recording } from "../../backend/internal.ts";
+import { shown } from "../core/rules/options.ts";
 import { isObserved } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
+import { GivenValues } from "./given_values.ts";
 import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
 import { RepeatedCall } from "./repeated_call.ts";
 import { cutOff, isReplayable, replay } from "./replay.ts";
@@ -17,7 +19,7 @@ import type { Root, Step } from "./steps.ts";
 import { type Outcome, Trace } from "./trace.ts";
 import { isAnomalyEnabled, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
-import { realizeAll, realizePending } from "../execution/realization.ts";
+import { realizePending } from "../execution/realization.ts";
 import { stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/mod.ts";
 
@@ -110,7 +112,7 @@ function compiledWith<A extends unknown[], R>(
   fn: (...args: A) => R,
 ): (...args: A) => R {
   if (typeof fn !== "function") {
-    throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
+    throw new TypeError(`Cannot compile ${shown(fn)}: pass a function of tensors`);
   }
   const compiled = function (this: unknown, ...args: A): R {
     // A replay has no operations to name; and within another compiled function it is part of that.
@@ -165,7 +167,7 @@ class CompiledCalls {
     const last = this.#last;
     if (last === null || this.#isRunning || isObserved() || isAnomalyEnabled()) return call();
     const given = tensorsIn(args);
-    realizeAll(given);
+    using _values = new GivenValues(given);
     realizePending();
     return last.fits(given) ? last.run(given) as R : call();
   }
@@ -176,7 +178,7 @@ class CompiledCalls {
     const given = tensorsIn(args);
     // Gradients flow through it.
     if (isGradEnabled() && given.some(isComputed)) return fn();
-    realizeAll(given);
+    using _values = new GivenValues(given);
     // What was assigned before is no part of the call.
     realizePending();
     const kind = this.#kindOf(given);

@@ -13,6 +13,7 @@ import {
   type Output,
   type Ref,
 } from "./patterns.ts";
+import { isGiven } from "./given_values.ts";
 import { openResult, realOf, standInFor } from "./stand_in.ts";
 
 /** Role of each tensor in one call of a compiled function. */
@@ -167,7 +168,7 @@ export class Roles {
    * has assigned so far is, and must not be computed with it.
    */
   noteBlock(ref: Ref, tensor: Tensor): void {
-    observeCalls(null, () => unrecorded(() => realizeAlone(tensor)));
+    if (!isGiven(tensor)) observeCalls(null, () => unrecorded(() => realizeAlone(tensor)));
     const block = nodeOf(tensor).storage!.handle, known = this.blocks.get(block);
     if (known) known.push(ref);
     else this.blocks.set(block, [ref]);

@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type DType, isFloat } from "../../backend/internal.ts";
 import type { Tensor } from "./mod.ts";
-import { requireValue, takes } from "./rules/options.ts";
+import { requireValue, shown, takes } from "./rules/options.ts";
 
 /** The types of half precision. */
 export type HalfType = "float16" | "bfloat16";
@@ -37,7 +37,7 @@ let everUsed = false;
 export function autocast<T>(dtype: HalfType | "float32", fn: () => T): T {
   if (dtype !== "float16" && dtype !== "bfloat16" && dtype !== "float32") {
     throw new TypeError(
-      `Cannot autocast to "${dtype}": pass "float16", "bfloat16", or "float32" for none`,
+      `Cannot autocast to ${shown(dtype)}: pass "float16", "bfloat16", or "float32" for none`,
     );
   }
   requireValue("autocast", "fn", fn, takes.callback);

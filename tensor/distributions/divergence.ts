@@ -125,7 +125,7 @@ export function kl(p: Distribution, q: Distribution): Tensor {
   const found = rules.find(({ kind }) => p instanceof kind && q instanceof kind);
   if (found) return found.divergence(p as never, q as never);
   throw new TypeError(
-    `Cannot take the divergence of ${p?.constructor.name} from ${q?.constructor.name}: there are ` +
+    `Cannot take the divergence of ${p?.constructor?.name} from ${q?.constructor?.name}: there are ` +
       `formulas for two of a kind of ${
         rules.map(({ kind }) => kind.name).join(", ")
       }; else take the ` +

@@ -132,7 +132,7 @@ export class Gamma extends Distribution {
 export class Chi2 extends Gamma {
   /** A distribution of so many degrees of freedom. */
   constructor(df: TensorLike) {
-    super(typeof df === "number" ? df / 2 : df.mul(0.5), 0.5);
+    super(typeof df === "number" ? df / 2 : parametersOf("make a Chi2", df)[0].mul(0.5), 0.5);
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Shape } from "../../backend/internal.ts";
 import type { TensorLike } from "../core/arguments.ts";
 import type { Tensor } from "../class/tensor.ts";
-import { Distribution, within } from "./distribution.ts";
+import { Distribution, parametersOf, within } from "./distribution.ts";
 import { Normal } from "./location_scale.ts";
 
 /** The distribution of exp(x) of a normal x. */
@@ -72,7 +72,10 @@ export class HalfNormal extends Distribution {
 
   /** A distribution of a scale. */
   constructor(scale: TensorLike) {
-    const base = new Normal(typeof scale === "number" ? 0 : scale.zerosLike(), scale);
+    const loc = typeof scale === "number"
+      ? 0
+      : parametersOf("make a HalfNormal", scale)[0].zerosLike();
+    const base = new Normal(loc, scale);
     super(base.batchShape);
     this.base = base;
   }

@@ -2,7 +2,7 @@
 import { formatShape, isFloat, Node, sameShape } from "../../backend/internal.ts";
 import { tellAssigned } from "../core/calls.ts";
 import { deviceError, shapeError } from "../core/rules/errors.ts";
-import { requireValue, takes } from "../core/rules/options.ts";
+import { requireValue, shown, takes } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { isTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/mod.ts";
@@ -45,7 +45,7 @@ function requireAssignable(x: Tensor, value: Tensor): void {
     );
   }
   if (!isTensor(value)) {
-    throw new TypeError(`Cannot assign ${typeof value} "${value}": pass a tensor`);
+    throw new TypeError(`Cannot assign ${shown(value)}: pass a tensor`);
   }
   if (!sameShape(value.shape, x.shape)) {
     throw shapeError("assign")`

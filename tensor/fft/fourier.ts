@@ -2,7 +2,13 @@
 import { formatShape } from "../../backend/internal.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import {
+  checkOptions,
+  checkValue,
+  requireValue,
+  type Rules,
+  takes,
+} from "../core/rules/options.ts";
 import { requireReal } from "../linalg/matrices.ts";
 import type { TensorOptions } from "../core/arguments.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
@@ -321,6 +327,7 @@ function shifted<X extends Tensor | ComplexTensor>(
   axes: number[] | undefined,
   by: (n: number) => number,
 ): X {
+  checkValue(`compute ${op}`, "axes", axes, takes.list);
   const moved = (part: Tensor): Tensor =>
     (axes ?? part.shape.map((_, k) => k)).map((axis) => normalizeAxis(op, axis, part.shape))
       .reduce((found, axis) => roll(found, by(part.shape[axis]!), axis), part);

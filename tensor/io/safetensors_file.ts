@@ -1,4 +1,5 @@
 import { host, type HostFile } from "../core/rules/host.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { readFully, readWhole } from "./core/file.ts";
 import { FileFormatError, readingFile, shown } from "./core/file_format_error.ts";
 import type { HostArray } from "./core/host_array.ts";
@@ -60,6 +61,7 @@ export class SafetensorsFile implements TensorSource {
    * @throws {FileFormatError} When one is damaged, no safetensors file, or lacks what the index promises.
    */
   static async open(path: string | URL): Promise<SafetensorsFile> {
+    requireValue("read a file", "path", path, takes.path);
     const index = `${path}`.endsWith(".json") ? await readIndex(path) : null;
     const paths = index ? [...new Set(index.values())] : [path];
     const files: HostFile[] = [], entries = new Map<string, PlacedEntry>();

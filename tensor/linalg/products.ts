@@ -2,6 +2,7 @@
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { compute, observedCall } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { matmul } from "../ops/contractions.ts";
 import { concat } from "../ops/shaping/joining.ts";
@@ -100,6 +101,11 @@ function kronOf(a: Tensor, b: Tensor): Tensor {
   return left.mul(right).reshape(p.map((n, k) => n * q[k]!));
 }
 
+const pairOfAxes: Rule = {
+  takes: "a number of axes, or two arrays of axes",
+  accepts: (value) => Array.isArray(value) && value.length === 2 && value.every(takes.list.accepts),
+};
+
 /**
  * The sum over products along pairs of axes; the others follow each other.
  *
@@ -114,7 +120,7 @@ export function tensordot(
 ): Tensor {
   sameDevice("tensordot", [a, b]);
   const range = (from: number, n: number) => Array.from({ length: n }, (_, k) => from + k);
-  if (typeof axes === "number") requireValue("tensordot", "axes", axes, takes.whole);
+  requireValue("tensordot", "axes", axes, typeof axes === "number" ? takes.whole : pairOfAxes);
   const [p, q] = typeof axes === "number" ? [range(a.ndim - axes, axes), range(0, axes)] : [
     axes[0].map((axis) => normalizeAxis("tensordot", axis, a.shape)),
     axes[1].map((axis) => normalizeAxis("tensordot", axis, b.shape)),

@@ -1,5 +1,6 @@
 /** Precision of float32 products: one setting for the program, as in PyTorch. */
 import type { Float32Precision } from "../../backend/internal.ts";
+import { shown } from "../core/rules/options.ts";
 
 const precisions: readonly string[] = ["highest", "high", "medium"] satisfies Float32Precision[];
 
@@ -32,7 +33,7 @@ let current: Float32Precision = "highest";
 export function setFloat32Precision(precision: Float32Precision): void {
   if (!precisions.includes(precision)) {
     throw new TypeError(
-      `Cannot set the precision of products to "${precision}": pass ${
+      `Cannot set the precision of products to ${shown(precision)}: pass ${
         precisions.map((name) => `"${name}"`).join(", ")
       }`,
     );

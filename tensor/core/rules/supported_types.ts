@@ -22,7 +22,7 @@ const namesElsewhere: Readonly<Record<string, DType>> = {
 
 /** The types as a list for messages, with the one that a wrong name stands for elsewhere. */
 export function typeList(wrong: string): string {
-  const meant = namesElsewhere[wrong];
+  const meant = typeof wrong === "string" ? namesElsewhere[wrong] : undefined;
   const hint = meant === undefined ? "" : ` (did you mean "${meant}"?)`;
   return `${Object.keys(dtypes).join(", ")}${hint}`;
 }

@@ -6,6 +6,7 @@
  */
 import { saveFile } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { readWhole } from "../core/file.ts";
@@ -44,6 +45,15 @@ export interface SaveWavOptions extends EncodeWavOptions {
 
 const encodeRules: Rules<EncodeWavOptions> = {
   bits: { takes: "16, 24 or 32", accepts: (n) => n === 16 || n === 24 || n === 32 },
+};
+const aSound: Rule = {
+  takes: "{ data, shape, sampleRate } as decodeWav gives it: data of the shape's size",
+  accepts: (value) => {
+    const { data, shape, sampleRate } = Object(value) as Partial<HostSound>;
+    return data instanceof Float32Array && takes.wholeNumbers.accepts(shape) &&
+      shape!.length === 2 && shape![0] * shape![1] === data.length &&
+      takes.count.accepts(sampleRate);
+  },
 };
 const saveRules: Rules<SaveWavOptions> = { ...encodeRules, sampleRate: takes.count };
 
@@ -203,6 +213,7 @@ export function encodeWav(
   options: EncodeWavOptions = {},
 ): Uint8Array<ArrayBuffer> {
   checkOptions("write a WAV file", options, encodeRules);
+  requireValue("write a WAV file", "sound", sound, aSound);
   const { data, shape: [channels, frames], sampleRate } = sound, { bits = 16 } = options;
   const frameBytes = channels * bits / 8, length = frames * frameBytes;
   if (length + 36 > 0xffff_ffff) {

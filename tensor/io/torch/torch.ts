@@ -1,5 +1,5 @@
 import { sizeOf } from "../../../backend/internal.ts";
-import { checkOptions } from "../../core/rules/options.ts";
+import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { bytesInMemory, withFileBytes } from "../core/byte_source.ts";
 import { decodeElements, elementBytes } from "../core/elements.ts";
@@ -65,6 +65,7 @@ export function loadTorch(path: string | URL, options: LoadOptions = {}): Promis
  * @throws {FileFormatError} Where that does.
  */
 export async function decodeTorch(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
+  requireValue("read a checkpoint of PyTorch", "bytes", bytes, takes.arrayView);
   const checkpoint = await openCheckpoint(bytesInMemory(bytes));
   const made = new Map<StoredTensor | NumpyArray, HostArray>();
   for (const array of numpyArrays(checkpoint.value)) made.set(array, array.read());

@@ -5,6 +5,7 @@ import type { Tensor } from "../../core/mod.ts";
 import { Dropout } from "../layers/dropout.ts";
 import { Linear } from "../layers/linear.ts";
 import { nameFrom, type StateNames } from "../module/members.ts";
+import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { type AttentionOptions, MultiheadAttention } from "./multihead_attention.ts";
 import { LayerNorm } from "../normalization/layer_norm.ts";
@@ -175,7 +176,7 @@ export class TransformerEncoderLayer
    */
   forward(x: Tensor, options: AttentionOptions = {}): Tensor {
     const y = this.residual(
-      x,
+      inputOf(this, x),
       this.norm1,
       (x) => this.dropout1.forward(this.selfAttn.forward(x, x, x, options)),
     );
@@ -238,7 +239,7 @@ export class TransformerDecoderLayer
       ...(memoryKeyPaddingMask && { keyPaddingMask: memoryKeyPaddingMask }),
     };
     const seen = this.residual(
-      x,
+      inputOf(this, x),
       this.norm1,
       (x) => this.dropout1.forward(this.selfAttn.forward(x, x, x, own)),
     );

@@ -1,5 +1,6 @@
 /** Activations as modules, for use in `Sequential`. */
 import { Tensor } from "../../class/tensor.ts";
+import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
@@ -8,7 +9,7 @@ import { requireValue, takes } from "../../core/rules/options.ts";
 export class ReLU extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.relu();
+    return inputOf(this, x).relu();
   }
 }
 
@@ -26,7 +27,7 @@ export class LeakyReLU extends Module {
 
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.leakyRelu(this.slope);
+    return inputOf(this, x).leakyRelu(this.slope);
   }
 }
 
@@ -44,7 +45,7 @@ export class ELU extends Module {
 
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.elu(this.alpha);
+    return inputOf(this, x).elu(this.alpha);
   }
 }
 
@@ -65,7 +66,7 @@ export class GELU extends Module {
 
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.gelu(this.approximate);
+    return inputOf(this, x).gelu(this.approximate);
   }
 }
 
@@ -73,7 +74,7 @@ export class GELU extends Module {
 export class SiLU extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.silu();
+    return inputOf(this, x).silu();
   }
 }
 
@@ -81,7 +82,7 @@ export class SiLU extends Module {
 export class Hardswish extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.hardswish();
+    return inputOf(this, x).hardswish();
   }
 }
 
@@ -89,7 +90,7 @@ export class Hardswish extends Module {
 export class Hardsigmoid extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.hardsigmoid();
+    return inputOf(this, x).hardsigmoid();
   }
 }
 
@@ -97,7 +98,7 @@ export class Hardsigmoid extends Module {
 export class Mish extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.mish();
+    return inputOf(this, x).mish();
   }
 }
 
@@ -136,7 +137,7 @@ export class PReLU extends Module {
    * @throws {ShapeError} When the channels are others.
    */
   forward(x: Tensor): Tensor {
-    return x.prelu(this.weight);
+    return inputOf(this, x).prelu(this.weight);
   }
 }
 
@@ -144,7 +145,7 @@ export class PReLU extends Module {
 export class Softplus extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.softplus();
+    return inputOf(this, x).softplus();
   }
 }
 
@@ -152,7 +153,7 @@ export class Softplus extends Module {
 export class Tanh extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.tanh();
+    return inputOf(this, x).tanh();
   }
 }
 
@@ -160,7 +161,7 @@ export class Tanh extends Module {
 export class Sigmoid extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
-    return x.sigmoid();
+    return inputOf(this, x).sigmoid();
   }
 }
 
@@ -178,7 +179,7 @@ export class Softmax extends Module {
 
   /** Applies it along the axis. */
   forward(x: Tensor): Tensor {
-    return x.softmax(this.axis);
+    return inputOf(this, x).softmax(this.axis);
   }
 }
 
@@ -196,7 +197,7 @@ export class LogSoftmax extends Module {
 
   /** Applies it along the axis. */
   forward(x: Tensor): Tensor {
-    return x.logSoftmax(this.axis);
+    return inputOf(this, x).logSoftmax(this.axis);
   }
 }
 

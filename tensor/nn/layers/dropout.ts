@@ -2,6 +2,7 @@ import type { Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { Tensor } from "../../class/tensor.ts";
+import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { checkValue, takes } from "../../core/rules/options.ts";
 
@@ -23,7 +24,8 @@ export class Dropout extends Module {
 
   /** Drops elements, while training; else a tensor of the same value. */
   forward(x: Tensor): Tensor {
-    return this.training && this.p > 0 ? dropout(x, this.p) : x.reshape(x.shape);
+    const { shape } = inputOf(this, x);
+    return this.training && this.p > 0 ? dropout(x, this.p) : x.reshape(shape);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Tensor } from "../../core/mod.ts";
 import { normalizeAxis } from "../../ops/shaping/axes.ts";
+import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 
@@ -19,7 +20,7 @@ export class Flatten extends Module {
 
   /** A view in the new shape. */
   forward(x: Tensor): Tensor {
-    return x.flatten(this.start, this.end);
+    return inputOf(this, x).flatten(this.start, this.end);
   }
 }
 

@@ -1,11 +1,17 @@
 /** Modules in lists and under names, for models that say themselves how they are run. */
 import { type AnyModule, Module } from "./module.ts";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
 
 function requireModule(what: string, value: unknown): void {
   if (value instanceof Module) return;
   throw new TypeError(`Cannot make ${what} with ${shown(value)}: pass modules`);
 }
+
+const manyModules: Rule = {
+  takes: "an array of modules",
+  accepts: (value) => typeof Object(value)[Symbol.iterator] === "function",
+};
 
 /** Throws when a container is run. */
 function refuse(container: string, remedy: string): never {
@@ -40,7 +46,7 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
    */
   constructor(modules: Iterable<M> = []) {
     super();
-    requireValue("make a ModuleList", "modules", modules, takes.object("an array of modules"));
+    requireValue("make a ModuleList", "modules", modules, manyModules);
     for (const module of modules) this.append(module);
   }
 

@@ -140,6 +140,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * ```
    */
   apply(fn: (module: AnyModule) => void): this {
+    requireValue("apply to modules", "fn", fn, takes.callback);
     const visited = new Set<AnyModule>();
     const visit = (module: AnyModule): void => {
       if (visited.has(module)) return;
@@ -324,7 +325,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * @throws {DTypeError} When it is no type of floating point.
    */
   cast(dtype: DType): this {
-    if (!Object.hasOwn(dtypes, dtype) || !isFloat(dtype)) {
+    if (typeof dtype !== "string" || !Object.hasOwn(dtypes, dtype) || !isFloat(dtype)) {
       throw dtypeError("to")`
         Cannot cast ${this.constructor.name} to ${shown(dtype)}: pass "float16", "bfloat16",
         "float32" or "float64"`;

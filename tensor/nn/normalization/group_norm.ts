@@ -108,7 +108,11 @@ export abstract class InstanceNorm extends GroupNorm {
 
   /** Makes a layer for inputs of `rank` axes. */
   constructor(channels: number, options: GroupNormOptions, rank: number) {
-    super(Math.max(1, channels), channels, instanceOptions(new.target.name, options));
+    super(
+      typeof channels === "number" && channels < 1 ? 1 : channels,
+      channels,
+      instanceOptions(new.target.name, options),
+    );
     this.#rank = rank;
   }
 

@@ -8,6 +8,7 @@ import { pair } from "../../ops/shaping/axes.ts";
 import type { PoolOptions } from "../../core/image_options.ts";
 import { poolRules } from "../../ops/images/pooling.ts";
 import type { Tensor } from "../../core/mod.ts";
+import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { checkOptions } from "../../core/rules/options.ts";
 
@@ -34,7 +35,7 @@ export class MaxPool2d extends Module {
    * @throws {ShapeError} When the image is smaller than a window.
    */
   forward(x: Tensor): Tensor {
-    return x.maxPool2d(this.kernel, this.#options);
+    return inputOf(this, x).maxPool2d(this.kernel, this.#options);
   }
 }
 
@@ -64,7 +65,7 @@ export class AvgPool2d extends Module {
    * @throws {ShapeError} When the image is smaller than a window.
    */
   forward(x: Tensor): Tensor {
-    return x.avgPool2d(this.kernel, this.#options);
+    return inputOf(this, x).avgPool2d(this.kernel, this.#options);
   }
 }
 
@@ -86,6 +87,6 @@ export class AdaptiveAvgPool2d extends Module {
    * @throws {ShapeError} When it is not a batch of images.
    */
   forward(x: Tensor): Tensor {
-    return x.adaptiveAvgPool2d(this.size);
+    return inputOf(this, x).adaptiveAvgPool2d(this.size);
   }
 }

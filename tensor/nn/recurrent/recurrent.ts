@@ -169,7 +169,7 @@ export abstract class Recurrent<State extends Tensor[] = Tensor[]>
 
   /** PyTorch's names: `weightIhL1Reverse` is `weight_ih_l1_reverse`. */
   protected override stateName(property: string): string {
-    const [, kind, of, layer, reverse] = property.match(WEIGHT) ?? [];
+    const [, kind, of, layer, reverse] = WEIGHT.exec(property) ?? [];
     if (kind === undefined) return super.stateName(property);
     return `${kind}_${of!.toLowerCase()}_l${layer}${reverse ? "_reverse" : ""}`;
   }

@@ -2,6 +2,7 @@
 import { isFloat } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { binary } from "./elementwise.ts";
@@ -36,7 +37,7 @@ export function leakyRelu(x: Tensor, slope = 0.01): Tensor {
 export function gelu(x: Tensor, approximate: "none" | "tanh" = "none"): Tensor {
   if (approximate === "none") return x.mul(0.5).mul(x.mul(SQRT_HALF).erf().add(1));
   if (approximate !== "tanh") {
-    throw new TypeError(`Cannot compute gelu by "${approximate}": pass "none" or "tanh"`);
+    throw new TypeError(`Cannot compute gelu by ${shown(approximate)}: pass "none" or "tanh"`);
   }
   const near = x.clamp(-GELU_END, GELU_END);
   const inner = near.mul(near.mul(near).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);

@@ -20,6 +20,7 @@ import { widened, widenedType } from "../../core/autocast.ts";
 import type { GradientFn } from "../../core/grad_fn.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
 import { typeList } from "../../core/rules/supported_types.ts";
 import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
 import { nodeOf } from "../../core/internals.ts";
@@ -440,9 +441,9 @@ export function maskedFill(x: Tensor, mask: Tensor, value: TensorLike): Tensor {
 /** The elements in another type. */
 export function cast(x: Tensor, dtype: DType): Tensor {
   if (x.dtype === dtype) return x;
-  if (!(dtype in dtypes)) {
+  if (typeof dtype !== "string" || !Object.hasOwn(dtypes, dtype)) {
     throw dtypeError("cast")`
-      Cannot cast to "${dtype}": the types are ${typeList(dtype)}`;
+      Cannot cast to ${shown(dtype)}: the types are ${typeList(dtype)}`;
   }
   const from = x.dtype;
   const differentiable = isFloat(dtype) && isFloat(from);

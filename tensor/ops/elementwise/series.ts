@@ -41,15 +41,22 @@ export function shiftFor({ dtype }: Tensor): number {
 /** Bernoulli's numbers of 2, 4, ... */
 const BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6];
 
+/**
+ * Terms that are added one by one at most. Beyond so many, those of an exponent that would need more are
+ * nothing beside the first where they have not begun to converge.
+ */
+const MAX_ZETA_SHIFT = 64;
+
 /** The zeta function of Hurwitz for `s` above 1 and positive numbers: 25.11.43. */
 export function zeta(s: number, x: Tensor): Tensor {
-  const shift = shiftFor(x) + Math.ceil(s), y = x.add(shift), power = y.pow(-s);
+  const shift = shiftFor(x) + Math.min(Math.ceil(s), MAX_ZETA_SHIFT);
+  const y = x.add(shift), power = y.pow(-s);
   let sum = power.mul(y).div(s - 1).add(power.mul(0.5));
-  let factor = s / 2, term = power.div(y);
+  // Factors alternate with divisions: none of them leaves the range where the term itself does not.
+  let term = power.div(y).mul(s / 2);
   BERNOULLI.forEach((b, k) => {
-    sum = sum.add(term.mul(b * factor));
-    term = term.div(y.square());
-    factor *= (s + 2 * k + 1) * (s + 2 * k + 2) / ((2 * k + 3) * (2 * k + 4));
+    sum = sum.add(term.mul(b));
+    term = term.div(y).mul((s + 2 * k + 1) / (2 * k + 3)).div(y).mul((s + 2 * k + 2) / (2 * k + 4));
   });
   for (let k = shift - 1; k >= 0; k--) sum = sum.add(x.add(k).pow(-s));
   return sum;

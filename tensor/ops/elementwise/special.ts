@@ -3,10 +3,11 @@
  * Formula numbers are those of the NIST Digital Library of Mathematical Functions.
  */
 import type { TensorLike } from "../../core/arguments.ts";
+import { requireTensor } from "../../core/apply.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { binary, isTensor } from "./elementwise.ts";
+import { binary } from "./elementwise.ts";
 import { inFloat, inverseErf, polynomial, shiftFor, withSlope, zeta } from "./series.ts";
 
 /** The distance from the nearest whole number: sin and tan of pi times it lose no digits. */
@@ -101,9 +102,16 @@ export function sinc(x: Tensor): Tensor {
   });
 }
 
+/** An operand as a tensor. */
+function secondOperand(op: string, x: Tensor, y: TensorLike): Tensor {
+  if (typeof y === "number") return x.fullLike(y);
+  requireTensor(op, y, " or a number");
+  return y;
+}
+
 /** See `Tensor.xlogy`. */
 export function xlogy(x: Tensor, y: TensorLike): Tensor {
-  const other = isTensor(y) ? y : x.fullLike(y);
+  const other = secondOperand("xlogy", x, y);
   // Where x is 0 the logarithm counts for nothing, also where it is not finite; NaN stays.
   const isNothing = x.eq(0).logicalAnd(other.le(0).logicalOr(other.eq(Infinity)));
   return binary("mul", x, isNothing.where(1, other).log());
@@ -117,7 +125,7 @@ export function logaddexp(a: Tensor, b: TensorLike): Tensor {
 
 /** See `Tensor.hypot`. */
 export function hypot(a: Tensor, b: TensorLike): Tensor {
-  const other = isTensor(b) ? b : a.fullLike(b);
+  const other = secondOperand("hypot", a, b);
   // The larger one is taken out, so that no square leaves the range; it cancels in the derivatives.
   const top = withoutGrad(() => a.detach().abs().maximum(other.detach().abs()));
   const isPlain = top.gt(0).logicalAnd(top.lt(Infinity)), scale = isPlain.where(top, 1);

@@ -1,6 +1,6 @@
 /** Elements that meet at an index, as a sum, a product, a mean or an extreme. */
 import { backendOf, isFloat } from "../../../backend/internal.ts";
-import { result } from "../../core/apply.ts";
+import { result, sameDevice } from "../../core/apply.ts";
 import type { ScatterReduceOptions } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { dtypeError } from "../../core/rules/errors.ts";
@@ -25,6 +25,7 @@ export function scatterReduce(
 ): Tensor {
   const op = "scatterReduce";
   checkOptions(op, options, rules, ["reduce"]);
+  sameDevice(op, [x, indices, source]);
   const { reduce, includeSelf: isSelf = true } = options;
   const at = normalizeAxis(op, axis, x.shape);
   const count = withoutGrad(() => {

@@ -6,8 +6,8 @@ import type { Axes, Sizes } from "../../core/arguments.ts";
 
 /** The axis counted from the front. @throws {ShapeError} When there is no such axis. */
 export function normalizeAxis(op: string, axis: number, shape: Shape, rank = shape.length): number {
-  const at = axis < 0 ? axis + rank : axis;
-  if (Number.isInteger(axis) && at >= 0 && at < rank) return at;
+  const at = Number.isInteger(axis) ? axis < 0 ? axis + rank : axis : -1;
+  if (at >= 0 && at < rank) return at;
   throw shapeError(op, axis)`
     Cannot ${op} along axis ${shown(axis)}: a tensor of shape ${shape} has
     ${rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`}`;

@@ -13,7 +13,7 @@ import type { Tensor } from "../../core/mod.ts";
 /** Throws where a caller without types passes no array. */
 function requireTensors(op: string, tensors: readonly Tensor[]): void {
   if (Array.isArray(tensors)) return;
-  throw new TypeError(`Cannot ${op} ${tensors}: pass an array of tensors`);
+  throw new TypeError(`Cannot ${op} ${shown(tensors)}: pass an array of tensors`);
 }
 
 /** Tensors one behind the other along an axis. */

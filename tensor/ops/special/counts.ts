@@ -181,7 +181,10 @@ export function truncatedNormal(
 ): Tensor {
   const op = "draw truncated normal numbers";
   requireValue(op, "low", low, ends.low);
-  requireValue(op, "high", high, { ...ends.high, accepts: (v) => (v as number) > low });
+  requireValue(op, "high", high, {
+    ...ends.high,
+    accepts: (v) => typeof v === "number" && v > low,
+  });
   return drawn("truncatedNormal", shape, options, (shape) => {
     // In the lower half, where shares have all of their digits.
     const isAbove = low > 0, [from, to] = isAbove ? [-high, -low] : [low, high];

@@ -3,6 +3,7 @@ import { result } from "../../core/apply.ts";
 import type { TensorLike } from "../../core/arguments.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { compute } from "../../core/operations.ts";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { unbroadcast } from "../elementwise/elementwise.ts";
@@ -150,9 +151,16 @@ export function multigammaln(x: Tensor, dimension: number): Tensor {
   return compute(multigammalnOf, x, dimension);
 }
 
+/** Larger ones are no numbers of float32. */
+const MAX_EXPONENT = 1e30;
+const exponents: Rule = {
+  takes: `a number above 1, at most ${MAX_EXPONENT}`,
+  accepts: (v) => typeof v === "number" && v > 1 && v <= MAX_EXPONENT,
+};
+
 function hurwitz(s: number, x: Tensor): Tensor {
   requireFloating("zeta", x);
-  requireValue("zeta", "s", s, { takes: "a number above 1", accepts: (v) => (v as number) > 1 });
+  requireValue("zeta", "s", s, exponents);
   return withSlope("zeta", x, (x) => zetaOf(s, x), (x) => hurwitz(s + 1, x).mul(-s));
 }
 

@@ -129,7 +129,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   #groupsOf(parameters: OptimizerParameters<Options>): ParameterGroup<Options>[] {
     const { name } = this.constructor;
     const isGrouped = Array.isArray(parameters) &&
-      parameters.every((group) => group?.parameters !== undefined);
+      Array.from(parameters).every((group) => group?.parameters !== undefined);
     if (!isGrouped) requireParameters(`make ${name}`, parameters);
     if (isTensor(parameters[0])) {
       return [new ParameterGroup<Options>(parameters as readonly Tensor[], this.#defaults)];

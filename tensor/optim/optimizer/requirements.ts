@@ -13,7 +13,7 @@ export function requireOptimizer(action: string, value: unknown): void {
 
 /** @throws {TypeError} Unless it is an array of tensors. */
 export function requireParameters(action: string, values: unknown): asserts values is Tensor[] {
-  const isList = Array.isArray(values) && values.every((value) => isTensor(value));
+  const isList = Array.isArray(values) && Array.from(values).every((value) => isTensor(value));
   if (isList) return;
   throw new TypeError(
     `Cannot ${action} with ${shown(values)}: pass an array of tensors, such as model.parameters()`,

@@ -89,3 +89,45 @@ testOnBackends("two compiled functions do not write into each other's memory", (
   const first = [f(x).toHostSync(), g(z).toHostSync()];
   for (let k = 0; k < 3; k++) assertEquals([f(x).toHostSync(), g(z).toHostSync()], first);
 });
+
+/** Batches as loops make them, whose tensors nobody has but the call. */
+const batches: Record<string, (k: number) => Tensor> = {
+  "a view": (k) => samples().slice([8 * (k % 4), 8 * (k % 4) + 8]),
+  "random numbers": () => Tensor.rand([8, 20]),
+  "a computed value": () => Tensor.randn([8, 20]).mul(0.1).add(1),
+  "a few numbers of the host": (k) =>
+    Tensor.fromHost(new Float32Array(160).fill(k), { shape: [8, 20] }),
+};
+
+let kept: Tensor | null = null;
+function samples(): Tensor {
+  return kept ??= Tensor.rand([32, 20]).realize();
+}
+
+for (const [name, batchOf] of Object.entries(batches)) {
+  testOnBackends(`compile keeps nothing of ${name} that it was given`, (backend) => {
+    if (isEager()) return;
+    kept = null;
+    withDevice(backend, () => {
+      const device = manager.default(backend);
+      const step = compile((x: Tensor) => x.square().sum());
+      const held = Array.from({ length: 12 }, (_, k) => {
+        step(batchOf(k)).dispose();
+        return memory.stats(device).requestedBytes;
+      });
+      assertEquals(held.slice(4), Array(8).fill(held[4]), `${held}`);
+    });
+  });
+}
+
+testOnBackends("compile keeps a value that it is given again, and gives others as they are", () => {
+  const x = Tensor.rand([4]), twice = x.mul(2);
+  const f = compile((a: Tensor, b: Tensor) => [a.add(b), a] as const);
+  const first = x.toHostSync("float32").slice();
+  for (let k = 0; k < 5; k++) {
+    const [sum, same] = f(x, twice);
+    assertEquals(same, x);
+    assertEquals([...sum.toHostSync("float32")], [...first].map((n) => Math.fround(n + 2 * n)));
+  }
+  assert(twice.isRealized);
+});
