@@ -8,6 +8,7 @@ import { realizeAll } from "../../execution/realization.ts";
 import { type OnnxData, Value } from "./core/value.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "./format/schema.ts";
 import { type GraphRunner, isOwn } from "./graph_runner.ts";
+import { dividedProduct } from "./operators/contributed/packed_weights.ts";
 import { MAX_HOST_SIZE } from "./operators/host.ts";
 import { random } from "./operators/random.ts";
 
@@ -34,10 +35,11 @@ export function foldGraph(
   runner: GraphRunner,
   weights: ReadonlyMap<string, OnnxData>,
 ): FoldedGraph {
-  const fixed = graph.node.filter(isFixedWith(new Set(weights.keys())));
+  const divided = graph.node.flatMap(dividedProduct);
+  const fixed = divided.filter(isFixedWith(new Set(weights.keys())));
   const known = new Map([...weights, ...runner.valuesOf(fixed, weights)]);
   const nodes = new ChannelFolding(graph, known).fold(
-    graph.node.filter((node) => !fixed.includes(node)),
+    divided.filter((node) => !fixed.includes(node)),
   );
   const needed = new Set([...nodes.flatMap(namesOf), ...graph.output.map(({ name }) => name!)]);
   for (const name of known.keys()) if (!needed.has(name)) known.delete(name);

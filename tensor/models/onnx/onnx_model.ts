@@ -107,7 +107,7 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
   /**
    * Computes the outputs, lazily.
    *
-   * @param inputs A tensor for each input, by name; int8, int16 and uint16 as int32.
+   * @param inputs A tensor for each input, by name; uint16 as int32, uint64 as int64.
    * @returns A tensor for each output, by name.
    * @throws {RangeError} When a name is missing or not known.
    * @throws {ShapeError} When a shape is not that of the file.

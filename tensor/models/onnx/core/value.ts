@@ -18,7 +18,7 @@ export const reads = { count: 0 };
 
 /** A tensor of a graph, or its elements on the host. */
 export class Value {
-  /** Its type in ONNX: narrow whole numbers are held in wider ones here. */
+  /** Its type in ONNX: some whole numbers are held in wider ones here. */
   readonly type: OnnxType;
   /** Its shape. */
   readonly shape: readonly number[];

@@ -1,8 +1,12 @@
-import type { DType, TypedArray } from "../../../../backend/internal.ts";
+import {
+  type DType,
+  dtypes,
+  fromBfloat16Bits,
+  type TypedArray,
+} from "../../../../backend/internal.ts";
 import { decodeElements, elementBytes, encodeElements } from "../../../io/core/elements.ts";
 import { FileFormatError, shown } from "../../../io/core/file_format_error.ts";
 import { checkedSize, type HostArray } from "../../../io/core/host_array.ts";
-import { fromBfloat16Bits } from "../../../../backend/internal.ts";
 import type { TensorProto } from "./schema.ts";
 import { type OnnxType, typeByNumber, typeOf } from "./types.ts";
 
@@ -24,9 +28,10 @@ export type ExternalData = (location: string) => Uint8Array<ArrayBuffer>;
 export function decodeTensor(proto: TensorProto, external?: ExternalData): OnnxArray {
   const type = typeByNumber(proto.data_type ?? 0), what = `Tensor ${shown(proto.name ?? "")}`;
   const size = checkedSize(proto.dims, what), bytes = bytesOf(proto, external);
+  const fileBytes = type.isPaired ? Math.ceil(size / 2) : size * elementBytes(type.layout);
   const data = bytes
-    ? heldBy(type, checkedBytes(bytes, size * elementBytes(type.layout), what))
-    : listed(proto, type);
+    ? heldBy(type, checkedBytes(bytes, fileBytes, what), size)
+    : listed(proto, type, size);
   if (data.length !== size) {
     throw new FileFormatError(`${what} has ${data.length} elements: its shape takes ${size}`);
   }
@@ -34,12 +39,17 @@ export function decodeTensor(proto: TensorProto, external?: ExternalData): OnnxA
 }
 
 /** Elements in the type that holds them. */
-function heldBy({ layout, dtype }: OnnxType, bytes: Uint8Array): TypedArray {
-  const { data, dtype: own } = decodeElements(layout, bytes);
-  if (own === dtype) return data;
-  return dtype === "int64"
-    ? BigInt64Array.from(data as ArrayLike<number>, BigInt)
-    : Int32Array.from(data as ArrayLike<number>);
+function heldBy(type: OnnxType, bytes: Uint8Array<ArrayBuffer>, size: number): TypedArray {
+  return decodeElements(type.layout, type.isPaired ? halves(bytes, type, size) : bytes).data;
+}
+
+/** The numbers of four bits in bytes, one a byte. */
+function halves(pairs: ArrayLike<number>, { dtype }: OnnxType, size: number) {
+  const isSigned = dtype === "int8";
+  return Uint8Array.from({ length: Math.min(size, 2 * pairs.length) }, (_, k) => {
+    const bits = pairs[k >> 1]! >> 4 * (k & 1) & 15;
+    return isSigned && bits > 7 ? bits - 16 : bits;
+  });
 }
 
 function checkedBytes(bytes: Uint8Array<ArrayBuffer>, expected: number, what: string) {
@@ -63,15 +73,17 @@ function bytesOf(proto: TensorProto, external?: ExternalData): Uint8Array<ArrayB
 }
 
 /** Elements that stand in the file as numbers of their own. */
-function listed(proto: TensorProto, { layout, dtype }: OnnxType): TypedArray {
+function listed(proto: TensorProto, type: OnnxType, size: number): TypedArray {
+  const { layout, dtype } = type;
   const { float_data, double_data, int64_data, uint64_data, int32_data } = proto;
   switch (layout) {
     case "f4":
       return Float32Array.from(float_data);
     case "f8":
       return Float64Array.from(double_data);
-    case "i8":
     case "u4":
+      return Uint32Array.from(uint64_data);
+    case "i8":
       return BigInt64Array.from(
         int64_data.length > 0 ? int64_data : uint64_data,
         (n: number) => BigInt.asIntN(64, BigInt(n)),
@@ -81,8 +93,17 @@ function listed(proto: TensorProto, { layout, dtype }: OnnxType): TypedArray {
     case "bf":
       return Float32Array.from(int32_data, fromBfloat16Bits);
     default:
-      return dtype === "int32" ? Int32Array.from(int32_data) : Uint8Array.from(int32_data);
+      return type.isPaired
+        ? heldBy(type, Uint8Array.from(int32_data), size)
+        : wholeNumbers(int32_data, dtype);
   }
+}
+
+function wholeNumbers(numbers: readonly number[], dtype: DType): TypedArray {
+  const { bytes, view } = dtypes[dtype];
+  const data = view(new ArrayBuffer(bytes * numbers.length), 0, numbers.length);
+  (data as Int32Array).set(numbers);
+  return data;
 }
 
 /** The message of a tensor. */

@@ -1,5 +1,5 @@
 /** The element types of ONNX, and those in which netcl holds them. */
-import type { DType } from "../../../../backend/internal.ts";
+import { type DType, dtypes } from "../../../../backend/internal.ts";
 import type { ElementType } from "../../../io/core/elements.ts";
 
 /** A type that is read. */
@@ -14,23 +14,28 @@ export interface OnnxType {
   readonly layout: ElementType;
   /** Its least and largest value, where its holder has more. */
   readonly range?: readonly [low: number, high: number];
+  /** Two elements share a byte of a file, the first one in its lower half. */
+  readonly isPaired?: true;
 }
 
 const rows: readonly OnnxType[] = [
   { number: 1, name: "float32", dtype: "float32", layout: "f4" },
   { number: 2, name: "uint8", dtype: "uint8", layout: "u1" },
-  { number: 3, name: "int8", dtype: "int32", layout: "i1", range: [-128, 127] },
+  { number: 3, name: "int8", dtype: "int8", layout: "i1" },
   { number: 4, name: "uint16", dtype: "int32", layout: "u2", range: [0, 65_535] },
-  { number: 5, name: "int16", dtype: "int32", layout: "i2", range: [-32_768, 32_767] },
+  { number: 5, name: "int16", dtype: "int16", layout: "i2" },
   { number: 6, name: "int32", dtype: "int32", layout: "i4" },
   { number: 7, name: "int64", dtype: "int64", layout: "i8" },
   { number: 9, name: "bool", dtype: "bool", layout: "b1" },
   { number: 10, name: "float16", dtype: "float16", layout: "f2" },
   { number: 11, name: "float64", dtype: "float64", layout: "f8" },
-  { number: 12, name: "uint32", dtype: "int64", layout: "u4", range: [0, 4_294_967_295] },
+  { number: 12, name: "uint32", dtype: "uint32", layout: "u4" },
   // The upper half of these is held as negative numbers.
   { number: 13, name: "uint64", dtype: "int64", layout: "i8" },
   { number: 16, name: "bfloat16", dtype: "bfloat16", layout: "bf" },
+  // Two in a byte of a file, one in a byte here.
+  { number: 21, name: "uint4", dtype: "uint8", layout: "u1", range: [0, 15], isPaired: true },
+  { number: 22, name: "int4", dtype: "int8", layout: "i1", range: [-8, 7], isPaired: true },
 ];
 
 /** Names of the types that are not read, for messages. */
@@ -42,8 +47,6 @@ const others: Readonly<Record<number, string>> = {
   18: "float8e4m3fnuz",
   19: "float8e5m2",
   20: "float8e5m2fnuz",
-  21: "uint4",
-  22: "int4",
   23: "float4e2m1",
 };
 
@@ -64,7 +67,7 @@ export function typeByNumber(number: number): OnnxType {
     `Cannot run ONNX with elements of ${
       typeName(number)
     }: floats of 16 to 64 bits, whole numbers of ` +
-      `8 to 64 and bool are read`,
+      `4 to 64 and bool are read`,
   );
 }
 
@@ -76,4 +79,10 @@ export function typeNamed(name: string): OnnxType {
 /** The type of ONNX that a type of netcl's is. */
 export function typeOf(dtype: DType): OnnxType {
   return rows.find((row) => row.dtype === dtype && row.name === dtype)!;
+}
+
+/** The least and the greatest value of a type of whole numbers. */
+export function boundsOf({ range, dtype }: OnnxType): readonly [low: number, high: number] {
+  const { lowest, highest } = dtypes[dtype];
+  return range ?? [Number(lowest), Number(highest)];
 }

@@ -1,7 +1,7 @@
 import type { Operator, Operators } from "../core/call.ts";
 import { attentionOperators } from "./attention.ts";
 import { classical } from "./classical.ts";
-import { contributed } from "./contributed.ts";
+import { contributed } from "./contributed/contributed.ts";
 import { control } from "./control.ts";
 import { products } from "./images/convolutions.ts";
 import { elementwise } from "./elementwise.ts";

@@ -3,14 +3,20 @@ import { Tensor } from "../../../class/tensor.ts";
 import type { Call, Operators } from "../core/call.ts";
 
 /** (N, L, heads * features) as (N, heads, L, features); four axes stay. */
-function byHeads(x: Tensor, heads: number): Tensor {
+export function byHeads(x: Tensor, heads: number): Tensor {
   if (x.ndim === 4) return x;
   const [n, l] = x.shape as [number, number];
   return x.reshape([n, l, heads, -1]).transpose(1, 2);
 }
 
+/** (N, heads, L, features) as (N, L, heads * features). */
+export function withoutHeads(x: Tensor): Tensor {
+  const [n, , l] = x.shape as [number, number, number];
+  return x.transpose(1, 2).reshape([n, l, -1]);
+}
+
 /** The keys that queries may see: those up to their own place, counted from the start of the past. */
-function causal(queries: number, keys: number, past: number): Tensor {
+export function causal(queries: number, keys: number, past: number): Tensor {
   const data = Uint8Array.from(
     { length: queries * keys },
     (_, k) => Number(k % keys <= Math.floor(k / keys) + past),
@@ -36,8 +42,7 @@ function attention(call: Call): (Tensor | null)[] {
   const capped = cap > 0 ? scores.div(cap).tanh().mul(cap) : scores;
   const masked = withMask(call, capped, key.shape[2]!);
   const shares = masked.softmax(-1), out = shares.matmul(v!);
-  const [n, , l] = out.shape as [number, number, number];
-  const y = isFlat ? out.transpose(1, 2).reshape([n, l, -1]) : out;
+  const y = isFlat ? withoutHeads(out) : out;
   const seen = [scores, capped, masked, shares][call.int("qk_matmul_output_mode", 0)]!;
   return [y, key, value, seen].slice(0, Math.max(1, call.outputs));
 }
@@ -66,29 +71,44 @@ function withMask(call: Call, scores: Tensor, keys: number): Tensor {
   return out;
 }
 
-/** J. Su et al., RoFormer, 2021: pairs of features turn by an angle that grows with the place. */
-function rotaryEmbedding(call: Call): Tensor {
-  const given = call.tensor(0), x = byHeads(given, call.int("num_heads", 1));
-  const [n, , l, features] = x.shape as [number, number, number, number];
-  const width = call.int("rotary_embedding_dim", 0) || features, half = width / 2;
-  const at = (table: Tensor): Tensor => {
-    const own = call.has(3) ? table.embedding(call.tensor(3)) : table;
-    return own.reshape([n, 1, l, half]);
-  };
-  const cos = at(call.tensor(1)), sin = at(call.tensor(2));
+/** Cosines and sines of the angles of each place, (N, 1, L, pairs). */
+interface Angles {
+  readonly cos: Tensor;
+  readonly sin: Tensor;
+  /** A pair's features are neighbours, and not half of all features apart. */
+  readonly isInterleaved: boolean;
+}
+
+/**
+ * Turns pairs of features by an angle that grows with the place (J. Su et al., RoFormer, 2021). Features
+ * behind the pairs stay.
+ *
+ * @param x (N, heads, L, features).
+ */
+export function rotated(x: Tensor, { cos, sin, isInterleaved }: Angles): Tensor {
+  const features = x.shape[3]!, half = cos.shape[3]!, width = 2 * half;
   const turning = x.slice(null, null, null, [0, width]),
     rest = x.slice(null, null, null, [width, features]);
-  const isInterleaved = call.int("interleaved", 0) === 1;
   const pairs = isInterleaved ? turning.reshape([...x.shape.slice(0, 3), half, 2]) : turning;
   const [a, b] = isInterleaved
     ? [pairs.slice(null, null, null, null, 0), pairs.slice(null, null, null, null, 1)]
     : [pairs.slice(null, null, null, [0, half]), pairs.slice(null, null, null, [half, width])];
   const real = a.mul(cos).sub(b.mul(sin)), imaginary = a.mul(sin).add(b.mul(cos));
-  const rotated = isInterleaved
+  const out = isInterleaved
     ? Tensor.concat([real.unsqueeze(4), imaginary.unsqueeze(4)], 4).reshape(turning.shape)
     : Tensor.concat([real, imaginary], 3);
-  const out = width < features ? Tensor.concat([rotated, rest], 3) : rotated;
-  return given.ndim === 4 ? out : out.transpose(1, 2).reshape(given.shape);
+  return width < features ? Tensor.concat([out, rest], 3) : out;
+}
+
+function rotaryEmbedding(call: Call): Tensor {
+  const given = call.tensor(0), x = byHeads(given, call.int("num_heads", 1));
+  const [n, , l, features] = x.shape as [number, number, number, number];
+  const half = (call.int("rotary_embedding_dim", 0) || features) / 2;
+  const at = (table: Tensor): Tensor =>
+    (call.has(3) ? table.embedding(call.tensor(3)) : table).reshape([n, 1, l, half]);
+  const [cos, sin] = [at(call.tensor(1)), at(call.tensor(2))];
+  const out = rotated(x, { cos, sin, isInterleaved: call.int("interleaved", 0) === 1 });
+  return given.ndim === 4 ? out : withoutHeads(out);
 }
 
 /** Attention, by its kinds. */

@@ -62,7 +62,7 @@ export function castTo(value: Value, type: OnnxType): Value {
   if (value.type.name === type.name) return value;
   if (type.name === "bool") return typed(tensor.ne(0), type);
   // Beyond 32 bits first: what is cut off then is what a narrow type has not.
-  const isNarrowed = type.range !== undefined || type.name === "uint8";
+  const isNarrowed = !isFloat(type.dtype) && type.name !== "int64";
   const whole = isNarrowed && isFloat(tensor.dtype) ? tensor.cast("int64") : tensor;
   if (type.name === "uint8" && whole !== tensor) {
     return typed(whole.bitwiseAnd(255).cast("uint8"), type);

@@ -5,11 +5,11 @@
  * This folder (`operators/`) is what the kinds of nodes do, a row a kind. It imports `core/` and
  * `format/` beside it, and the operations of tensors.
  */
-import { sizeOf } from "../../../../backend/internal.ts";
+import { isFloat as hasFractions, sizeOf } from "../../../../backend/internal.ts";
 import { type Call, int64s } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import { Value } from "../core/value.ts";
-import { type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
+import { boundsOf, type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
 
 /** More elements than these are computed on the device. */
 export const MAX_HOST_SIZE = 2048;
@@ -61,13 +61,15 @@ function elementwise(fn: (...numbers: number[]) => number, isBool = false) {
       { length: size },
       (_, k) => round(Number(fn(...of.map(({ numbers, at }) => numbers[at[k]!]!)))),
     );
-    return numbers.every((n) => fits(n, type.name)) ? Value.ofNumbers(type, shape, numbers) : null;
+    return numbers.every((n) => fits(n, type)) ? Value.ofNumbers(type, shape, numbers) : null;
   };
 }
 
 /** Whole numbers that doubles hold; others wrap, or are rounded, as on the device. */
-function fits(value: number, type: string): boolean {
-  return type.startsWith("float") || Number.isSafeInteger(value) && Math.abs(value) < 2 ** 31;
+function fits(value: number, type: OnnxType): boolean {
+  if (hasFractions(type.dtype)) return true;
+  const [low, high] = boundsOf(type);
+  return Number.isSafeInteger(value) && value >= low && value <= high;
 }
 
 function arithmetic(ofFloats: Binary, ofInts: Binary = ofFloats) {
@@ -76,7 +78,7 @@ function arithmetic(ofFloats: Binary, ofInts: Binary = ofFloats) {
 }
 
 function isFloat(call: Call): boolean {
-  return call.value(0).type.name.includes("float");
+  return hasFractions(call.value(0).type.dtype);
 }
 
 /** Elements of the input in the places that a view gives them. */
@@ -157,7 +159,7 @@ function reduce(fn: Binary, start?: number) {
     // A reducer gets the place and the list besides, which Math.min would take for numbers.
     const [first, rest] = start === undefined ? [numbers[0]!, numbers.slice(1)] : [start, numbers];
     const value = roundingOf(data.type)(rest.reduce((a, b) => fn(a, b), first));
-    if (!fits(value, data.type.name)) return null;
+    if (!fits(value, data.type)) return null;
     return Value.ofNumbers(data.type, call.int("keepdims", 1) === 1 ? [1] : [], [value]);
   };
 }
@@ -168,9 +170,7 @@ function cast(call: Call): Value | null {
   if (!isWhole && !isWide && type.name !== "bool") return null;
   const round = isWhole ? Math.trunc : isWide ? Math.fround : (n: number) => Number(n !== 0);
   const numbers = data.numbers().map(round);
-  return numbers.every((n) => fits(n, type.name))
-    ? Value.ofNumbers(type, data.shape, numbers)
-    : null;
+  return numbers.every((n) => fits(n, type)) ? Value.ofNumbers(type, data.shape, numbers) : null;
 }
 
 function expand(call: Call): Value | null {

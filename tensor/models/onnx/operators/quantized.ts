@@ -6,7 +6,7 @@ import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
 import type { Value } from "../core/value.ts";
-import { type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
+import { boundsOf, type OnnxType, typeByNumber, typeNamed } from "../format/types.ts";
 import { convolve } from "./images/convolutions.ts";
 import { windowsOf } from "./images/windows.ts";
 
@@ -19,10 +19,6 @@ function spread(scale: Tensor, x: Tensor, call: Call): Tensor {
     return scale.repeatInterleave(block, axis).slice(...x.shape.map((n) => [0, n] as const));
   }
   return scale.reshape(x.shape.map((_, k) => k === axis ? scale.size : 1));
-}
-
-function boundsOf({ name, range }: OnnxType): readonly [number, number] {
-  return range ?? (name === "uint8" ? [0, 255] : [-(2 ** 31), 2 ** 31 - 1]);
 }
 
 /** Rounds to even, adds the zero point and cuts at the ends of the type. */

@@ -1,18 +1,23 @@
 /**
  * Operators that onnxruntime adds to ONNX's, under the name com.microsoft: those that its quantization writes,
  * and those into which its optimizer joins others.
+ *
+ * This folder (`contributed/`) has nothing but them. It imports ONNX's own operators, of which most are made.
  */
-import type { Tensor } from "../../../core/mod.ts";
-import { asValue, type Call, type Given, type Operator, type Operators } from "../core/call.ts";
-import { Value } from "../core/value.ts";
-import { elementwise } from "./elementwise.ts";
-import { matmul, products } from "./images/convolutions.ts";
-import { pools } from "./images/windows.ts";
-import { normalizations } from "./normalization.ts";
-import { centered, dynamicQuantize, quantized, quantizedOperators } from "./quantized.ts";
-import { activations, recurrentLayer } from "./recurrent.ts";
-import { reductions } from "./reductions.ts";
-import { shapes } from "./shapes.ts";
+import type { Tensor } from "../../../../core/mod.ts";
+import { asValue, type Call, type Given, type Operator, type Operators } from "../../core/call.ts";
+import { Value } from "../../core/value.ts";
+import { elementwise } from "../elementwise.ts";
+import { matmul, products } from "../images/convolutions.ts";
+import { pools } from "../images/windows.ts";
+import { normalizations } from "../normalization.ts";
+import { centered, dynamicQuantize, quantized, quantizedOperators } from "../quantized.ts";
+import { activations, recurrentLayer } from "../recurrent.ts";
+import { reductions } from "../reductions.ts";
+import { shapes } from "../shapes.ts";
+import { contributedAttention } from "./attention.ts";
+import { embeddingNorm } from "./embedding_norm.ts";
+import { packedWeights } from "./packed_weights.ts";
 
 /** One number as such, several as they are. */
 function plain(x: Tensor): Tensor {
@@ -195,6 +200,10 @@ export const contributed: Operators = {
   FusedMatMul: fusedProduct,
   FusedGemm: activated(products["Gemm"]!),
   FusedConv: activated(products["Conv"]!),
+  ...contributedAttention,
+  ...packedWeights,
+  EmbedLayerNormalization: embeddingNorm,
+  SimplifiedLayerNormalization: normalizations["SimplifiedLayerNormalization"]!,
   SkipLayerNormalization: skipNorm(normalizations["LayerNormalization"]!, 4),
   SkipSimplifiedLayerNormalization: skipNorm(normalizations["RMSNormalization"]!, 3),
 };
