@@ -1,7 +1,7 @@
 /** Attention as onnxruntime's optimizer joins it, and as its exporters of language models write it. */
 import { Tensor } from "../../../../class/tensor.ts";
-import { type Call, type Operators, typed } from "../../core/call.ts";
-import { attentionOperators, byHeads, causal, rotated, withoutHeads } from "../attention.ts";
+import type { Call, Operators } from "../../core/call.ts";
+import { byHeads, causal, rotated, withoutHeads } from "../attention.ts";
 
 /** Queries, keys and values, (N, heads, L, features) each, and the settings that scores depend on. */
 interface Scored {
