@@ -2,7 +2,7 @@
 import { FileFormatError, shown } from "../../io/core/file_format_error.ts";
 import type { GraphProto, ModelProto, NodeProto } from "./format/schema.ts";
 import { kindOf, operatorName, versionOf } from "./graph_runner.ts";
-import { operators } from "./operators/all.ts";
+import { operators } from "./operator_table.ts";
 
 /** The versions of ONNX's operators that are read. */
 const OLDEST = 1, NEWEST = 28;

@@ -8,7 +8,7 @@ import type {
   NodeProto,
 } from "./format/schema.ts";
 import { decodeTensor } from "./format/tensor_proto.ts";
-import { operators } from "./operators/all.ts";
+import { operators } from "./operator_table.ts";
 import { hostOperators, MAX_HOST_SIZE } from "./operators/host.ts";
 
 /** Names with their values; those of a graph within a graph see those around it. */
