@@ -66,9 +66,15 @@ function rank(job: Job): number {
   return isAlone ? Number(!words.includes("first")) : -bytesOf(job);
 }
 
-/** The whole suite, in the order in which to begin. */
-export function suite(): Job[] {
-  const processes = Map.groupBy(filesBelow("tests", "_test.ts"), processOf);
+/**
+ * The whole suite, in the order in which to begin.
+ *
+ * @param tested Where an earlier run has passed a backend's tests, it has passed those without a device, too.
+ */
+export function suite(tested: string | undefined = Deno.env.get("NETCL_TESTED")): Job[] {
+  const all = filesBelow("tests", "_test.ts");
+  const files = tested ? all.filter((file) => mannerOf(file).hasDevice) : all;
+  const processes = Map.groupBy(files, processOf);
   const tests = [...processes].map(([name, files]) => testJob(name, files))
     .toSorted((a, b) => rank(a) - rank(b));
   return [{ name: "types", args: typeArgs(), files: [], place: "among others", env: {} }, ...tests];

@@ -4,7 +4,7 @@ import { tests as leftOut } from "../rusticl/left_out.ts";
 import { alone, type Job, suite } from "./jobs.ts";
 import { mannerOf, wordsIn } from "./words.ts";
 
-const files = suite().flatMap((job) => job.files);
+const files = suite("").flatMap((job) => job.files);
 
 Deno.test("wordsIn reads how a file of tests wants to be run, and refuses words that there are not", () => {
   assertEquals(wordsIn("// Suite: alone, quick kernels; a reason.\nimport", "x"), [
@@ -36,6 +36,13 @@ Deno.test("suite: what waits has a lane of its own, and a folder's quick kernels
     new Set(files.map((file) => mannerOf(file).hasQuickKernels)).size
   );
   assert(kinds.every((kinds) => kinds <= 1));
+});
+
+Deno.test("suite leaves out what asks no device for anything where an earlier run has passed it", () => {
+  const again = new Set(suite("cpu").flatMap((job) => job.files));
+  const passed = files.filter((file) => !again.has(file));
+  assert(passed.includes("tests/backend/tile/programs/gemm_test.ts"));
+  assertEquals(passed.filter((file) => mannerOf(file).hasDevice), []);
 });
 
 Deno.test("what is left out on rusticl is named by a file of tests that there is", () => {

@@ -99,7 +99,9 @@ export function leftOut(
   lacking: readonly Need[],
   tested: string | undefined = Deno.env.get("NETCL_TESTED"),
 ): string {
-  const repeated = tested ? `, with those of "${tested}", which NETCL_TESTED names` : "";
+  const repeated = tested
+    ? `, with those of "${tested}", which NETCL_TESTED names, beside files that ask no device for anything`
+    : "";
   const what = `${ignored} of ${all} tests were left out${repeated}`;
   if (lacking.length === 0) {
     return ignored === 0

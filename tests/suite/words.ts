@@ -13,6 +13,8 @@
  *   `conformance/primitives`, random graphs in `fuzz/` and `tensor/graphs`, the tests of `tensor/ops/` and of
  *   code generators and templates in `backend/`.
  * - `optimized kernels`: the same kernels as users have, in a folder of quick ones.
+ * - `no device`: asks none for anything, such as programs that an interpreter runs: not run again where an earlier
+ *   run has passed it (NETCL_TESTED).
  */
 export const words = [
   "alone",
@@ -21,6 +23,7 @@ export const words = [
   "process",
   "quick kernels",
   "optimized kernels",
+  "no device",
 ] as const;
 
 /** See {@linkcode words}. */
@@ -63,6 +66,8 @@ export interface Manner {
   readonly isAlone: boolean;
   readonly waits: boolean;
   readonly hasQuickKernels: boolean;
+  /** False for what asks no device for anything. */
+  readonly hasDevice: boolean;
   /** The folder with whose files it shares a process, if it is not alone. */
   readonly folder: string;
 }
@@ -81,6 +86,7 @@ export function mannerOf(path: string): Manner {
     isAlone: waits || own.includes("alone") || own.includes("first"),
     waits,
     hasQuickKernels: kernels === "quick kernels",
+    hasDevice: !all.flat().includes("no device"),
     folder: folders.find((folder) => wordsOfFolder(folder).includes("process")) ?? parts[0]!,
   };
 }
