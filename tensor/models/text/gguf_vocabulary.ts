@@ -1,5 +1,6 @@
 /** Vocabularies of GGUF files as the contents of tokenizer.json. */
 import type { GgufValue } from "../../io/gguf/gguf_format.ts";
+import { type TextCut, textCutOf, textCuts } from "./gguf_cuts.ts";
 import type { TokenizerFiles } from "./tokenizer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -8,37 +9,12 @@ type Metadata = Readonly<Record<string, GgufValue>>;
 /** The types of tokens. */
 const UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4;
 
-const byteLevel = (useRegex: boolean): Json => ({
+/** Bytes as letters, behind cuts. */
+const byteLevel: Json = {
   type: "ByteLevel",
   add_prefix_space: false,
   trim_offsets: true,
-  use_regex: useRegex,
-});
-
-const splitBy = (regex: string): Json => ({
-  type: "Sequence",
-  pretokenizers: [
-    { type: "Split", pattern: { Regex: regex }, behavior: "Isolated", invert: false },
-    byteLevel(false),
-  ],
-});
-
-const digitsApart: Json = {
-  type: "Sequence",
-  pretokenizers: [{ type: "Digits", individual_digits: true }, byteLevel(true)],
-};
-
-const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const afterLetters = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-
-/** Cuts of text before pairs are merged, by the names in `tokenizer.ggml.pre`. */
-const cuts: Readonly<Record<string, Json>> = {
-  "default": byteLevel(true),
-  "gpt-2": byteLevel(true),
-  "smollm": digitsApart,
-  "starcoder": digitsApart,
-  "llama-bpe": splitBy(`${contractions}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|${afterLetters}`),
-  "qwen2": splitBy(`${contractions}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|${afterLetters}`),
+  use_regex: false,
 };
 
 /** Data read of a header. */
@@ -48,25 +24,34 @@ interface Vocabulary {
   readonly metadata: Metadata;
 }
 
+/** The cut that a header names. */
+function cutOf(metadata: Metadata): TextCut {
+  const pre = String(metadata["tokenizer.ggml.pre"] ?? "default"), found = textCutOf(pre);
+  if (found) return found;
+  throw new TypeError(
+    `Cannot make a tokenizer of the kind "${pre}": netcl knows ${
+      textCuts.flatMap(({ names }) => names).join(", ")
+    }; load the model from a folder with its tokenizer.json`,
+  );
+}
+
 function byteLevelFiles({ tokens, metadata }: Vocabulary): Json {
-  const pre = String(metadata["tokenizer.ggml.pre"] ?? "default");
-  if (!Object.hasOwn(cuts, pre)) {
-    throw new TypeError(
-      `Cannot make a tokenizer of the kind "${pre}": netcl knows ${
-        Object.keys(cuts).join(", ")
-      }; ` +
-        `load the model from a folder with its tokenizer.json`,
-    );
-  }
+  const { names, expressions, hasWholeWords = false } = cutOf(metadata);
+  const splits = expressions.map((Regex) => ({
+    type: "Split",
+    pattern: { Regex },
+    behavior: "Isolated",
+    invert: false,
+  }));
   return {
-    normalizer: pre === "qwen2" ? { type: "NFC" } : null,
-    pre_tokenizer: cuts[pre],
+    normalizer: names.includes("qwen2") ? { type: "NFC" } : null,
+    pre_tokenizer: { type: "Sequence", pretokenizers: [...splits, byteLevel] },
     decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
     model: {
       type: "BPE",
       vocab: vocabularyOf(tokens),
       merges: metadata["tokenizer.ggml.merges"],
-      ignore_merges: pre === "llama-bpe",
+      ignore_merges: hasWholeWords,
     },
   };
 }
@@ -128,8 +113,8 @@ function mergesOf(tokens: readonly string[], scores: readonly number[]): [string
 function around({ tokens, metadata }: Vocabulary, kind: string): Json | null {
   const id = (name: string) => metadata[`tokenizer.ggml.${name}_token_id`] as number | undefined;
   const flag = (name: string) => metadata[`tokenizer.ggml.add_${name}_token`];
-  const isPiece = kind === "llama", isLlama3 = metadata["tokenizer.ggml.pre"] === "llama-bpe";
-  const first = (flag("bos") ?? (isPiece || isLlama3)) ? id("bos") : undefined;
+  const isBegun = kind === "llama" || cutOf(metadata).hasBegin === true;
+  const first = (flag("bos") ?? isBegun) ? id("bos") : undefined;
   const last = flag("eos") ? id("eos") : undefined;
   const special = [first, last].filter((k) => k !== undefined).map((k) => tokens[k]!);
   if (special.length === 0) return null;
