@@ -27,7 +27,7 @@ export type { Batch } from "./language/batch.ts";
 export type { Chat } from "./language/chat.ts";
 export type { Sampling } from "./language/sampling.ts";
 export type { TextEnd, TextStream } from "./text/text_pieces.ts";
-export type { Message } from "./text/chat_template.ts";
+export type { Message, TemplateVariables } from "./text/chat_template.ts";
 export { type SpecialTokenOptions, Tokenizer, type TokenizerFiles } from "./text/tokenizer.ts";
 export { Adapters, loadAdapters, lora, type LoraOptions } from "./adapters/lora.ts";
 export { loadOnnx, OnnxModel, type OnnxValue } from "./onnx/onnx_model.ts";

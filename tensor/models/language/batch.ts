@@ -1,5 +1,5 @@
 import { checkOptions } from "../../core/rules/options.ts";
-import type { Message } from "../text/chat_template.ts";
+import type { Message, TemplateVariables } from "../text/chat_template.ts";
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import { type Sampling, samplingRules } from "./sampling.ts";
@@ -24,8 +24,11 @@ export interface Batch extends Disposable {
 }
 
 /** A batch's needs of a model. */
-interface BatchModel {
-  readonly encode: (prompt: string | readonly Message[]) => number[];
+export interface BatchModel {
+  readonly encode: (
+    prompt: string | readonly Message[],
+    variables: TemplateVariables | undefined,
+  ) => number[];
   readonly rows: TextBatch;
   readonly tokenizer: Tokenizer;
 }
@@ -48,7 +51,7 @@ export class ModelBatch implements Batch {
   ): TextStream {
     checkOptions("generate", options, samplingRules);
     const { encode, rows, tokenizer } = this.#model;
-    const ids = encode(prompt), room = rows.roomFor(ids.length, options);
+    const ids = encode(prompt, options.template), room = rows.roomFor(ids.length, options);
     const writing = { stops: options.stop, promptTokens: ids.length, room };
     return piecesOf(tokenizer, rows.write(ids, options), writing);
   }

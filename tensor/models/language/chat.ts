@@ -1,5 +1,5 @@
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
-import type { Message } from "../text/chat_template.ts";
+import type { Message, TemplateVariables } from "../text/chat_template.ts";
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import type { Tokenizer } from "../text/tokenizer.ts";
 import type { Generator, Session } from "./generation.ts";
@@ -41,8 +41,11 @@ export interface Chat extends Disposable {
 }
 
 /** A chat's needs of a model. */
-interface ChatModel {
-  readonly encode: (messages: readonly Message[]) => number[];
+export interface ChatModel {
+  readonly encode: (
+    messages: readonly Message[],
+    variables: TemplateVariables | undefined,
+  ) => number[];
   readonly generator: Generator;
   readonly tokenizer: Tokenizer;
 }
@@ -96,7 +99,7 @@ export class CachedChat implements Chat {
       throw new TypeError("Cannot send to a chat that answers: read the answer to its end first");
     }
     const question = { role: "user", content };
-    const all = this.#model.encode([...this.#messages, question]);
+    const all = this.#model.encode([...this.#messages, question], options.template);
     // A question that is refused is none of the chat's.
     const room = this.#model.generator.roomFor(all.length, options);
     options.signal?.throwIfAborted();

@@ -14,14 +14,19 @@ import type { Tensor } from "../../core/mod.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
 import { Group } from "../../distributed/group.ts";
 import { splitOver, undivided } from "../../distributed/tensor_parallel/split_work.ts";
-import { type ChatTemplate, type Message, messageList } from "../text/chat_template.ts";
+import {
+  type ChatTemplate,
+  type Message,
+  messageList,
+  type TemplateVariables,
+} from "../text/chat_template.ts";
 import { piecesOf, type TextStream } from "../text/text_pieces.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { architectureOf } from "./decoder/architectures/table.ts";
 import { completeConfig, decoderConfig } from "./decoder/architectures/decoder_config.ts";
-import { type Batch, ModelBatch } from "./batch.ts";
+import { type Batch, type BatchModel, ModelBatch } from "./batch.ts";
 import { buildDecoder } from "./decoder/build_decoder.ts";
-import { CachedChat, type Chat } from "./chat.ts";
+import { CachedChat, type Chat, type ChatModel } from "./chat.ts";
 import type { Decoder } from "./decoder/decoder.ts";
 import { Generator } from "./generation.ts";
 import { endsOf, openModel } from "./model_files.ts";
@@ -98,6 +103,8 @@ export class LanguageModel implements Disposable {
   readonly tokenizer: Tokenizer;
   /** Number of positions the model was made for. */
   readonly contextLength: number;
+  /** Options that its makers advise: those of generation_config.json, or of a GGUF file's header. */
+  readonly advised: Readonly<Sampling>;
   readonly #decoder: Decoder;
   readonly #template: ChatTemplate | null;
   readonly #generator: Generator;
@@ -107,7 +114,9 @@ export class LanguageModel implements Disposable {
     tokenizer: Tokenizer,
     template: ChatTemplate | null,
     ends: ReadonlySet<number>,
+    advised: Readonly<Sampling>,
   ) {
+    this.advised = advised;
     this.model = this.#decoder = decoder;
     this.tokenizer = tokenizer;
     this.contextLength = decoder.config.contextLength;
@@ -143,7 +152,8 @@ export class LanguageModel implements Disposable {
       decoder.hasByteCache = options.cache === "int8";
       decoder.eval();
       const tokenizer = new Tokenizer(files.tokenizer);
-      return new LanguageModel(decoder, tokenizer, files.template, endsOf(raw));
+      const { template, advised } = files;
+      return new LanguageModel(decoder, tokenizer, template, endsOf(raw), advised);
     } catch (error) {
       work[Symbol.dispose]();
       throw error;
@@ -163,19 +173,26 @@ export class LanguageModel implements Disposable {
   /**
    * The text of a chat as the model was taught to read it, up to where it answers.
    *
+   * @param messages The turns so far.
+   * @param variables What else the template reads, such as `tools`; see {@linkcode Sampling}.
    * @throws {TypeError} When the model has no template.
    */
-  applyTemplate(messages: readonly Message[]): string {
+  applyTemplate(messages: readonly Message[], variables: TemplateVariables = {}): string {
     requireValue("apply the template", "messages", messages, messageList);
-    if (this.#template) return this.#template.render(messages);
+    requireValue("apply the template", "variables", variables, takes.object("variables by name"));
+    if (this.#template) return this.#template.render(messages, variables);
     throw new TypeError("Cannot apply the template: the model has none; pass text");
   }
 
-  /** The ids of a text, or of a chat by the model's template. */
-  encode(prompt: string | readonly Message[]): number[] {
-    return typeof prompt === "string"
-      ? this.tokenizer.encode(prompt)
-      : this.tokenizer.encode(this.applyTemplate(prompt), { special: false });
+  /**
+   * The ids of a text, or of a chat by the model's template.
+   *
+   * @param prompt A text, or the messages of a chat.
+   * @param variables What else the template reads.
+   */
+  encode(prompt: string | readonly Message[], variables: TemplateVariables = {}): number[] {
+    if (typeof prompt === "string") return this.tokenizer.encode(prompt);
+    return this.tokenizer.encode(this.applyTemplate(prompt, variables), { special: false });
   }
 
   /**
@@ -191,7 +208,7 @@ export class LanguageModel implements Disposable {
     options: Sampling = {},
   ): TextStream {
     checkOptions("generate", options, samplingRules);
-    const read = this.encode(prompt), ids = this.generateIds(read, options);
+    const read = this.encode(prompt, options.template), ids = this.generateIds(read, options);
     const room = this.#generator.roomFor(read.length, options);
     return piecesOf(this.tokenizer, ids, {
       stops: options.stop,
@@ -266,7 +283,7 @@ export class LanguageModel implements Disposable {
    */
   chat(messages: readonly Message[] = []): Chat {
     requireValue("begin a chat", "messages", messages, messageList);
-    const encode = (all: readonly Message[]) => this.encode(all);
+    const encode: ChatModel["encode"] = (all, variables) => this.encode(all, variables);
     return new CachedChat(
       { encode, generator: this.#generator, tokenizer: this.tokenizer },
       messages,
@@ -297,8 +314,8 @@ export class LanguageModel implements Disposable {
     }
     const { texts = 8, positions = Math.min(2048, this.contextLength) } = options;
     const rows = new TextBatch(this.#decoder, this.#generator.ends, texts, positions);
-    const encode = (prompt: string | readonly Message[]) => {
-      const ids = this.encode(prompt);
+    const encode: BatchModel["encode"] = (prompt, variables) => {
+      const ids = this.encode(prompt, variables);
       this.#requireIds(ids);
       return ids;
     };

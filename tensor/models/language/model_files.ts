@@ -14,6 +14,7 @@ import {
   type WeightReader,
 } from "../weights/weight_reader.ts";
 import type { RawConfig } from "./decoder/architectures/config.ts";
+import { type Sampling, samplingRules } from "./sampling.ts";
 import { ggufConfig } from "./decoder/architectures/gguf_config.ts";
 
 /** The open files of a model. */
@@ -23,6 +24,8 @@ export interface ModelFiles extends Disposable {
   readonly config: RawConfig;
   readonly tokenizer: TokenizerFiles;
   readonly template: ChatTemplate | null;
+  /** Options for writing that the files advise. */
+  readonly advised: Readonly<Sampling>;
   /** Reads weights for a device, in the form of an element type or "packed". */
   weights(device: DeviceHandle, dtype?: string): WeightReader;
 }
@@ -41,6 +44,7 @@ async function openGguf(path: string): Promise<ModelFiles> {
       isGguf: true,
       config: await ggufConfig(file),
       tokenizer: ggufTokenizer(metadata),
+      advised: advisedIn(metadata, "gguf"),
       template: typeof source === "string"
         ? new ChatTemplate(source, specialTokens(metadata))
         : null,
@@ -52,6 +56,24 @@ async function openGguf(path: string): Promise<ModelFiles> {
     file[Symbol.dispose]();
     throw error;
   }
+}
+
+/** Options, and what files call them. */
+const advice = [
+  ["temperature", "temperature", "general.sampling.temp"],
+  ["topK", "top_k", "general.sampling.top_k"],
+  ["topP", "top_p", "general.sampling.top_p"],
+  ["minP", "min_p", "general.sampling.min_p"],
+  ["repetitionPenalty", "repetition_penalty", "general.sampling.penalty_repeat"],
+] as const;
+
+function advisedIn(source: Readonly<Record<string, unknown>>, kind: "folder" | "gguf"): Sampling {
+  return Object.fromEntries(
+    advice.flatMap(([ours, folder, gguf]) => {
+      const value = source[kind === "gguf" ? gguf : folder];
+      return typeof value === "number" && samplingRules[ours].accepts(value) ? [[ours, value]] : [];
+    }),
+  );
 }
 
 /** The texts of the tokens that templates name. */
@@ -92,14 +114,28 @@ async function readText(path: string): Promise<string | null> {
   }
 }
 
+/** Files of other forms, and how what is read is made of them. */
+const remedies: Readonly<Record<string, string>> = {
+  "tokenizer.json": "a tokenizer.model or a vocabulary of another form becomes one by " +
+    'AutoTokenizer.from_pretrained("folder").save_pretrained("folder") of Python\'s transformers',
+  "model.safetensors": "a pytorch_model.bin becomes one by " +
+    'AutoModel.from_pretrained("folder").save_pretrained("folder") of Python\'s transformers',
+};
+
+function missingFile(folder: string, name: string): FileFormatError {
+  return new FileFormatError(
+    `Cannot load the model in "${folder}": it has no ${name}; a folder holds config.json, ` +
+      `model.safetensors, or an index of several, and tokenizer.json${
+        name in remedies ? `: ${remedies[name]}` : ""
+      }`,
+  );
+}
+
 /** A file that must be there. */
 export async function requiredJson(folder: string, name: string): Promise<RawConfig> {
   const found = await readJson(`${folder}/${name}`);
   if (found) return found;
-  throw new FileFormatError(
-    `Cannot load the model in "${folder}": it has no ${name}; a folder holds config.json, ` +
-      `model.safetensors and tokenizer.json`,
-  );
+  throw missingFile(folder, name);
 }
 
 /** Opens the safetensors of a folder: one file, or several with an index. */
@@ -110,9 +146,7 @@ export async function openWeights(folder: string): Promise<SafetensorsFile> {
   const rest = names.filter((n) => n.endsWith(".safetensors"));
   const found = name ?? (rest.length === 1 ? rest[0] : undefined);
   if (found) return await SafetensorsFile.open(`${folder}/${found}`);
-  throw new FileFormatError(
-    `Cannot load the model in "${folder}": it has neither model.safetensors nor an index of several`,
-  );
+  throw missingFile(folder, "model.safetensors");
 }
 
 async function openFolder(folder: string): Promise<ModelFiles> {
@@ -130,6 +164,8 @@ async function openFolder(folder: string): Promise<ModelFiles> {
     config: { ...config, eos_token_id: ends.filter((id) => id !== undefined && id !== null) },
     tokenizer: { tokenizer, config: settings },
     template,
+    // What is to be written without chance is given a temperature, too, at times.
+    advised: generation.do_sample === true ? advisedIn(generation, "folder") : {},
     weights: (device, dtype) =>
       new SafetensorsWeights(file, device, weightForm(dtype, device, elementsOf(file.tensors))),
     [Symbol.dispose]: () => file[Symbol.dispose](),

@@ -6,6 +6,7 @@ import { type Rules, takes } from "../../core/rules/options.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { Tensor } from "../../class/tensor.ts";
+import type { TemplateVariables } from "../text/chat_template.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import type { DeviceHandle } from "../../../backend/internal.ts";
 
@@ -25,6 +26,11 @@ export interface Sampling {
   repetitionPenalty?: number;
   /** The same seed gives the same text; by default the next one of the program's generator. */
   seed?: number;
+  /**
+   * Variables of the chat's template, such as `{ tools: [...] }` or `{ enable_thinking: false }`. For messages, not
+   * for texts or ids.
+   */
+  template?: TemplateVariables;
   /** Texts at which to stop; they are not part of what is given. For texts, not for ids. */
   stop?: string[];
   /** Aborts. */
@@ -44,6 +50,7 @@ export const samplingRules: Rules<Sampling> = {
   minP: takes.share,
   repetitionPenalty: takes.positive,
   seed: takes.integer,
+  template: takes.object("variables by name"),
   stop: takes.texts,
   signal: takes.object("an AbortSignal"),
   ignoreEnd: takes.bool,

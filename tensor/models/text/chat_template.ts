@@ -7,7 +7,12 @@ export interface Message {
   role: string;
   /** The text. */
   content: string;
+  /** What else the model's template reads, such as `tool_calls` or `name`. */
+  readonly [field: string]: unknown;
 }
+
+/** Variables of a chat's template by name. */
+export type TemplateVariables = Readonly<Record<string, unknown>>;
 
 /** The messages of a chat. */
 export const messageList: Rule = {
@@ -36,9 +41,10 @@ export class ChatTemplate {
   }
 
   /** The text of a chat, up to where the model answers. */
-  render(messages: readonly Message[]): string {
+  render(messages: readonly Message[], variables: TemplateVariables = {}): string {
     return this.#template.render({
       ...this.#tokens,
+      ...variables,
       messages: messages.map((message) => ({ ...message })),
       add_generation_prompt: true,
     });

@@ -62,7 +62,8 @@ export const tokenizer = {
   },
 };
 
-const template = "{% for m in messages %}{{ m.role + ': ' + m.content + '.' }}{% endfor %}" +
+const template =
+  "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.role + (m.name or '') + ': ' + m.content + '.' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}";
 
 /** Writes a model into a folder. */

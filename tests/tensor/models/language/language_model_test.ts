@@ -7,9 +7,10 @@ import {
   type TextEnd,
   type TextStream,
 } from "../../../../tensor/models/mod.ts";
+import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import type { Decoder } from "../../../../tensor/models/language/decoder/decoder.ts";
 import { inFolder } from "../../../temporary_folder.ts";
-import { testOnBackends, testOpenCL } from "../../../opencl.ts";
+import { testOnBackends, testOnCPU, testOpenCL } from "../../../opencl.ts";
 import { fixtures, writeModel } from "../small_models.ts";
 
 const fixture = fixtures.qwen2!;
@@ -274,4 +275,64 @@ testOnBackends(
         assert(left < 1024, `${left} bytes are left`);
       })
     ),
+);
+
+/** What a text ends with. */
+async function ended(stream: TextStream): Promise<TextEnd> {
+  for (;;) {
+    const { done, value } = await stream.next();
+    if (done) return value;
+  }
+}
+
+testOnCPU(
+  "LanguageModel: templates see tools and other variables, and fields of messages",
+  () =>
+    withModel("cpu", async (lm) => {
+      const messages = [{ role: "user", name: "ann", content: "hi" }], tools = [{ name: "f" }];
+      const text = lm.applyTemplate(messages, { tools });
+      assertEquals(text, '[{"name": "f"}]userann: hi.assistant: ');
+      const options = { maxTokens: 4, template: { tools } };
+      const { promptTokens } = await ended(lm.generate(messages, options));
+      assertEquals(promptTokens, lm.encode(messages, { tools }).length);
+      assert(promptTokens > lm.encode(messages).length);
+      using chat = lm.chat();
+      const inChat = (await ended(chat.send("hi", options))).promptTokens;
+      assertEquals(inChat, lm.encode([{ role: "user", content: "hi" }], { tools }).length);
+      const odd = { template: "tools" as unknown as Record<string, unknown> };
+      assertThrows(() => lm.generate("a", odd), TypeError, "template");
+    }),
+);
+
+testOnCPU(
+  "LanguageModel: what its makers advise is given on, and nothing that is wrong",
+  () =>
+    inFolder((folder) =>
+      withDevice("cpu", async () => {
+        await writeModel(folder, fixture);
+        const write = (value: unknown) =>
+          Deno.writeTextFile(`${folder}/generation_config.json`, JSON.stringify(value));
+        await write({ do_sample: true, temperature: 0.6, top_k: 20, top_p: 0.95, min_p: -1 });
+        {
+          using lm = await LanguageModel.load(folder);
+          assertEquals(lm.advised, { temperature: 0.6, topK: 20, topP: 0.95 });
+          await Array.fromAsync(lm.generate("ab", { ...lm.advised, maxTokens: 2 }));
+        }
+        await write({ do_sample: false, temperature: 0.6 });
+        using plain = await LanguageModel.load(folder);
+        assertEquals(plain.advised, {});
+      })
+    ),
+);
+
+testOnCPU(
+  "LanguageModel.load says how files of other forms become those that are read",
+  () =>
+    inFolder(async (folder) => {
+      await writeModel(folder, fixture);
+      await Deno.rename(`${folder}/model.safetensors`, `${folder}/pytorch_model.bin`);
+      await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoModel");
+      await Deno.rename(`${folder}/tokenizer.json`, `${folder}/tokenizer.model`);
+      await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoTokenizer");
+    }),
 );
