@@ -7,7 +7,7 @@ export interface Message {
   role: string;
   /** The text. */
   content: string;
-  /** What else the model's template reads, such as `tool_calls` or `name`. */
+  /** Other fields that the model's template reads, such as `tool_calls` or `name`. */
   readonly [field: string]: unknown;
 }
 

@@ -277,7 +277,7 @@ testOnBackends(
     ),
 );
 
-/** What a text ends with. */
+/** The end of a text. */
 async function ended(stream: TextStream): Promise<TextEnd> {
   for (;;) {
     const { done, value } = await stream.next();
