@@ -4,6 +4,7 @@ import { classical } from "./operators/classical.ts";
 import { contributed } from "./operators/contributed/contributed.ts";
 import { control } from "./operators/control.ts";
 import { products } from "./operators/images/convolutions.ts";
+import { deformable } from "./operators/images/deformable.ts";
 import { elementwise } from "./operators/elementwise.ts";
 import { indexing } from "./operators/indexing.ts";
 import { normalizations } from "./operators/normalization.ts";
@@ -14,6 +15,7 @@ import { reductions } from "./operators/reductions.ts";
 import { resizing } from "./operators/images/resizing.ts";
 import { sampling } from "./operators/images/sampling.ts";
 import { shapes } from "./operators/shapes.ts";
+import { stateSpace } from "./operators/state_space.ts";
 import { sound } from "./operators/sound.ts";
 import { pools } from "./operators/images/windows.ts";
 
@@ -34,12 +36,14 @@ export const operators: ReadonlyMap<string, Operator> = new Map([
     pools,
     resizing,
     sampling,
+    deformable,
     sound,
     random,
     normalizations,
     recurrent,
     quantizedOperators,
     attentionOperators,
+    stateSpace,
     control,
   ].flatMap((table) => Object.entries(table)),
   ...Object.entries(others).flatMap(([domain, table]) =>

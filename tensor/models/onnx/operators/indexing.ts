@@ -2,7 +2,7 @@
 import { Tensor } from "../../../class/tensor.ts";
 import { type Call, int64s, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
-import type { Value } from "../core/value.ts";
+import { Value } from "../core/value.ts";
 
 function axisOf(call: Call, fallback: number, ndim: number): number {
   return fromFront(call.int("axis", fallback), ndim);
@@ -119,6 +119,44 @@ function compress(call: Call): Value {
   return typed(x.indexSelect(isFlat ? 0 : axisOf(call, 0, x.ndim), at), type);
 }
 
+/** Slices along an axis, or elements, that are not the same: how many there are is known after. */
+function unique(call: Call): Value[] {
+  const { type } = call.value(0), given = call.tensor(0), isFlat = !call.says("axis");
+  const x = isFlat ? given.flatten() : given, axis = isFlat ? 0 : axisOf(call, 0, x.ndim);
+  const rows = x.transpose(0, axis), count = rows.shape[0]!, width = rows.size / Math.max(1, count);
+  const numbers = Value.of(rows.contiguous()).numbers();
+  const rowAt = (k: number) => numbers.slice(k * width, (k + 1) * width);
+  const firsts: number[] = [], counts: number[] = [], known = new Map<string, number>();
+  const found = Array.from({ length: count }, (_, k) => {
+    const key = rowAt(k).join(), place = known.get(key) ?? firsts.length;
+    if (place === firsts.length) {
+      known.set(key, place);
+      firsts.push(k);
+      counts.push(0);
+    }
+    counts[place]!++;
+    return place;
+  });
+  const order = firsts.map((_, k) => k);
+  if (call.int("sorted", 1) === 1) {
+    const values = firsts.map(rowAt);
+    order.sort((a, b) => compared(values[a]!, values[b]!));
+  }
+  const places = new Map(order.map((from, to) => [from, to])), kept = order.map((k) => firsts[k]!);
+  const values = x.indexSelect(axis, Tensor.fromHost(BigInt64Array.from(kept, BigInt)));
+  const inverse = found.map((place) => places.get(place)!);
+  return [
+    typed(values, type),
+    ...[kept, inverse, order.map((k) => counts[k]!)].map((list) => int64s(list)),
+  ].slice(0, Math.max(1, call.outputs));
+}
+
+/** Compares lists by their first numbers that differ. */
+function compared(a: readonly number[], b: readonly number[]): number {
+  const k = a.findIndex((value, at) => value !== b[at]);
+  return k < 0 ? 0 : a[k]! - b[k]!;
+}
+
 /** The first elements of each sequence in reverse. */
 function reverseSequence(call: Call): Value {
   const x = call.tensor(0), time = call.int("time_axis", 0), batch = call.int("batch_axis", 1);
@@ -198,6 +236,7 @@ export const indexing: Operators = {
   TensorScatter: tensorScatter,
   OneHot: oneHot,
   Compress: compress,
+  Unique: unique,
   ReverseSequence: reverseSequence,
   NonMaxSuppression: nonMaxSuppression,
 };

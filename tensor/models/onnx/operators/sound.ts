@@ -100,5 +100,6 @@ export const sound: Operators = {
   HannWindow: windowOf(0.5, -0.5),
   // The factors of C. Lanczos' limit of 25/46, as ONNX has them.
   HammingWindow: windowOf(25 / 46, -21 / 46),
+  BlackmanWindow: windowOf(0.42, -0.5, 0.08),
   MelWeightMatrix: melWeights,
 };

@@ -15,8 +15,16 @@ function gridSample(call: Call): Tensor {
     const place = grid.slice(...front, axes - 1 - k).add(1).div(2);
     return isAligned ? place.mul(n - 1) : place.mul(n).sub(0.5);
   });
-  const options = { x, lengths, edges, isAligned };
+  return sampled({ x, lengths, edges, isAligned }, sources, mode);
+}
+
+/**
+ * Elements at places, of which each axis has its own tensor, (N, positions...): the nearest ones, or sums of
+ * their neighbours by "linear" or "cubic" shares.
+ */
+export function sampled(options: Sampled, sources: readonly Tensor[], mode: string): Tensor {
   if (mode === "nearest") return picked(options, sources.map((s) => s.round()));
+  const { lengths } = options, axes = lengths.length;
   const isCubic = mode === "cubic", offsets = isCubic ? [-1, 0, 1, 2] : [0, 1];
   const floors = sources.map((s) => s.floor());
   const shares = sources.map((s, k) =>
@@ -43,6 +51,7 @@ function shareAt(distance: Tensor, isCubic: boolean): Tensor {
   return d.le(1).where(near, far);
 }
 
+/** An image, and what stands for elements outside of it: "zeros", "border" or "reflection". */
 interface Sampled {
   readonly x: Tensor;
   readonly lengths: readonly number[];
@@ -210,10 +219,32 @@ function roiAlign(call: Call): Tensor {
   return parts.sum(taps).div(samples.cast(x.dtype)).permute([0, 3, 1, 2]);
 }
 
+/** Extremes of regions of images that are divided into cells of whole elements. */
+function maxRoiPool(call: Call): Tensor {
+  const x = call.tensor(0), boxes = call.tensor(1), cells = call.neededInts("pooled_shape");
+  const edges = boxes.slice(null, [1, 5]).mul(call.float("spatial_scale", 1)).add(0.5).floor();
+  // True where a cell of a region has an element: [regions, cells, length].
+  const seen = (axis: number): Tensor => {
+    const length = x.shape[axis + 2]!,
+      count = cells[axis]!,
+      edge = (k: number) => edges.slice(null, [k, k + 1]);
+    const from = edge(1 - axis), size = edge(3 - axis).sub(from).add(1).clamp(1).div(count);
+    const place = x.indexLike([count]).cast("float32");
+    const begin = place.mul(size).floor().add(from), end = place.add(1).mul(size).ceil().add(from);
+    const at = x.indexLike([length]).cast("float32");
+    return at.ge(begin.unsqueeze(2)).logicalAnd(at.lt(end.unsqueeze(2)));
+  };
+  const own = x.indexSelect(0, boxes.slice(null, 0).cast("int64")), lowest = -Infinity;
+  const columns = seen(1).unsqueeze(1).unsqueeze(1).where(own.unsqueeze(3), lowest).max(4);
+  const all = seen(0).unsqueeze(1).unsqueeze(4).where(columns.unsqueeze(2), lowest).max(3);
+  return all.eq(lowest).where(0, all).cast(x.dtype);
+}
+
 /** Images at other places, by their kinds. */
 export const sampling: Operators = {
   GridSample: gridSample,
   AffineGrid: affineGrid,
   Col2Im: col2im,
+  MaxRoiPool: maxRoiPool,
   RoiAlign: roiAlign,
 };
