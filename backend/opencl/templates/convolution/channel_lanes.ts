@@ -8,14 +8,8 @@
 import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import {
-  type Box,
-  countsOf,
-  MAX_STEP,
-  transposedBox,
-  windowBox,
-} from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type Box, MAX_STEP, transposedBox, windowBox } from "../../../tile/programs/lanes/box.ts";
+import { countsOf, type LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,

@@ -9,8 +9,12 @@
 import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { countsOf, MAX_STEP, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { MAX_STEP, windowBox } from "../../../tile/programs/lanes/box.ts";
+import {
+  countsOf,
+  type LaneMapping,
+  type Step,
+} from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
@@ -101,7 +105,7 @@ function mappingOf(
   const most = Math.max(1, Math.min(MAX_LINES, Math.floor(items / MIN_ITEMS)));
   const room = Math.min(MAX_WINDOW_BYTES, target.localMemory / 2);
   for (const lines of line === null ? [1] : divisors(sizes[line]!).filter((n) => n <= most)) {
-    const counts = countsOf(kernel, [[column, starts.length * width]]);
+    const counts = countsOf(kernel, [[column, columns]]);
     if (line !== null) counts.set(line, lines);
     const box = windowBox(kernel, vector, counts, column, true);
     if (box === null || box.size * FLOAT > room) continue;
@@ -129,7 +133,8 @@ function mappingOf(
         { do: "pack", operand: name },
         ...isLarge ? [overRows, ...overLines] : [...overLines, overRows],
       ],
-      boxes: { [name]: box },
+      // Rows of whole vectors would be packed by one vector more for each, and begin in any place of a cache's line.
+      boxes: { [name]: columns % width === 0 ? box : { ...box, slack: width } },
       clipped: [column],
       stores: isWhole ? "lanes" : "single",
       expects: isWhole && expectsMore(kernel, [row]),

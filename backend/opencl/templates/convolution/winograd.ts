@@ -16,7 +16,8 @@ import type { Target } from "../../../kernel/target.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
-import { countsOf, transposedBox } from "../../../tile/programs/lanes/box.ts";
+import { transposedBox } from "../../../tile/programs/lanes/box.ts";
+import { countsOf } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { winograd } from "../../../tile/programs/lanes/winograd.ts";
 import {
   TAPS,

@@ -58,6 +58,8 @@ export interface Box {
   readonly panel: number | null;
   /** The axis along which elements lie side by side in memory, where that is not the last: squares are transposed. */
   readonly run: number | null;
+  /** Zeros behind the last element, for vectors that read beyond the columns that count. */
+  readonly slack?: number;
 }
 
 /** A box with room for more elements along its first axis: kernels of similar sizes are one. */
@@ -214,12 +216,13 @@ export class PackedBox {
   constructor(values: KernelValues, box: Box) {
     this.box = box;
     this.#values = values;
-    this.place = values.p.array("local", box.size, "float");
+    this.place = values.p.array("local", box.size + (box.slack ?? 0), "float");
   }
 
   /** Packs the elements for iterations from `first` on. */
   pack(first: Indices): void {
-    const { p } = this.#values, { load, axes, counts } = this.box;
+    const { p } = this.#values, { load, axes, counts, slack, size } = this.box;
+    if (slack) p.store(this.place, int(size), splat(float(0), slack));
     this.#first = new Map([...counts.keys()].map((s) => [s, first.get(s) ?? int(0)]));
     const base = p.let(this.#start(load.index, first)), inputs = this.#values.input(load.input);
     const starts = axes.map(({ bound }) => bound && p.let(this.#start(bound.index, first)));
@@ -391,9 +394,3 @@ export class PackedBox {
     return parts === 1 ? at : add(mul(mod(at, parts), this.box.row), div(at, parts));
   }
 }
-
-/** Iterations of all loops of a sum, and of some others. */
-export const countsOf = (
-  { inner, sizes }: LoopKernel,
-  others: Iterable<readonly [symbol: number, count: number]>,
-): Map<number, number> => new Map([...inner.map((s) => [s, sizes[s]!] as const), ...others]);

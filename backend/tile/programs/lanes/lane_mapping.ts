@@ -1,5 +1,6 @@
 /** The part of a work-item in a product of CPU devices, as data: what is on lanes, in registers, packed. */
 import type { AffineExpr } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { E } from "../../language/expression.ts";
 import type { Box } from "./box.ts";
 
@@ -74,3 +75,9 @@ export const shareOf = ({ share }: LaneMapping, symbol: number): number => share
 
 export const isClipped = ({ clipped }: LaneMapping, symbol: number): boolean =>
   clipped?.includes(symbol) ?? false;
+
+/** Iterations of all loops of a sum, and of some others. */
+export const countsOf = (
+  { inner, sizes }: LoopKernel,
+  others: Iterable<readonly [symbol: number, count: number]>,
+): Map<number, number> => new Map([...inner.map((s) => [s, sizes[s]!] as const), ...others]);

@@ -181,9 +181,9 @@ class LaneProduct {
     const all = isInner ? sizes[symbol]! : shareOf(this.#m, symbol);
     const isDivided = all % by === 0 && all <= sizes[symbol]!;
     const isExact = isDivided && sizes[symbol]! % all === 0;
-    // Of a share that is moved back, the tiles that are not of the one before.
+    // Of a share that is moved back, the tiles that are not of the one before: whole ones from its first.
     const begin = isDivided && first !== fresh
-      ? p.let(add(first, mul(div(sub(fresh, first), by), by)))
+      ? add(first, mul(p.let(div(sub(fresh, first), by)), by))
       : fresh;
     const turns = isExact ? int(all / by) : p.let(div(add(sub(end, begin), by - 1), by));
     p.loop(turns, (turn) => {

@@ -19,7 +19,8 @@ import { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
 import { LANES } from "../attention/lane_products.ts";
 import { KernelValues, type NameOf } from "../kernel_values.ts";
-import { countsOf, PackedBox, transposedBox } from "./box.ts";
+import { PackedBox, transposedBox } from "./box.ts";
+import { countsOf } from "./lane_mapping.ts";
 
 /** Products of a tile of two by two results: four by four elements of the image. */
 export const TAPS = 16;

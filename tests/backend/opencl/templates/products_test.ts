@@ -95,6 +95,13 @@ Deno.test("rows of a weight's gradient are packed where its terms are apart", ()
   assertEquals([isPacked([768, 128, 48]), isPacked([32, 128, 512])], [false, false]);
 });
 
+Deno.test("rows of a share that is moved back lie in panels at places that the text knows", () => {
+  const text = textOf(() => weightGradient([64, 400, 120]), processor);
+  assert(/ pack_row\(l0 \+ .*, 16, /.test(text));
+  // A remainder by the panel for each row is an address for each row, computed for each term.
+  assert(!text.includes("& 15"));
+});
+
 Deno.test("vectors that are read where they lie are asked for before their turn", () => {
   const text = (size: readonly [number, number, number]): string =>
     textOf(() => weightGradient(size), processor);

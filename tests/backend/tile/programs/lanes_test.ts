@@ -91,6 +91,10 @@ const cases: Readonly<Record<string, readonly [template: string, make: () => Ten
     "direct convolution",
     () => convolved([2, 1, 9, 19], [5, 1, 3, 3], { padding: 1 }),
   ],
+  "a convolution of short lines": [
+    "direct convolution",
+    () => convolved([2, 3, 6, 14], [5, 3, 3, 3], { padding: 1 }),
+  ],
   "a convolution in steps": [
     "direct convolution",
     () => convolved([1, 3, 11, 41], [9, 3, 3, 3], { padding: 1, stride: 2 }),
@@ -133,6 +137,11 @@ Deno.test("laneProduct has the values of the plain evaluator, each stored once",
     assertEquals(faults, [], name);
     assert(error <= 1e-5, `${name}: off by ${error}`);
   }
+});
+
+Deno.test("laneProduct packs the elements that are read, where vectors are longer than lines", () => {
+  const { mapping } = found(cases["a convolution of short lines"]![1], wideTarget);
+  assertEquals(mapping.boxes.b?.row, 14 + 2);
 });
 
 Deno.test("laneProduct: the interpreter sees tests that are missing, and operands that are not packed", () => {
