@@ -11,7 +11,7 @@ import { noGrad } from "../../core/modes/grad_mode.ts";
 import { stateOf } from "../../core/internals.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { FileFormatError, readingFile, shown } from "../../io/core/file_format_error.ts";
+import { readingFile, shown } from "../../io/core/file_format_error.ts";
 import { loadSafetensors, saveSafetensors } from "../../io/safetensors.ts";
 import { dropout } from "../../nn/layers/dropout.ts";
 import { Linear } from "../../nn/layers/linear.ts";
@@ -20,6 +20,7 @@ import { type AnyModule, Module } from "../../nn/module/module.ts";
 import { parameter, withRole } from "../../nn/module/parameter.ts";
 import { PackedMatrix } from "../weights/packed_matrix.ts";
 import { Projection } from "../weights/projection.ts";
+import { configIn, escaped, type PeftConfig, rounded } from "./peft_config.ts";
 
 /** Options of adapters. */
 export interface LoraOptions {
@@ -56,6 +57,8 @@ interface Adapter {
   readonly a: Tensor;
   /** (outputs, rank); zeros at first. */
   readonly b: Tensor;
+  /** Factor of their product. */
+  readonly scale: number;
 }
 
 /**
@@ -83,10 +86,10 @@ export class Adapters implements Disposable {
   }
 
   /** Term added by a layer's adapter. */
-  #change({ a, b }: Adapter, x: Tensor, isTraining: boolean): Tensor {
-    const { dropout: share, alpha, rank } = this.options;
+  #change({ a, b, scale }: Adapter, x: Tensor, isTraining: boolean): Tensor {
+    const { dropout: share } = this.options;
     const kept = isTraining && share > 0 ? dropout(x, share) : x;
-    return kept.cast(a.dtype).matmul(a.transpose()).matmul(b.transpose()).mul(alpha / rank);
+    return kept.cast(a.dtype).matmul(a.transpose()).matmul(b.transpose()).mul(scale);
   }
 
   /** Learned parameters: two matrices a layer. */
@@ -146,6 +149,10 @@ export class Adapters implements Disposable {
     requireValue("save adapters", "folder", folder, takes.path);
     await host.mkdir(folder);
     const { rank, alpha, targets, dropout } = this.options;
+    const patterns = (of: (adapter: Adapter) => number, plain: number) =>
+      Object.fromEntries(
+        this.#adapters.flatMap((one) => of(one) === plain ? [] : [[escaped(one.name), of(one)]]),
+      );
     const config = {
       peft_type: "LORA",
       task_type: "CAUSAL_LM",
@@ -157,6 +164,8 @@ export class Adapters implements Disposable {
       lora_alpha: alpha,
       lora_dropout: dropout,
       target_modules: targets,
+      rank_pattern: patterns(({ a }) => a.shape[0]!, rank),
+      alpha_pattern: patterns(({ a, scale }) => rounded(scale * a.shape[0]!), alpha),
     };
     async function* text() {
       yield await Promise.resolve(new TextEncoder().encode(JSON.stringify(config, null, 2)));
@@ -167,10 +176,9 @@ export class Adapters implements Disposable {
 
   /** Adds them to the weights, for good; packed ones become numbers. The adapters are gone then. */
   merge(): void {
-    const { alpha, rank } = this.options;
     noGrad(() => {
-      for (const { layer, a, b } of this.#adapters) {
-        const change = b.matmul(a).mul(alpha / rank), { weight } = layer;
+      for (const { layer, a, b, scale } of this.#adapters) {
+        const change = b.matmul(a).mul(scale), { weight } = layer;
         if (weight instanceof PackedMatrix) {
           layer.weight = withRole(weight.decode().add(change), "parameter");
           weight.dispose();
@@ -205,21 +213,68 @@ function* named(module: AnyModule, prefix = ""): Generator<[string, AnyModule]> 
   }
 }
 
-function targetsIn(model: AnyModule, targets: readonly string[]): [string, Target][] {
+/** All layers of a model that can have an adapter, by their names. */
+function layersOf(model: AnyModule): Map<string, Target> {
   const isTarget = (entry: [string, AnyModule]): entry is [string, Target & AnyModule] =>
     entry[1] instanceof Linear || entry[1] instanceof Projection;
-  const layers = [...named(model)].filter(isTarget);
-  const fits = (name: string, target: string) => name === target || name.endsWith(`.${target}`);
+  return new Map([...named(model)].filter(isTarget));
+}
+
+/** True where a name ends with the words of a target. */
+const fits = (name: string, target: string) => name === target || name.endsWith(`.${target}`);
+
+function targetsIn(model: AnyModule, targets: readonly string[]): [string, Target][] {
+  const layers = [...layersOf(model)];
   const lost = targets.find((target) => !layers.some(([name]) => fits(name, target)));
   if (lost === undefined && targets.length > 0) {
     return layers.filter(([name]) => targets.some((target) => fits(name, target)));
   }
-  const known = [...new Set(layers.map(([name]) => name.split(".").at(-1)))].join(", ");
-  throw new RangeError(
-    `Cannot make adapters for ${shown(lost ?? "nothing")}: the model has layers named ${
-      known || "so, none"
-    }`,
+  throw lostError(layers.map(([name]) => name), lost ?? "nothing");
+}
+
+function lostError(layers: readonly string[], lost: string): RangeError {
+  const known = [...new Set(layers.map((name) => name.split(".").at(-1)))].join(", ");
+  return new RangeError(
+    `Cannot make adapters for ${shown(lost)}: the model has layers named ${known || "so, none"}`,
   );
+}
+
+/** What an adapter is made of. */
+interface Plan {
+  readonly name: string;
+  readonly layer: Target;
+  readonly rank: number;
+  readonly scale: number;
+}
+
+/** Freezes a model, and puts adapters beside layers. */
+function adapt(
+  model: AnyModule,
+  plans: readonly Plan[],
+  options: Readonly<Required<LoraOptions>>,
+): Adapters {
+  const part = plans.find(({ layer }) => layer instanceof Projection && layer.isPart);
+  if (part) {
+    throw new TypeError(
+      `Cannot make an adapter for ${
+        shown(part.name)
+      }: ranks hold the layer together; load the model ` +
+        "without { parallel }",
+    );
+  }
+  model.requireGrad(false);
+  const adapters = plans.map(({ name, layer, rank, scale }): Adapter => {
+    const { weight } = layer, [outputs, inputs] = weight.shape as [number, number];
+    const device = weight instanceof PackedMatrix ? weight.blocks.device : weight.device;
+    return {
+      name,
+      layer,
+      scale,
+      a: parameter(kaimingUniform([rank, inputs], { slope: Math.sqrt(5), device })),
+      b: parameter(Tensor.zeros([outputs, rank], { device })),
+    };
+  });
+  return new Adapters(adapters, options);
 }
 
 /**
@@ -251,32 +306,17 @@ export function lora(model: AnyModule, options: LoraOptions): Adapters {
   });
   checkOptions("make adapters", options, rules, ["rank", "targets"]);
   const { rank, alpha = rank, targets, dropout = 0 } = options;
-  const found = targetsIn(model, targets);
-  const part = found.find(([, layer]) => layer instanceof Projection && layer.isPart);
-  if (part) {
-    throw new TypeError(
-      `Cannot make an adapter for ${
-        shown(part[0])
-      }: ranks hold the layer together; load the model ` +
-        "without { parallel }",
-    );
-  }
-  model.requireGrad(false);
-  const adapters = found.map(([name, layer]): Adapter => {
-    const { weight } = layer, [outputs, inputs] = weight.shape as [number, number];
-    const device = weight instanceof PackedMatrix ? weight.blocks.device : weight.device;
-    return {
-      name,
-      layer,
-      a: parameter(kaimingUniform([rank, inputs], { slope: Math.sqrt(5), device })),
-      b: parameter(Tensor.zeros([outputs, rank], { device })),
-    };
-  });
-  return new Adapters(adapters, { rank, alpha, targets: [...targets], dropout });
+  const plans = targetsIn(model, targets).map(([name, layer]): Plan => ({
+    name,
+    layer,
+    rank,
+    scale: alpha / rank,
+  }));
+  return adapt(model, plans, { rank, alpha, targets: [...targets], dropout });
 }
 
 /**
- * Loads adapters that PEFT, or `Adapters.save`, has saved.
+ * Loads adapters that PEFT, or `Adapters.save`, has saved: those that the file has, each of its own rank.
  *
  * @param model The model that they were made for.
  * @param folder With adapter_model.safetensors and adapter_config.json.
@@ -285,12 +325,12 @@ export function lora(model: AnyModule, options: LoraOptions): Adapters {
  */
 export async function loadAdapters(model: AnyModule, folder: string): Promise<Adapters> {
   requireValue("load adapters", "folder", folder, takes.path);
-  const options = await readingFile(
+  const config = await readingFile(
     `${folder}/${CONFIG}`,
-    async () => optionsIn(await host.readTextFile(`${folder}/${CONFIG}`)),
+    async () => configIn(await host.readTextFile(`${folder}/${CONFIG}`)),
   );
   const state = await loadSafetensors(`${folder}/${WEIGHTS}`);
-  const adapters = lora(model, options);
+  const adapters = adaptAs(model, state, config);
   try {
     adapters.loadStateDict(state);
     return adapters;
@@ -302,34 +342,21 @@ export async function loadAdapters(model: AnyModule, folder: string): Promise<Ad
   }
 }
 
-/** Settings of PEFT that change what is computed, and what they must be. */
-const plain: Readonly<Record<string, unknown>> = {
-  peft_type: "LORA",
-  use_dora: false,
-  use_rslora: false,
-  fan_in_fan_out: false,
-  bias: "none",
-};
-
-function optionsIn(text: string): LoraOptions {
-  let config: Record<string, unknown>;
-  try {
-    config = JSON.parse(text);
-  } catch (error) {
-    throw new FileFormatError(`It is not JSON: ${(error as Error).message}`);
-  }
-  for (const [name, value] of Object.entries(plain)) {
-    if (config[name] === undefined || config[name] === null || config[name] === value) continue;
-    throw new FileFormatError(
-      `It has ${name} = ${shown(config[name])}: netcl reads ${shown(value)}`,
-    );
-  }
-  for (const name of ["rank_pattern", "alpha_pattern", "modules_to_save"]) {
-    if (Object.keys(config[name] ?? {}).length === 0) continue;
-    throw new FileFormatError(`It has ${name}: netcl reads one rank for all layers`);
-  }
-  const { r: rank, lora_alpha: alpha, lora_dropout: dropout = 0, target_modules: targets } = config;
-  const options = { rank, alpha, dropout, targets };
-  if (Array.isArray(targets) && Number.isInteger(rank)) return options as LoraOptions;
-  throw new FileFormatError("It has no rank r, or no list of target_modules");
+/** Adapters for the layers that a file has some for. */
+function adaptAs(
+  model: AnyModule,
+  state: Readonly<Record<string, Tensor>>,
+  { rank: usual, alpha, dropout, alphas, isRooted }: PeftConfig,
+): Adapters {
+  const layers = layersOf(model);
+  const plans = Object.entries(state).flatMap(([key, tensor]): Plan[] => {
+    const name = /^base_model\.model\.(.*)\.lora_A\.weight$/.exec(key)?.[1];
+    if (name === undefined) return [];
+    const layer = layers.get(name), rank = tensor.shape[0] ?? 0;
+    if (!layer) throw lostError([...layers.keys()], name);
+    const own = alphas.find(([pattern]) => pattern.test(name))?.[1] ?? alpha;
+    return [{ name, layer, rank, scale: own / (isRooted ? Math.sqrt(rank) : rank) }];
+  });
+  const targets = plans.map(({ name }) => name);
+  return adapt(model, plans, { rank: usual, alpha, targets, dropout });
 }

@@ -4,7 +4,11 @@ import { type Adapters, LanguageModel, loadAdapters, lora } from "../../../../te
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { inFolder } from "../../../temporary_folder.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
-import { fixtures, weightsOf, writeModel } from "../small_models.ts";
+import type { Decoder } from "../../../../tensor/models/language/decoder/decoder.ts";
+import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts";
+import type { TokenEmbedding } from "../../../../tensor/models/weights/projection.ts";
+import { writeGguf } from "../small_gguf.ts";
+import { fixtures, tokens, weightsOf, writeModel } from "../small_models.ts";
 
 const url = new URL("losses.json", import.meta.url);
 const { names, losses } = JSON.parse(Deno.readTextFileSync(url)) as {
@@ -106,6 +110,98 @@ Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", asyn
     })
   );
 });
+
+const peft = (name: string) => new URL(`peft/${name}`, import.meta.url).pathname;
+const peftLogits = JSON.parse(Deno.readTextFileSync(peft("logits.json"))) as Record<
+  string,
+  number[]
+>;
+
+/** Scores behind the last two tokens. */
+const lastLogits = (lm: LanguageModel) =>
+  noGrad(() => lm.forward(idsOf()).slice(0, [-2, fixture.ids.length])).toNumbers();
+
+testOnBackends(
+  "loadAdapters reads what PEFT saved, of all ranks and factors, which are swapped, merged, and saved again",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        await writeModel(folder, fixture);
+        using lm = await LanguageModel.load(folder);
+        const bare = await lastLogits(lm);
+        for (const [name, due] of Object.entries(peftLogits)) {
+          const adapters = await loadAdapters(lm.model, peft(name));
+          assertClose(await lastLogits(lm), due, name);
+          await adapters.save(`${folder}/${name}`);
+          adapters.dispose();
+          assertClose(await lastLogits(lm), bare, "without");
+          using again = await loadAdapters(lm.model, `${folder}/${name}`);
+          assertClose(await lastLogits(lm), due, `${name}, saved by netcl`);
+          assertEquals(
+            Object.keys(again.stateDict()).sort(),
+            Object.keys(await loadSafetensors(`${peft(name)}/adapter_model.safetensors`)).sort(),
+          );
+        }
+        const merged = await loadAdapters(lm.model, peft("odd"));
+        merged.merge();
+        assertClose(await lastLogits(lm), peftLogits.odd!, "merged");
+      })
+    ),
+);
+
+testOnBackends(
+  "lora learns beside packed weights as beside the same ones decoded",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        const wide = { hidden_size: 32, intermediate_size: 64 };
+        const shapes = Object.entries(fixture.shapes).map(([name, shape]) => [
+          name,
+          shape.map((n) => ({ 16: 32, 24: 64, 8: 16 })[n] ?? n),
+        ]);
+        const config = { ...fixture.config, ...wide };
+        const path = `${folder}/model.gguf`;
+        await writeGguf(
+          path,
+          { ...fixture, config, shapes: Object.fromEntries(shapes) },
+          tokens,
+          true,
+        );
+        const found: number[][] = [];
+        for (const dtype of [undefined, "float32"]) {
+          using lm = await LanguageModel.load(path, dtype ? { dtype } : {});
+          const isPacked = (lm.model as Decoder).parts.get("model.embed_tokens");
+          assertEquals((isPacked as TokenEmbedding).weight instanceof PackedMatrix, !dtype);
+          using adapters = begun(lm);
+          found.push(await train(lm, adapters, 20));
+          const learned = await lastLogits(lm);
+          adapters.merge();
+          assertClose(await lastLogits(lm), learned, "merged");
+        }
+        assertClose(found[0]!, found[1]!, "losses");
+        assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
+      })
+    ),
+);
+
+Deno.test("loadAdapters names what PEFT does and it does not", () =>
+  inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    using lm = await LanguageModel.load(folder);
+    const config = JSON.parse(await Deno.readTextFile(`${peft("plain")}/adapter_config.json`));
+    const weights = `${peft("plain")}/adapter_model.safetensors`;
+    await Deno.copyFile(weights, `${folder}/adapter_model.safetensors`);
+    const refused = async (change: object, message: string) => {
+      const text = JSON.stringify({ ...config, ...change });
+      await Deno.writeTextFile(`${folder}/adapter_config.json`, text);
+      await assertRejects(() => loadAdapters(lm.model, folder), FileFormatError, message);
+    };
+    await refused({ modules_to_save: ["lm_head"] }, "modules_to_save");
+    await refused({ layer_replication: [[0, 1]] }, "layer_replication");
+    await refused({ lora_bias: true }, "lora_bias");
+    await refused({ r: "4" }, "no rank r");
+    await refused({ alpha_pattern: { "(": 2 } }, 'alpha_pattern "("');
+  }));
 
 testOnCPU("lora names the layers that there are, and drops while it learns only", async () => {
   const model = new nn.Sequential(new nn.Linear(4, 3), new nn.ReLU(), new nn.Linear(3, 2));
