@@ -239,7 +239,7 @@ function lostError(layers: readonly string[], lost: string): RangeError {
   );
 }
 
-/** What an adapter is made of. */
+/** Plan of an adapter. */
 interface Plan {
   readonly name: string;
   readonly layer: Target;
