@@ -18,7 +18,6 @@ import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { findDepthwise } from "./wasm/depthwise/find_depthwise.ts";
 import { matrixRunner } from "./wasm/matrix/matrix_runner.ts";
 import { contractionRunner, type FindProduct } from "./wasm/products/contraction.ts";
-import { col2imRunner } from "./wasm/special/col2im.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { scanRunner } from "./wasm/special/scan.ts";
@@ -111,8 +110,6 @@ export class KernelRunners {
         return scanRunner(kernel, wasm, script);
       case "scatter":
         return rowScatterRunner(kernel, wasm, script, this.#check);
-      case "col2im":
-        return col2imRunner(kernel, wasm, script);
       default: // a new operation is computed by its script until it has lanes
         return null;
     }

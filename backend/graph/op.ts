@@ -146,12 +146,6 @@ export type Op =
   }
   /** The same value, in memory: readers load it instead of computing it again. */
   | { readonly kind: "copy" }
-  /** The adjoint of im2col: sums what every window took from an element. */
-  | {
-    readonly kind: "col2im";
-    readonly stride: readonly number[];
-    readonly dilation: readonly number[];
-  }
   /** One of the outputs of a kernel that a user wrote. */
   | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
   /** One of the outputs of attention, or of its gradient. */

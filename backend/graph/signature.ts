@@ -188,9 +188,6 @@ export class Signature {
         this.#push(op.axis);
         this.#push(idOf(op.mode));
         return this.#push(idOf(op.opName));
-      case "col2im":
-        this.#list(op.stride);
-        return this.#list(op.dilation);
       case "custom":
         this.#push(op.output);
         this.#call(op.call);

@@ -133,18 +133,17 @@ function divide(
   n: number,
   sizes: readonly number[],
 ): { quotient: AffineExpr; remainder: AffineExpr } | SymbolSplit | null {
-  const quotient: Term[] = [], remainder: Term[] = [];
+  const whole = Math.floor(index.offset / n), offset = index.offset - whole * n;
+  // Coefficients just below a multiple may count back from that one: of 3, `5 * i` is `2 * 3 * i - i`.
+  for (const times of [(c: number) => c % n === 0 ? c / n : 0, (c: number) => Math.round(c / n)]) {
+    const part = (of: (c: number) => number): Term[] =>
+      index.terms.map(([s, c]): Term => [s, of(c)]).filter(([, c]) => c !== 0);
+    const remainder = { offset, terms: part((c) => c - times(c) * n) };
+    const [min, max] = rangeOf(remainder, sizes);
+    if (min >= 0 && max < n) return { quotient: { offset: whole, terms: part(times) }, remainder };
+  }
   for (const [s, c] of index.terms) {
-    if (c % n === 0) quotient.push([s, c / n]);
-    else remainder.push([s, c]);
-  }
-  const whole = Math.floor(index.offset / n);
-  const low: AffineExpr = { offset: index.offset - whole * n, terms: remainder };
-  const [min, max] = rangeOf(low, sizes);
-  if (min >= 0 && max < n) {
-    return { quotient: { offset: whole, terms: quotient }, remainder: low };
-  }
-  for (const [s, c] of remainder) {
+    if (c % n === 0) continue;
     const factor = n / c;
     const size = sizes[s]!;
     if (c > 0 && Number.isInteger(factor) && size > factor && size % factor === 0) {

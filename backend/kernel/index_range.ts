@@ -79,13 +79,6 @@ function specialReach(kernel: SpecialKernel): number {
       const { steps, batch, features, gates } = kernel;
       return largest([size, (steps + 1) * batch * features * gateCounts[gates].blocks]);
     }
-    case "col2im":
-      return largest([
-        size,
-        kernel.batch * sizeOf(kernel.positions) * sizeOf(kernel.kernel),
-        // A position of the result is compared with those of windows that begin before it.
-        ...kernel.kernel.map((n, k) => n * kernel.dilation[k]! + kernel.shape[k]!),
-      ]);
     case "scatter": {
       const { shape, sourceShape, indexStrides } = kernel;
       // How far indices are read, over the coordinates of result and source.

@@ -192,18 +192,7 @@ export type SpecialOp =
     readonly opName: string;
   }
   | RowKernelOp
-  | RecurrenceOfSizes
-  | {
-    readonly op: "col2im";
-    /** Leading elements that are independent of each other. */
-    readonly batch: number;
-    /** Spatial shape of the result. */
-    readonly shape: readonly number[];
-    readonly positions: readonly number[];
-    readonly kernel: readonly number[];
-    readonly stride: readonly number[];
-    readonly dilation: readonly number[];
-  };
+  | RecurrenceOfSizes;
 
 /** One call of a kernel that a user wrote. */
 export interface CustomKernelCall {

@@ -231,7 +231,6 @@ function shifted(op: Op): Op {
     case "reshape":
     case "expand":
     case "im2col":
-    case "col2im":
     case "scan":
     case "argsort":
       return op;

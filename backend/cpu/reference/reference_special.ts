@@ -1,5 +1,5 @@
 /** The plain evaluator of kernels whose loops carry state or scatter. */
-import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
+import { dtypes, type TypedArray } from "../../graph/dtype.ts";
 import type { SpecialKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { combinerOf, scatterCombiner } from "../../graph/reductions.ts";
@@ -20,17 +20,11 @@ export function runSpecial(
       return scan(kernel, inputs[0]!, output);
     case "argsort":
       return argsort(kernel, inputs[0]!, output);
-    case "col2im":
-      return col2im(kernel, inputs[0]!, output);
     case "scatter":
       return scatter(kernel, inputs, output, check);
     case "recurrence":
       return runRecurrence(kernel, inputs as Float32Array[], output as Float32Array);
   }
-}
-
-function plus(a: Value, b: Value, dtype: DType): Value {
-  return applyPrimitive("add", [a, b], dtype, dtype);
 }
 
 function scan(kernel: SpecialKernel & { op: "scan" }, input: TypedArray, output: TypedArray): void {
@@ -81,27 +75,6 @@ function coordinates(index: number, shape: readonly number[]): number[] {
 
 function dot(a: readonly number[], b: readonly number[]): number {
   return a.reduce((sum, x, k) => sum + x * b[k]!, 0);
-}
-
-function col2im(
-  kernel: SpecialKernel & { op: "col2im" },
-  input: TypedArray,
-  output: TypedArray,
-): void {
-  const { batch, shape, positions, stride, dilation } = kernel;
-  const { dtype } = kernel.output;
-  const source = [...positions, ...kernel.kernel];
-  for (let at = 0; at < batch * sizeOf(shape); at++) {
-    writeElement(output, dtype, at, constantValue(0, dtype));
-  }
-  for (let from = 0; from < batch * sizeOf(source); from++) {
-    const place = coordinates(from % sizeOf(source), source);
-    const x = shape.map((_, k) => place[k]! * stride[k]! + place[shape.length + k]! * dilation[k]!);
-    if (x.some((coordinate, k) => coordinate >= shape[k]!)) continue;
-    const at = Math.floor(from / sizeOf(source)) * sizeOf(shape) + dot(x, stridesOf(shape));
-    const value = readElement(input, kernel.inputs[0]!, from);
-    writeElement(output, dtype, at, plus(readElement(output, dtype, at), value, dtype));
-  }
 }
 
 function scatter(

@@ -46,8 +46,6 @@ function specialBody(kernel: ScriptedSpecial): string {
   switch (kernel.op) {
     case "scan":
       return scan(kernel);
-    case "col2im":
-      return col2im(kernel);
     case "scatter":
       return scatter(kernel);
   }
@@ -73,36 +71,6 @@ function scan(kernel: SpecialKernel & { op: "scan" }): string {
     sum += ${loadText("a0", kernel.inputs[0]!, "i")};
     ${storeText("o0", dtype, "i", "sum")}
   }
-}`;
-}
-
-function col2im(kernel: SpecialKernel & { op: "col2im" }): string {
-  const { shape, positions, stride, dilation } = kernel;
-  const taps = kernel.kernel;
-  const source = [...positions, ...taps];
-  const [into, from] = [stridesOf(shape), stridesOf(source)];
-  const total = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
-  const loops: string[] = [], target = [`b * ${total(shape)}`], read = [`b * ${total(source)}`];
-  shape.forEach((n, k) => {
-    loops.push(
-      `for (let w${k} = 0; w${k} < ${positions[k]}; w${k}++) for (let t${k} = 0; t${k} < ${
-        taps[k]
-      }; t${k}++) { const x${k} = w${k} * ${stride[k]} + t${k} * ${
-        dilation[k]
-      }; if (x${k} >= ${n}) continue;`,
-    );
-    target.push(`x${k} * ${into[k]}`);
-    read.push(`w${k} * ${from[k]}`, `t${k} * ${from[shape.length + k]}`);
-  });
-  return `o0.fill(${literal(0, kernel.output.dtype)});
-for (let b = 0; b < ${kernel.batch}; b++) {
-${loops.join("\n")}
-const at = ${target.join(" + ")};
-const sum = ${loadText("o0", kernel.output.dtype, "at")} + ${
-    loadText("a0", kernel.inputs[0]!, read.join(" + "))
-  };
-${storeText("o0", kernel.output.dtype, "at", "sum")}
-${"}".repeat(shape.length)}
 }`;
 }
 

@@ -39,7 +39,6 @@ import { mmaGemm } from "./mma/mma_gemm.ts";
 import type { ContractionTemplate } from "./parts/contraction_shape.ts";
 import type { Template } from "./parts/template.ts";
 import { blockScan } from "./special/block_scan.ts";
-import { elementCol2im, lineCol2im } from "./special/col2im.ts";
 import { groupArgsort } from "./sorting/group_argsort.ts";
 import { mergeArgsort } from "./sorting/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
@@ -102,7 +101,5 @@ export const specials: readonly Template<SpecialKernel>[] = [
   rowSelection,
   groupArgsort,
   mergeArgsort,
-  lineCol2im,
-  elementCol2im,
   recurrence,
 ];

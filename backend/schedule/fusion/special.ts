@@ -3,7 +3,7 @@ import type { CustomCall } from "../../graph/custom.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import { gateCounts, isRowOp, type Op, type RowOp } from "../../graph/op.ts";
-import { type Shape, sizeOf, stridesOf } from "../../graph/shape.ts";
+import { type Shape, stridesOf } from "../../graph/shape.ts";
 import type {
   CustomKernelCall,
   RowKernelOp,
@@ -14,8 +14,8 @@ import type {
 /** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
 export function isSpecial(op: Op): boolean {
   const { kind } = op;
-  return isRowOp(op) || kind === "scatter" || kind === "col2im" || kind === "custom" ||
-    kind === "attention" || kind === "recurrence";
+  return isRowOp(op) || kind === "scatter" || kind === "custom" || kind === "attention" ||
+    kind === "recurrence";
 }
 
 /** The kernel of a node that does not fuse. */
@@ -71,20 +71,6 @@ function specialOp(node: Node): SpecialOp {
         axis: op.axis,
         opName: op.opName,
       };
-    case "col2im": {
-      const spatial = op.stride.length;
-      const source = node.inputs[0]!.shape;
-      const lead = source.length - 2 * spatial;
-      return {
-        op: "col2im",
-        batch: sizeOf(shape.slice(0, lead)),
-        shape: shape.slice(lead),
-        positions: source.slice(lead, lead + spatial),
-        kernel: source.slice(lead + spatial),
-        stride: op.stride,
-        dilation: op.dilation,
-      };
-    }
     case "recurrence": {
       const { kind, ...attributes } = op;
       const [planes, columns] = op.pass === "forward"

@@ -1,9 +1,10 @@
 /** Windows over the last axes (im2col), and their adjoint (col2im). */
 import type { Shape } from "../../../backend/internal.ts";
-import { derived } from "../../core/apply.ts";
+import { derived, result } from "../../core/apply.ts";
 import { shapeError } from "../../core/rules/errors.ts";
 import { requireValue, takes } from "../../core/rules/options.ts";
-import { normalizeAxis } from "./axes.ts";
+import { axesFrom, normalizeAxis } from "./axes.ts";
+import { dilate, pad } from "./slices.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** All window positions of the last axes: (..., positions..., kernel...). */
@@ -49,7 +50,70 @@ export function col2im(
   dilation: readonly number[],
 ): Tensor {
   const kernel = x.shape.slice(x.ndim - stride.length);
-  return derived("col2im", x, { kind: "col2im", stride, dilation }, shape, x.dtype, (g) => [
+  return result("col2im", [x], windowSums(x.detach(), shape, stride, dilation), (g) => [
     im2col(g, kernel, stride, dilation),
   ]);
+}
+
+const gcd = (a: number, b: number): number => b === 0 ? a : gcd(b, a % b);
+
+/**
+ * Sums of windows by views alone. Elements in steps of the stride (a phase of it) are held by taps in such steps:
+ * element `q * stride + v` is tap `u * stride + v` of window `q - u * dilation`, for each `u`.
+ */
+function windowSums(
+  x: Tensor,
+  shape: Shape,
+  stride: readonly number[],
+  dilation: readonly number[],
+): Tensor {
+  const dims = stride.length, lead = x.ndim - 2 * dims, before = axesFrom(0, lead);
+  const ones = stride.map(() => 1), common = stride.map((s, k) => gcd(s, dilation[k]!));
+  if (common.some((n) => n > 1)) {
+    // Only every such element is in a window.
+    const by = (numbers: readonly number[]): number[] => numbers.map((n, k) => n / common[k]!);
+    const few = common.map((n, k) => Math.ceil(shape[lead + k]! / n));
+    const sums = windowSums(x, [...shape.slice(0, lead), ...few], by(stride), by(dilation));
+    const spread = dilate(sums, [...before.map(() => 1), ...common]);
+    return pad(spread, shape.map((n, k): [number, number] => [0, n - spread.shape[k]!]));
+  }
+  if (stride.some((s, k) => s > 1 && dilation[k]! > 1)) {
+    // Phases of stretched windows are other ones: zeros between windows make these begin everywhere.
+    const spread = dilate(x, [...before.map(() => 1), ...stride, ...ones]);
+    return windowSums(spread, shape, ones, dilation);
+  }
+  const places = stride.map((s, k) => Math.ceil(shape[lead + k]! / s));
+  const taps = stride.map((s, k) => Math.ceil(x.shape[lead + dims + k]! / s));
+  const ends = taps.map((n, k) => (n - 1) * dilation[k]!);
+  const free = before.map((): [number, number] => [0, 0]);
+  const phases = pad(x, [
+    ...free,
+    ...ends.map((end, k): [number, number] => [end, places[k]! - x.shape[lead + k]!]),
+    ...taps.map((n, k): [number, number] => [0, n * stride[k]! - x.shape[lead + dims + k]!]),
+  ]);
+  const windows = places.map((n, k) => n + ends[k]!);
+  const each = axesFrom(0, dims);
+  // (..., phases, windows by taps): a step back along windows is one on along taps.
+  const lines = phases.reshape([
+    ...x.shape.slice(0, lead),
+    ...windows,
+    ...taps.flatMap((n, k) => [n, stride[k]!]),
+  ])
+    .permute([
+      ...before,
+      ...each.map((k) => lead + dims + 2 * k + 1),
+      ...each.flatMap((k) => [lead + k, lead + dims + 2 * k]),
+    ])
+    .reshape([...x.shape.slice(0, lead), ...stride, ...windows.map((n, k) => n * taps[k]!)])
+    .slice(
+      ...axesFrom(0, lead + dims).map(() => null),
+      ...taps.map((n, k): [number, number] => [n - 1, windows[k]! * n]),
+    );
+  const held = im2col(lines, taps, taps, taps.map((n, k) => dilation[k]! * n - 1));
+  const last = axesFrom(lead + 2 * dims, dims);
+  const sums = held.shape.slice(0, lead + 2 * dims);
+  return derived("col2im", held, { kind: "reduce", fn: "sum", axes: last }, sums, x.dtype, null)
+    .permute([...before, ...each.flatMap((k) => [lead + dims + k, lead + k])])
+    .reshape([...x.shape.slice(0, lead), ...places.map((n, k) => n * stride[k]!)])
+    .slice(...before.map(() => null), ...each.map((k): [number, number] => [0, shape[lead + k]!]));
 }

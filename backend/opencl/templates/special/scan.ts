@@ -2,7 +2,7 @@
  * Running sums, products and extremes along rows: a work-item walks a row.
  *
  * This folder (`special/`) has the templates of operations whose loops carry state: scans, recurrences,
- * scatters, col2im. It imports `sorting/`, `parts/`, `opencl/codegen/`, `kernel/` and `graph/`. `lists.ts`
+ * scatters. It imports `sorting/`, `parts/`, `opencl/codegen/`, `kernel/` and `graph/`. `lists.ts`
  * asks it with special kernels and gets plans and OpenCL C.
  */
 import { isFloat } from "../../../graph/dtype.ts";
