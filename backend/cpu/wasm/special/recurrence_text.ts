@@ -3,13 +3,19 @@
  * independent of each other, so threads meet at the end only. A step multiplies the states by the weights,
  * tile by tile into sums of the thread, then goes through the features of each row.
  */
+import { sigmoid, tanh } from "../../../codegen/functions/exponentials.ts";
+import {
+  type GateMath,
+  stepGradients,
+  stepValues,
+  unread,
+} from "../../../codegen/recurrent_gates.ts";
 import { gateCounts, type RecurrenceOp } from "../../../graph/op.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, v128 } from "../opcodes.ts";
 import { PANEL_SUMS, RowPanel } from "../products/row_panel.ts";
 import { TileProducts, type TileSize } from "../products/tile_sums.ts";
-import { GateWriter } from "./recurrent_gates.ts";
 
 /** The arguments, in order; sizes and tables of offsets are in bytes where nothing else is said. */
 export const recurrenceArguments = [
@@ -81,14 +87,18 @@ interface Step {
 class RecurrenceWriter {
   readonly #f = new FunctionBuilder();
   readonly #form: RecurrenceForm;
-  readonly #gates: GateWriter;
+  readonly #math: VectorMath;
+  readonly #gates: GateMath<Local>;
   readonly #panel: RowPanel;
   readonly #products: TileProducts;
 
   constructor(form: RecurrenceForm) {
     this.#form = form;
-    const math = new VectorMath(this.#f, form.relaxed);
-    this.#gates = new GateWriter(this.#f, math);
+    const math = this.#math = new VectorMath(this.#f, form.relaxed);
+    this.#gates = Object.assign(math, {
+      sigmoid: (x: Local) => sigmoid(math, x),
+      tanh: (x: Local) => tanh(math, x),
+    });
     this.#panel = new RowPanel(this.#f, null, true);
     this.#products = new TileProducts(this.#f, math, this.#panel, form.tile);
   }
@@ -219,13 +229,13 @@ class RecurrenceWriter {
         this.#features((features) => {
           const plane = (start: Local, k: number): Local =>
             this.#sum(start, own, this.#times("planeBytes", k));
-          const values = this.#gates.step(gates, {
+          const values = stepValues(gates, this.#gates, {
             input: (gate) => features.load(this.#sum(input, this.#times("rowBytes", gate))),
             hidden: (gate) => {
               const product = features.load(this.#sum(sums, this.#gateColumns(gate)));
               if (!hasBias) return product;
               const bias = this.#sum(this.#arg("bias"), this.#times("rowBytes", gate));
-              return this.#gates.add(product, features.load(bias));
+              return this.#math.add(product, features.load(bias));
             },
             before: (k) => features.load(plane(before, k)),
             after: unread,
@@ -257,7 +267,7 @@ class RecurrenceWriter {
     const flowing = (row: Local, features: Features): Local[] => {
       const local = f.i(i32.sub, row, rows.first), own = this.#product(local, rowBytes);
       const through = this.#sum(rows.scratch, this.#product(local, this.#arg("columnBytes")));
-      const toH = this.#gates.add(
+      const toH = this.#math.add(
         features.load(through),
         features.load(this.#sum(beside, own)),
       );
@@ -278,14 +288,12 @@ class RecurrenceWriter {
           const arriving = flowing(row, features).map((value, k) => {
             const at = this.#sum(this.#product(f.integer(k), this.#arg("steps")), step);
             const start = this.#product(at, this.#arg("stepBytes"));
-            return this.#gates.add(
+            return this.#math.add(
               value,
               features.load(this.#sum(this.#arg("gradient"), start, own)),
             );
           });
-          const found = this.#gates.gradients(gates, {
-            input: unread,
-            hidden: unread,
+          const found = stepGradients(gates, this.#gates, {
             before: (k) => plane(before, k),
             after: (k) => plane(after, k),
           }, arriving);
@@ -346,9 +354,4 @@ class Features {
     if (this.#lanes === 4) this.#f.store(v128.store, place, value);
     else this.#f.store(v128.store32Lane, place, value, 0, 0);
   }
-}
-
-/** A step of the one pass has nothing of what the other reads. */
-function unread(): Local {
-  throw new Error("A recurrent layer's gates read what their pass does not have");
 }
