@@ -2,6 +2,7 @@
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
+import { summedProducts } from "../kernel/summed_products.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
 import { filledRunner } from "./attention/filled_runner.ts";
 import { filledAttentionRunner } from "./wasm/special/filled_attention.ts";
@@ -132,7 +133,7 @@ export class KernelRunners {
   #loop(kernel: LoopKernel): Runner {
     const { wasm } = this.#strategy;
     const script = (): Runner => this.#scripts.runner(kernel);
-    return wasm && loopRunner(kernel, wasm, script, this.#check) || script();
+    return wasm && loopRunner(summedProducts(kernel), wasm, script, this.#check) || script();
   }
 
   #hostFor({ wasm }: Strategy): GemmHost {

@@ -12,6 +12,7 @@ import type { TypedArray } from "../../graph/dtype.ts";
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { Bound, Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
 import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
+import { summedProducts } from "../../kernel/summed_products.ts";
 import { combinerOf, identityOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
 import {
   applyPrimitive,
@@ -38,7 +39,7 @@ export function referenceRunner(
       const outputs = arraysOf(writes, outputTypes(kernel));
       if (kernel.kind === "special") runSpecial(kernel, inputs, outputs[0]!, check);
       else if (kernel.kind === "attention") runAttention(kernel, inputs, outputs);
-      else new Interpreter(kernel, inputs, outputs, check).run();
+      else new Interpreter(summedProducts(kernel), inputs, outputs, check).run();
     },
   };
 }
@@ -52,7 +53,6 @@ class Interpreter {
   #at: number[];
   readonly #isInner: readonly boolean[];
   #reduced: Value[] = [];
-  #contracted: Value = 0;
 
   constructor(
     kernel: LoopKernel,
@@ -69,13 +69,12 @@ class Interpreter {
   }
 
   run(): void {
-    const { outer, inner, contraction, outputs } = this.#kernel;
+    const { outer, inner, outputs } = this.#kernel;
     const places = outputs.map((_, o) => o);
     const everywhere = places.filter((o) => this.#variesInside(o));
     const once = places.filter((o) => !everywhere.includes(o));
     this.#loop(outer, () => {
       this.#reduced = [];
-      if (contraction) this.#contracted = this.#contract();
       this.#store(once);
       if (everywhere.length > 0) this.#loop(inner, () => this.#store(everywhere));
     });
@@ -182,7 +181,7 @@ class Interpreter {
       case "reduced":
         return this.#reduced[e.reduction] ??= this.#reduce(this.#kernel.reductions[e.reduction]!);
       case "contracted":
-        return this.#contracted;
+        throw new Error("Contractions are sums of products here");
     }
   }
 
@@ -202,16 +201,6 @@ class Interpreter {
     this.#at = before;
     if (isArgReduction(fn)) return constantValue(place, dtype);
     return rounded(best ?? identityOf(fn, dtype), dtype);
-  }
-
-  #contract(): Value {
-    const { a, b, k, dtype } = this.#kernel.contraction!;
-    let sum = constantValue(0, dtype);
-    this.#loop(k, () => {
-      const product = applyPrimitive("mul", [this.#load(a), this.#load(b)], dtype, dtype);
-      sum = applyPrimitive("add", [sum, product], dtype, dtype);
-    });
-    return rounded(sum, dtype);
   }
 }
 

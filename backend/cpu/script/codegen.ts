@@ -6,11 +6,11 @@
  */
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import { summedProducts } from "../../kernel/summed_products.ts";
 import { opCode } from "../../graph/index_error.ts";
 import { openLoop } from "../../codegen/loops.ts";
 import { emitRow } from "../../codegen/rows.ts";
 import { stridesOf } from "../../graph/shape.ts";
-import { emitContraction } from "./contraction.ts";
 import { combinerOf, scatterCombiner } from "../../graph/reductions.ts";
 import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";
 import { renderScript } from "./primitives.ts";
@@ -22,15 +22,11 @@ export interface GeneratedScript {
 }
 
 /** Writes a loop kernel. */
-export function generateScript(kernel: LoopKernel): GeneratedScript {
-  const dialect = scriptDialect;
-  const emitter = new Emitter(kernel, dialect);
-  if (kernel.contraction) emitContraction(emitter, dialect);
-  else {
-    for (const s of kernel.outer) openLoop(emitter, dialect, s);
-    emitRow(emitter, dialect);
-    for (const _ of kernel.outer) emitter.close();
-  }
+export function generateScript(given: LoopKernel): GeneratedScript {
+  const kernel = summedProducts(given), emitter = new Emitter(kernel, scriptDialect);
+  for (const s of kernel.outer) openLoop(emitter, scriptDialect, s);
+  emitRow(emitter, scriptDialect);
+  for (const _ of kernel.outer) emitter.close();
   return { body: emitter.lines.join("\n"), parameters: emitter.parameters };
 }
 

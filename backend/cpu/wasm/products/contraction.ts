@@ -11,13 +11,7 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { collapse } from "../../../kernel/collapse.ts";
 import { isFloat } from "../../../graph/dtype.ts";
-import {
-  type Contraction,
-  type Expr,
-  extent,
-  type Load,
-  type LoopKernel,
-} from "../../../kernel/kernel.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock, Runner } from "../../script/runner.ts";
@@ -87,7 +81,7 @@ export function contractionRunner(
   const faster = findFaster(form, runtime, host);
   if (isPadded && faster === null) return null;
   if (faster === null && isQuickerAsSum(kernel, given, plan)) {
-    return host.compile(asSum(kernel, given));
+    return host.compile(kernel);
   }
   const own = fused(lineSymbols(contraction, plan));
   const after = epilogue && (own === null || faster?.hasEpilogue === false)
@@ -147,31 +141,6 @@ function isQuickerAsSum(kernel: LoopKernel, c: Contraction, { m, n, cost }: Prod
   const isFloat32 = [c.a.dtype, c.b.dtype, c.dtype].every((dtype) => dtype === "float32");
   if (!isFloat32 || Math.min(m, n) > 1 || kernel.reductions.length > 0) return false;
   return extent(kernel, kernel.outer) * extent(kernel, kernel.inner) / SUM_SPEED < cost;
-}
-
-/** The same kernel with a sum of products for its contraction. */
-function asSum(kernel: LoopKernel, { a, b, dtype }: Contraction): LoopKernel {
-  const { loads, exprs, outputs, indirect } = kernel, first = loads.length;
-  const factors: Expr[] = [
-    { op: "load", load: first, dtype },
-    { op: "load", load: first + 1, dtype },
-    { op: "primitive", fn: "mul", args: [0, 1], dtype },
-  ];
-  const later = (id: number): number => id + factors.length;
-  const moved = exprs.map((e): Expr => {
-    if (e.op === "contracted") return { op: "reduced", reduction: 0, dtype: e.dtype };
-    return "args" in e ? { ...e, args: e.args.map(later) } : e;
-  });
-  const index: AffineExpr = { offset: 0, terms: [] };
-  return {
-    ...kernel,
-    loads: [...loads, a, b],
-    exprs: [...factors, ...moved],
-    reductions: [{ fn: "sum", expr: factors.length - 1, dtype, index }],
-    outputs: outputs.map((o) => ({ ...o, expr: later(o.expr) })),
-    indirect: indirect.map((i) => ({ ...i, expr: later(i.expr) })),
-    contraction: null,
-  };
 }
 
 type Blocks = readonly HostBlock[];
