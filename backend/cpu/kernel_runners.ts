@@ -2,7 +2,7 @@
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
-import { summedProducts } from "../kernel/summed_products.ts";
+import { summedProducts } from "../kernel/forms/summed_products.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
 import { filledRunner } from "./attention/filled_runner.ts";
 import { filledAttentionRunner } from "./wasm/special/filled_attention.ts";

@@ -12,7 +12,7 @@ import type { TypedArray } from "../../graph/dtype.ts";
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { Bound, Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
 import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
-import { summedProducts } from "../../kernel/summed_products.ts";
+import { summedProducts } from "../../kernel/forms/summed_products.ts";
 import { combinerOf, identityOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
 import {
   applyPrimitive,

@@ -6,7 +6,7 @@
  */
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
-import { summedProducts } from "../../kernel/summed_products.ts";
+import { summedProducts } from "../../kernel/forms/summed_products.ts";
 import { opCode } from "../../graph/index_error.ts";
 import { openLoop } from "../../codegen/loops.ts";
 import { emitRow } from "../../codegen/rows.ts";

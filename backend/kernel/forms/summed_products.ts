@@ -1,7 +1,7 @@
 /** Contractions as sums of products, for writers and evaluators of loops: they know nothing else of them. */
-import type { DType } from "../graph/dtype.ts";
-import { zero } from "./affine.ts";
-import type { Expr, LoopKernel } from "./kernel.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { zero } from "../affine.ts";
+import type { Expr, LoopKernel } from "../kernel.ts";
 
 /** The same kernel with a sum of products for its contraction; others as they are. */
 export function summedProducts(kernel: LoopKernel): LoopKernel {
