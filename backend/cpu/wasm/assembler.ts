@@ -239,12 +239,6 @@ export class FunctionBuilder {
     this.put(core.bulk, bulk.copy, isPrivate ? 1 : 0, 0);
   }
 
-  /** Sets so many bytes of memory to 0. */
-  clearBytes(at: Local, count: Local): void {
-    for (const operand of [at, this.integer(0), count]) this.get(operand);
-    this.put(core.bulk, bulk.fill, 0);
-  }
-
   // ---- vectors
 
   #opcode(op: number): void {

@@ -23,7 +23,7 @@ export const core = {
 } as const;
 
 /** Opcodes of whole ranges of memory. */
-export const bulk = { copy: 10, fill: 11 } as const;
+export const bulk = { copy: 10 } as const;
 
 /** Opcodes of 32-bit numbers. */
 export const i32 = {
