@@ -89,10 +89,8 @@ function along(
   requireReal(op, x.real);
   const at = requireAxis(op, x, options.axis ?? -1), n = options.n ?? x.shape[at]!;
   const scale = factor(n, options.norm ?? "backward", isInverse);
-  return alongLast(x, at, (line) => {
-    const found = transform(resized(line, n), isInverse ? 1 : -1);
-    return scale === 1 ? found : found.mul(scale);
-  });
+  const fitted = n === x.shape[at] ? x : alongLast(x, at, (line) => resized(line, n));
+  return transform(fitted, at, isInverse ? 1 : -1, scale);
 }
 
 /**

@@ -1,9 +1,12 @@
-/** Transforms along the last axis, without a factor, of any length. */
+/** Transforms along an axis, of any length. */
 import { Tensor } from "../class/tensor.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import { differentiable } from "../linalg/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
+import { type Lines, maxLine, transformLines } from "./lines/lines.ts";
+import { largestPrime, radicesOf } from "./lines/line_kernel.ts";
 
 /** Larger primes are transformed as convolutions (Bluestein). */
 const MAX_PRIME = 61;
@@ -11,29 +14,93 @@ const MAX_PRIME = 61;
 const MAX_ROW = 8192;
 
 /**
- * sum of x_k e^(sign 2 π i j k / n) for each j.
+ * `scale` times the sum of x_k e^(sign 2 π i j k / n) for each j.
  *
+ * @param axis Along which axis.
  * @param sign -1 forward, 1 backward.
  */
-export function transform(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
-  const n = x.shape.at(-1)!;
-  if (n === 1 || x.size === 0) return x;
+export function transform(
+  x: ComplexTensor,
+  axis: number,
+  sign: 1 | -1,
+  scale: number,
+): ComplexTensor {
+  if (x.size === 0) return x;
   const [real, imag] = differentiable("fft", [x.real, x.imag], () => {
-    const { real, imag } = plain(x, sign);
+    const { real, imag } = along(x, axis, sign, scale);
     return [real, imag];
   }, ([re, im]) => {
     if (re === null && im === null) return [null, null];
     const some = (re ?? im)!, zeros = some.detach().zerosLike();
     // The adjoint of the transform is the other one.
-    const back = transform(new ComplexTensor(re ?? zeros, im ?? zeros), sign === 1 ? -1 : 1);
+    const given = new ComplexTensor(re ?? zeros, im ?? zeros);
+    const back = transform(given, axis, sign === 1 ? -1 : 1, scale);
     return [back.real, back.imag];
   });
   return new ComplexTensor(real!, imag!);
 }
 
+function along(x: ComplexTensor, axis: number, sign: 1 | -1, scale: number): ComplexTensor {
+  const n = x.shape[axis]!;
+  if (n > 1 && runsInGroups(x.device) && radicesOf(n) !== null) {
+    const found = onGroups(x, axis, sign, scale);
+    if (found !== null) return found;
+  }
+  const isLast = axis === x.ndim - 1;
+  const line = isLast ? x : x.map((part) => part.transpose(axis, -1));
+  const found = plain(line, sign), scaled = scale === 1 ? found : found.mul(scale);
+  return isLast ? scaled : scaled.map((part) => part.transpose(axis, -1));
+}
+
+/** By kernels of many groups; null for a length that has no two factors which groups hold. */
+function onGroups(
+  x: ComplexTensor,
+  axis: number,
+  sign: 1 | -1,
+  scale: number,
+): ComplexTensor | null {
+  const n = x.shape[axis]!, inner = x.shape.slice(axis + 1).reduce((all, side) => all * side, 1);
+  // The backward transform is the forward one of exchanged parts, and exchanges them again.
+  const run = (given: ComplexTensor, line: Lines) =>
+    sign === -1 ? transformLines(given, line) : exchanged(transformLines(exchanged(given), line));
+  if (n <= maxLine(x, inner > 1)) {
+    const layout = inner > 1 ? [1, inner] as const : [n, 1] as const;
+    const count = inner > 1 ? inner : x.size / n;
+    return run(x, { n, count, scale, turn: 0, reads: layout, writes: layout });
+  }
+  const first = inner > 1 ? 0 : balancedFactor(n), second = n / first;
+  if (first < 2 || second > maxLine(x, true)) return null;
+  // D. Bailey's four steps (1990) in two: columns with their factors, then rows, written transposed.
+  const columns = run(x, {
+    n: first,
+    count: second,
+    scale: 1,
+    turn: n,
+    reads: [1, second],
+    writes: [1, second],
+  });
+  return run(columns, {
+    n: second,
+    count: first,
+    scale,
+    turn: 0,
+    reads: [second, 1],
+    writes: [1, first],
+  });
+}
+
+function exchanged({ real, imag }: ComplexTensor): ComplexTensor {
+  return new ComplexTensor(imag, real);
+}
+
+/** Along the last axis, without a factor. */
 function plain(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   const n = x.shape.at(-1)!;
   if (n === 1) return x;
+  if (runsInGroups(x.device) && radicesOf(n) !== null) {
+    const found = onGroups(x, x.ndim - 1, sign, 1);
+    if (found !== null) return found;
+  }
   if (largestPrime(n) > MAX_PRIME) return convolved(x, sign);
   const first = n > MAX_ROW ? balancedFactor(n) : 1;
   return first > 1 ? byMatrix(x, first, sign) : byRows(x, sign);
@@ -136,17 +203,6 @@ function parts(
 ): [Tensor, Tensor] {
   const made = (data: Float64Array<ArrayBuffer>) => Tensor.fromHost(data, { shape, dtype, device });
   return [made(values[0]), made(values[1])];
-}
-
-function largestPrime(n: number): number {
-  let rest = n, largest = 1;
-  for (let p = 2; p * p <= rest; p++) {
-    while (rest % p === 0) {
-      rest /= p;
-      largest = p;
-    }
-  }
-  return Math.max(largest, rest);
 }
 
 /** The largest factor up to the root; 1 for a prime. */

@@ -1,0 +1,302 @@
+/**
+ * The texts of Fourier transforms of lines on GPUs: M. Stockham's order, whose stages are transforms of a
+ * few numbers in registers; between them numbers change places through local memory, real parts before
+ * imaginary ones, so that both need one room. A line is any equidistant elements: rows, columns, and the
+ * steps of a longer transform, whose results are turned by their place and may be written transposed.
+ */
+import type { RealType } from "../../ops/custom/matrix_kernel.ts";
+import { ButterflyWriter, MAX_BUTTERFLY_PRIME, type Pair } from "./butterfly.ts";
+
+/** A transform of lines that a text is written for. */
+export interface LinePlan {
+  readonly dtype: RealType;
+  /** Numbers of a line. */
+  readonly n: number;
+  /** Lines that a group has. */
+  readonly width: number;
+  /** Neighbouring lines are neighbours in memory, not neighbours of a line: where it reads, where it writes. */
+  readonly readsAcross: boolean;
+  readonly writesAcross: boolean;
+  /** Result k of line l of a sample is turned by -2 π k l / turn; 0 for none. */
+  readonly turn: number;
+}
+
+/** Numbers of a butterfly: they and what becomes of them stay in registers. */
+const MAX_RADIX = 16;
+/** Work-items of a group. */
+const MIN_ITEMS = 32, MAX_ITEMS = 512;
+/** Numbers of a group of short lines. */
+const GROUP_NUMBERS = 1024;
+/** Bytes that a fetch of neighbours is worth. */
+const SECTOR_BYTES = 32;
+
+/** The stages of a transform, the fewest, and then the smallest ones; null where there is a large prime. */
+export function radicesOf(n: number): number[] | null {
+  return bestRadices(n, new Map());
+}
+
+function bestRadices(n: number, known: Map<number, number[] | null>): number[] | null {
+  if (n === 1) return [];
+  const before = known.get(n);
+  if (before !== undefined) return before;
+  let best: number[] | null = null;
+  for (let radix = 2; radix <= MAX_RADIX; radix++) {
+    if (n % radix !== 0 || largestPrime(radix) > MAX_BUTTERFLY_PRIME) continue;
+    const rest = bestRadices(n / radix, known);
+    if (rest === null) continue;
+    const all = [...rest, radix].sort((a, b) => b - a);
+    if (best === null || cost(all) < cost(best)) best = all;
+  }
+  known.set(n, best);
+  return best;
+}
+
+const cost = (radices: readonly number[]): number =>
+  1000 * radices.length + radices.reduce((sum, radix) => sum + radix, 0);
+
+/** The largest prime factor. */
+export function largestPrime(n: number): number {
+  let rest = n, largest = 1;
+  for (let p = 2; p * p <= rest; p++) {
+    while (rest % p === 0) {
+      rest /= p;
+      largest = p;
+    }
+  }
+  return Math.max(largest, rest);
+}
+
+/** Elements of local memory that a line takes: a gap every 32 keeps strided neighbours in other banks. */
+function pitchOf(n: number): number {
+  return n + (n >> 5) | 1;
+}
+
+const bytesOf = { float32: 4, float64: 8 } as const;
+
+/** Lines of a group: short ones fill it, and lines beside each other a fetch; 0 where none fits. */
+export function widthOf(
+  { dtype, n, readsAcross, writesAcross }: Omit<LinePlan, "width">,
+  lines: number,
+  localBytes: number,
+): number {
+  const bytes = bytesOf[dtype], isAcross = readsAcross || writesAcross;
+  const fitting = Math.floor(localBytes / (pitchOf(n) * bytes));
+  const wanted = Math.max(isAcross ? SECTOR_BYTES / bytes : 1, Math.floor(GROUP_NUMBERS / n));
+  return Math.min(wanted, fitting, lines);
+}
+
+/** Work-items of a group. */
+export function itemsOf({ n, width }: LinePlan): number {
+  const largest = radicesOf(n)![0]!;
+  const items = Math.ceil(width * n / largest / MIN_ITEMS) * MIN_ITEMS;
+  return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS);
+}
+
+/** A stage: transforms of `radix` numbers, behind which `joined` numbers of a line are transformed. */
+interface Stage {
+  readonly index: number;
+  readonly radix: number;
+  /** Numbers that were transformed before it. */
+  readonly before: number;
+  readonly isAcross: boolean;
+}
+
+/**
+ * The kernel. Numbers of a call: the lines of a sample, whose elements are `n` times as many; then for
+ * reading and for writing the distance of lines, and that of a line's numbers. A sample has whole groups.
+ */
+export function lineKernel(name: string, plan: LinePlan): string {
+  return new LineWriter(plan).text(name);
+}
+
+class LineWriter {
+  readonly #plan: LinePlan;
+  readonly #items: number;
+  readonly #stages: readonly Stage[];
+
+  constructor(plan: LinePlan) {
+    this.#plan = plan;
+    this.#items = itemsOf(plan);
+    let before = 1;
+    const radices = radicesOf(plan.n)!, last = radices.length - 1;
+    this.#stages = radices.map((radix, index) => {
+      const isAcross = index === 0 && plan.readsAcross || index === last && plan.writesAcross;
+      const stage = { index, radix, before, isAcross };
+      before *= radix;
+      return stage;
+    });
+  }
+
+  text(name: string): string {
+    const { dtype, n, width } = this.#plan, T = dtype === "float64" ? "double" : "float";
+    const stages = this.#stages;
+    const body = stages.map((stage) => {
+      const next = stages[stage.index + 1];
+      return `${this.#load(stage)}\n${this.#transform(stage)}\n${next ? this.#exchange(stage, next) : ""}`;
+    });
+    return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" : ""}
+#define T ${T}
+#define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
+${turnText}
+kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1)))
+void ${name}(global const T* restrict re, global const T* restrict im, global T* restrict yr,
+  global T* restrict yi, int lines, int in_line, int in_step, int out_line, int out_step, T scale) {
+  local T room[${stages.length > 1 ? width * pitchOf(n) : 1}];
+  const int id = get_local_id(0);
+  const int groups = (lines + ${width - 1}) / ${width};
+  const int first = get_group_id(0) % groups * ${width};
+  const size_t sample = (size_t)(get_group_id(0) / groups) * lines * ${n};
+${body.join("\n")}
+${this.#store()}
+}
+`;
+  }
+
+  /** Butterflies of a work-item. */
+  #rounds({ radix }: Stage): number[] {
+    const { n, width } = this.#plan, count = Math.ceil(width * n / radix / this.#items);
+    return Array.from({ length: count }, (_, k) => k);
+  }
+
+  /** For each butterfly `b`: its line `w` of the group, its place `j`. */
+  #each(stage: Stage, fn: (round: number) => string): string {
+    const { n, width } = this.#plan, count = n / stage.radix, all = width * count;
+    return this.#rounds(stage).map((round) => {
+      const [w, j] = stage.isAcross
+        ? [`b % ${width}`, `b / ${width}`]
+        : [`b / ${count}`, `b % ${count}`];
+      const isWhole = (round + 1) * this.#items <= all;
+      return `{ const int b = id + ${round * this.#items};
+${isWhole ? "" : `if (b < ${all}) `}{ const int w = ${w}; const int j = ${j};
+${fn(round)}
+} }`;
+    }).join("\n");
+  }
+
+  #names({ index, radix }: Stage, round: number): Pair[] {
+    return Array.from({ length: radix }, (_, r) => ({
+      re: `a${index}_${round}_${r}`,
+      im: `b${index}_${round}_${r}`,
+    }));
+  }
+
+  #declare(stage: Stage): string {
+    return this.#rounds(stage).map((round) => {
+      const names = this.#names(stage, round).flatMap(({ re, im }) => [`${re} = 0`, `${im} = 0`]);
+      return `T ${names.join(", ")};`;
+    }).join("\n");
+  }
+
+  /** The numbers of the first stage; later ones get theirs by an exchange. */
+  #load(stage: Stage): string {
+    if (stage.index > 0) return "";
+    const step = this.#plan.n / stage.radix;
+    return `${this.#declare(stage)}
+${
+      this.#each(stage, (round) =>
+        `const int l = first + w;
+if (l < lines) {
+const size_t from = sample + (size_t)l * in_line;
+${
+          this.#names(stage, round).map(({ re, im }, r) => {
+            const at = `from + (size_t)(j + ${r * step}) * in_step`;
+            return `${re} = re[${at}]; ${im} = im[${at}];`;
+          }).join("\n")
+        }
+}`)
+    }`;
+  }
+
+  #transform(stage: Stage): string {
+    return this.#each(stage, (round) => {
+      const names = this.#names(stage, round);
+      const writer = new ButterflyWriter("t", this.#plan.dtype);
+      const found = writer.transform(names);
+      return [
+        ...this.#turns(stage, names),
+        ...writer.lines,
+        ...keep(names, found, "re"),
+        ...keep(names, found, "im"),
+      ].join("\n");
+    });
+  }
+
+  /** Turns number r by r j / n: powers of two of the turn by computation, others as products. */
+  #turns({ radix, before }: Stage, names: readonly Pair[]): string[] {
+    if (before === 1) return [];
+    const lines = [`const int k = j % ${before};`];
+    for (let r = 1; r < radix; r++) {
+      const high = 2 ** Math.floor(Math.log2(r)), low = r - high;
+      lines.push(
+        low === 0
+          ? `T c${r}, s${r}; turn(${r} * k, ${before * radix}, &c${r}, &s${r});`
+          : `const T c${r} = c${high} * c${low} - s${high} * s${low}, s${r} = c${high} * s${low} + s${high} * c${low};`,
+        multiplied(names[r]!, `c${r}`, `s${r}`),
+      );
+    }
+    return lines;
+  }
+
+  /** What each stage has found to where the next one reads it. */
+  #exchange(stage: Stage, next: Stage): string {
+    const { before, radix } = stage, step = this.#plan.n / next.radix;
+    const move = (part: keyof Pair) =>
+      `barrier(CLK_LOCAL_MEM_FENCE);
+${
+        this.#each(stage, (round) =>
+          `const int to = j / ${before} * ${before * radix} + j % ${before};
+${
+            this.#names(stage, round).map((name, r) =>
+              `room[AT(w, to + ${r * before})] = ${name[part]};`
+            ).join("\n")
+          }`)
+      }
+barrier(CLK_LOCAL_MEM_FENCE);
+${
+        this.#each(next, (round) =>
+          this.#names(next, round).map((name, r) =>
+            `${name[part]} = room[AT(w, j + ${r * step})];`
+          ).join("\n"))
+      }`;
+    return `${this.#declare(next)}\n${move("re")}\n${move("im")}`;
+  }
+
+  #store(): string {
+    const { turn } = this.#plan, stage = this.#stages.at(-1)!, step = this.#plan.n / stage.radix;
+    return this.#each(stage, (round) =>
+      `const int l = first + w;
+if (l < lines) {
+const size_t to = sample + (size_t)l * out_line;
+${
+        this.#names(stage, round).map((name, r) => {
+          const at = `to + (size_t)(j + ${r * step}) * out_step`;
+          const turned = turn === 0 ? "" : `{ T c, s; turn(l * (j + ${
+            r * step
+          }), ${turn}, &c, &s); ${multiplied(name, "c", "s")} }\n`;
+          return `${turned}yr[${at}] = ${name.re} * scale; yi[${at}] = ${name.im} * scale;`;
+        }).join("\n")
+      }
+}`);
+  }
+}
+
+/** Statements that give names the values found; each reads what is declared, not the names. */
+function keep(names: readonly Pair[], found: readonly Pair[], part: keyof Pair): string[] {
+  return names.map((name, k) => `${name[part]} = ${found[k]![part]};`);
+}
+
+function multiplied({ re, im }: Pair, c: string, s: string): string {
+  return `{ const T x = ${re}; ${re} = x * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - x * ${s}; }`;
+}
+
+/** Cosine and sine of 2 π m / n for 0 <= m < n: by the angle's distance from a multiple of a quarter turn. */
+const turnText = `inline void turn(uint m, uint n, T* c, T* s) {
+  const uint quarter = 4 * m / n;
+  const uint rest = 4 * m - quarter * n;
+  const bool is_far = 2 * rest > n;
+  const T angle = (T)(is_far ? n - rest : rest) / (T)(2 * n);
+  const T near = cospi(angle), far = sinpi(angle);
+  const T x = is_far ? far : near, y = is_far ? near : far;
+  *c = quarter == 0 ? x : quarter == 1 ? -y : quarter == 2 ? -x : y;
+  *s = quarter == 0 ? y : quarter == 1 ? x : quarter == 2 ? -y : -x;
+}`;
