@@ -2,7 +2,9 @@
 import { compute } from "../core/operations.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { choleskyByBlocks } from "./blocked/cholesky.ts";
 import { choleskyKernel } from "./kernels/factors.ts";
 import {
   batchOf,
@@ -20,6 +22,9 @@ import type { Tensor } from "../core/mod.ts";
 
 /** More rows are factored block by block: most of the work is then products. */
 export const MAX_ROWS = 128;
+
+/** Smaller ones leave most of a block idle: a narrow group has each. */
+const MIN_BLOCKED = 32;
 
 /** Options of {@linkcode cholesky}. */
 export interface CholeskyOptions {
@@ -56,6 +61,7 @@ function choleskyOf(a: Tensor, upper: boolean): Tensor {
 /** The lower factor, and not 0 where there is none. */
 export function factored(a: Tensor): { factor: Tensor; info: Tensor } {
   const [n] = sides(a), batch = batchOf(a);
+  if (n > MIN_BLOCKED && runsInGroups(a.device) && a.size > 0) return choleskyByBlocks(a);
   if (n <= MAX_ROWS) {
     const shapes = [a.shape, [...batch, 1], a.shape];
     const [factor, info] = callMatrixKernel(choleskyKernel, [a], shapes, [n], n);

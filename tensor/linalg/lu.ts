@@ -2,6 +2,8 @@
 import { compute } from "../core/operations.ts";
 import { requireTensor } from "../core/apply.ts";
 import { concat } from "../ops/shaping/joining.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
+import { luByBlocks } from "./blocked/lu.ts";
 import { luKernel } from "./kernels/factors.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
@@ -20,6 +22,8 @@ import type { Tensor } from "../core/mod.ts";
 
 /** More columns are factored block by block: most of the work is then products. */
 const MAX_COLUMNS = 64;
+/** A group holds a panel of so many rows in registers. */
+const MAX_BLOCKED_ROWS = 16384;
 
 /** The factors of A = P L U. */
 export interface LU {
@@ -57,6 +61,7 @@ export function permuteRows(a: Tensor, permutation: Tensor): Tensor {
 export function factorLU(a: Tensor, fill = false): Factored {
   const [m, n] = sides(a), batch = batchOf(a);
   const half = Math.min(m, n) >> 1;
+  if (runsInGroups(a.device) && a.size > 0 && m <= MAX_BLOCKED_ROWS) return luByBlocks(a, fill);
   if (Math.min(m, n) <= MAX_COLUMNS || fill) {
     const one = [...batch, 1], shapes = [a.shape, [...batch, m], one, one];
     const [lu, permutation, swaps, info] = callMatrixKernel(

@@ -4,6 +4,8 @@ import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
+import { isReflectable, qrByBlocks } from "./blocked/qr.ts";
 import { qrKernel } from "./kernels/factors.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
@@ -54,6 +56,7 @@ const MAX_COLUMNS = 32;
 /** Q of `columns` columns, and R of as many rows or of min(m, n), without gradients. */
 export function factorQR(a: Tensor, columns: number): QR {
   const [m, n] = sides(a), t = Math.min(m, n), rows = Math.max(columns, t);
+  if (runsInGroups(a.device) && a.size > 0 && isReflectable(a)) return qrByBlocks(a, columns);
   if (t <= MAX_COLUMNS) {
     const shapes = [a.shape, [...batchOf(a), t], [...batchOf(a), m, columns]];
     const sizes = [m, n, columns, t], items = Math.max(n, columns);

@@ -3,6 +3,7 @@ import { formatShape, type Shape } from "../../backend/internal.ts";
 import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import { isSmall, smallSolved } from "./blocked/lu.ts";
 import { factorLU, solveByLU } from "./lu.ts";
 import {
   broadcastBatches,
@@ -68,9 +69,11 @@ function solveOf(a: Tensor, b: Tensor, isVector: boolean, isLeft: boolean): Tens
 function solved(op: string, a: Tensor, b: Tensor, fill = false): Tensor {
   const [p, q] = broadcastBatches(op, a, b);
   const [x] = differentiable(op, [p, q], () => {
-    // One factorization serves all right sides of a matrix that is broadcast.
     const { lu, permutation, info } = factorLU(a, fill);
-    return [solveByLU(fill ? lu : checked(op, lu, info), permutation, q)];
+    // One factorization serves all right sides of a matrix that is broadcast.
+    const factors = fill ? lu : checked(op, lu, info);
+    const solveAll = isSmall(factors, q) ? smallSolved : solveByLU;
+    return [solveAll(factors, permutation, q)];
   }, ([g], [x]) => {
     if (g === null) return [null, null];
     const right = solved(op, transposed(p), g!, fill);

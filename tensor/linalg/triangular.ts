@@ -3,6 +3,8 @@ import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
+import { solvedByBlocks } from "./blocked/triangle.ts";
 import { triangularKernel } from "./kernels/factors.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
@@ -18,6 +20,8 @@ import type { Tensor } from "../core/mod.ts";
 
 /** More rows are solved block by block: most of the work is then products. */
 const MAX_ROWS = 128;
+/** The same where many groups solve them, which copy the solution each step. */
+const MAX_BLOCKED_ROWS = 2048;
 
 /** Options of {@linkcode solveTriangular}. */
 export interface SolveTriangularOptions {
@@ -86,8 +90,9 @@ export function solveTriangle(a: Tensor, b: Tensor, upper: boolean, unit: boolea
 }
 
 function solved(a: Tensor, b: Tensor, upper: boolean, unit: boolean): Tensor {
-  const [n, r] = sides(b);
-  if (n <= MAX_ROWS) {
+  const [n, r] = sides(b), isByBlocks = runsInGroups(a.device) && b.size > 0;
+  if (isByBlocks && n <= MAX_BLOCKED_ROWS) return solvedByBlocks(a, b, upper, unit);
+  if (!isByBlocks && n <= MAX_ROWS) {
     return callMatrixKernel(triangularKernel, [a, b], [b.shape], [n, r, +upper, +unit], r)[0]!;
   }
   const half = n >> 1, top = [0, half] as const, bottom = [half, n] as const;

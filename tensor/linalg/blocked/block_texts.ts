@@ -1,0 +1,114 @@
+/**
+ * What texts of blocked factorizations on GPUs have in common: a block is a square that a group of 16 x 16
+ * work-items holds, each a square part of it.
+ *
+ * This folder (`blocked/`) has factorizations by many groups: matrices change block by block, each step
+ * writes a new one, and no number comes back to the host. It imports `tensor/ops/custom`.
+ */
+import type { RealType } from "../../ops/custom/matrix_kernel.ts";
+
+/** Rows and columns of a block: two of them have room in 48 KiB of local memory. */
+export const blockSides = { float32: 64, float64: 32 } as const;
+
+/** Work-items of a group that has a block. */
+export const BLOCK_ITEMS = 256;
+
+/** The head of a kernel: its element type, the numbers of a block, the place of an item. */
+export function kernelText(
+  dtype: RealType,
+  name: string,
+  parameters: string,
+  body: string,
+  items = BLOCK_ITEMS,
+): string {
+  const N = blockSides[dtype];
+  return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : ""}
+#define T ${dtype === "float64" ? "double" : "float"}
+#define N ${N}
+#define S ${N / 16}
+#define PITCH ${N + 1}
+#define ITEMS ${items}
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void ${name}(${parameters}) {
+${body}
+}
+`;
+}
+
+/** The place of an item among 16 x 16. */
+export const place = "const int ti = get_local_id(0) / 16, tj = get_local_id(0) % 16;";
+
+/** Elements of a block by all items: what a body does with row `i` and column `j`. */
+export const eachElement = (body: string): string =>
+  `for (int e = get_local_id(0); e < N * N; e += ITEMS) {
+    const int i = e / N, j = e % N;
+    ${body}
+  }`;
+
+/** \`sum\` plus the product of two blocks in local memory; the parts of an item lie 16 apart. */
+export const addProduct = (left: string, right: string): string =>
+  `for (int k = 0; k < N; k++) {
+    T f[S], g[S];
+    for (int p = 0; p < S; p++) {
+      f[p] = ${left}[(ti + 16 * p) * PITCH + k];
+      g[p] = ${right}[k * PITCH + tj + 16 * p];
+    }
+    for (int p = 0; p < S; p++)
+      for (int q = 0; q < S; q++) sum[p][q] += f[p] * g[q];
+  }`;
+
+/** The elements of an item's part: what a body does with \`sum[p][q]\` in row \`i\` and column \`j\`. */
+export const eachOwn = (body: string): string =>
+  `for (int p = 0; p < S; p++)
+    for (int q = 0; q < S; q++) {
+      const int i = ti + 16 * p, j = tj + 16 * q;
+      ${body}
+    }`;
+
+/** Local memory of {@linkcode eliminate}, declared where the kernel begins. */
+export const eliminationMemory = "local T column[2][N], row[2][N];";
+
+/**
+ * The inverse of the lower triangle in \`room\`; with \`factors\` of its Cholesky factor, which \`own\` becomes. A
+ * round a column, and a barrier a round: who owns it, and the row of what becomes the inverse, shows them, and
+ * all take their share off. \`bad\` is the first round whose pivot is not positive, from 1.
+ */
+export const eliminate = (factors: boolean): string =>
+  `T own[S][S], inverse[S][S];
+  for (int p = 0; p < S; p++)
+    for (int q = 0; q < S; q++) {
+      own[p][q] = room[(S * ti + p) * PITCH + S * tj + q];
+      inverse[p][q] = S * ti + p == S * tj + q ? 1 : 0;
+    }
+  int bad = 0;
+  for (int k = 0; k < N; k++) {
+    const int turn = k % 2, part = k % S;
+    for (int p = 0; p < S; p++)
+      for (int q = 0; q < S; q++) {
+        if (tj == k / S && q == part) column[turn][S * ti + p] = own[p][q];
+        if (ti == k / S && p == part) row[turn][S * tj + q] = inverse[p][q];
+      }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const T pivot = column[turn][k];
+    ${
+    factors
+      ? "if (!(pivot > 0) && bad == 0) bad = k + 1;\n    const T root = sqrt(pivot), over = 1 / root;"
+      : "const T over = 1 / pivot;"
+  }
+    for (int p = 0; p < S; p++) {
+      const int i = S * ti + p;
+      const T f = column[turn][i]${factors ? " * over" : ""};
+      for (int q = 0; q < S; q++) {
+        const int j = S * tj + q;
+        const T y = row[turn][j] * over;
+        if (i == k) inverse[p][q] = y;
+        if (i > k) inverse[p][q] -= f * y;
+        ${
+    factors
+      ? `if (j == k) own[p][q] = i == k ? root : f;
+        if (i > k && j > k) own[p][q] -= f * (column[turn][j] * over);`
+      : ""
+  }
+      }
+    }
+  }`;
