@@ -88,7 +88,7 @@ function lowerUnit(unit: Unit, buffers: ValueBuffer[]): Step {
 
 /** A user's kernel writes all of its outputs: those that nobody reads are temporaries. */
 function lowerCall(
-  { call, outputs }: Extract<Unit, { readonly kind: "custom" }>,
+  { call, outputs, operands }: Extract<Unit, { readonly kind: "custom" }>,
   buffers: ValueBuffer[],
 ): Step {
   const read = new Map(outputs.map(({ node }) => [
@@ -98,8 +98,8 @@ function lowerCall(
   const { made, isPresent } = buffers[outputs[0]!.node.position]!;
   const stored = call.outputs.flatMap(({ shape }, k) => sizeOf(shape) > 0 ? [k] : []);
   return {
-    kernel: customKernel(call, outputs[0]!.node.inputs, stored),
-    inputs: positionsOf(outputs[0]!.node.inputs),
+    kernel: customKernel(call, operands.map(({ node }) => node), stored),
+    inputs: operands.map(({ node }) => node.position),
     outputs: stored.map((k) => {
       const { shape, dtype } = call.outputs[k]!;
       const temporary = { dtype, size: sizeOf(shape), made, isStored: false, isPresent };

@@ -2,7 +2,7 @@
 import { sameDevice } from "../core/apply.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import { requireReal } from "../linalg/matrices.ts";
+import { requireReal } from "../linalg/common/matrices.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fft, ifft, irfft, rfft } from "./fourier.ts";

@@ -9,7 +9,7 @@ import {
   type Rules,
   takes,
 } from "../core/rules/options.ts";
-import { requireReal } from "../linalg/matrices.ts";
+import { requireReal } from "../linalg/common/matrices.ts";
 import type { TensorOptions } from "../core/arguments.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { tensorRules } from "../ops/creation/tensor_options.ts";

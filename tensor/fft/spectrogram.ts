@@ -2,7 +2,7 @@
 import { shapeError } from "../core/rules/errors.ts";
 import { aTensor } from "../core/apply.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
-import { requireReal } from "../linalg/matrices.ts";
+import { requireReal } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { irfft, rfft } from "./fourier.ts";
 import { Tensor } from "../class/tensor.ts";

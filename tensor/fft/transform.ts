@@ -2,7 +2,7 @@
 import { Tensor } from "../class/tensor.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
-import { differentiable } from "../linalg/matrices.ts";
+import { differentiable } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
 import { type Lines, maxLine, transformLines } from "./lines/lines.ts";

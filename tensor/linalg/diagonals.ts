@@ -4,7 +4,7 @@ import { compute, observedCall } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
-import { block, sides } from "./matrices.ts";
+import { block, sides } from "./common/matrices.ts";
 import type { Tensor } from "../core/mod.ts";
 
 /**

@@ -12,7 +12,7 @@ import {
   requireSquare,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import { solve } from "./solve.ts";
 
 /** Complex eigenvalues and eigenvectors. */

@@ -1,6 +1,8 @@
 /** Eigenvalues and eigenvectors of symmetric matrices. */
 import { compute } from "../core/operations.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
+import { symmetricVectors } from "./blocked/jacobi.ts";
 import { eighKernel } from "./kernels/jacobi.ts";
 import { tridiagonalKernel } from "./kernels/tridiagonal.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
@@ -11,7 +13,7 @@ import {
   requireSquare,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import type { Tensor } from "../core/mod.ts";
 
 /** Eigenvalues and eigenvectors. */
@@ -86,12 +88,20 @@ const MAX_ROTATED = 32;
 /** Values and vectors in no order. */
 function factored(a: Tensor): Tensor[] {
   const [n] = sides(a), half = (n + 1) >> 1, batch = batchOf(a), row = [...batch, n];
+  if (n > MAX_ROTATED && runsInGroups(a.device) && a.size > 0) return byBlocks(a);
   if (n <= MAX_ROTATED) {
     const shapes = [row, a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
     return callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
   }
   const shapes = [row, a.shape, a.shape, a.shape, row, [...batch, n * 2], [...batch, 3]];
   return callMatrixKernel(tridiagonalKernel, [a], shapes, [n], n);
+}
+
+/** Values are the quotients of Rayleigh, whose errors are squares of those of the vectors. */
+function byBlocks(a: Tensor): Tensor[] {
+  const lower = a.tril(-1), whole = a.tril().add(transposed(lower));
+  const vectors = symmetricVectors(whole);
+  return [whole.matmul(vectors).mul(vectors).sum(-2), vectors];
 }
 
 /** Columns in an order [..., n]. */

@@ -6,7 +6,7 @@ import { checkOptions, requireValue, type Rules, takes } from "../core/rules/opt
 import type { Rule } from "../../ffi/host/option_rules.ts";
 import { rootOfPowers } from "../ops/distances.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
-import { requireMatrices, requireReal, requireSquare, sides } from "./matrices.ts";
+import { requireMatrices, requireReal, requireSquare, sides } from "./common/matrices.ts";
 import { inverseOrNot } from "./solve.ts";
 import { svdOf } from "./svd.ts";
 import type { Tensor } from "../core/mod.ts";

@@ -2,7 +2,7 @@
 import { epsilon, type RealType } from "../ops/custom/matrix_kernel.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { factored } from "./cholesky.ts";
-import { block, identityLike, sides, transposed } from "./matrices.ts";
+import { block, identityLike, sides, transposed } from "./common/matrices.ts";
 import { factorQR } from "./qr.ts";
 import { solveTriangle } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";

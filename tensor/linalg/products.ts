@@ -16,7 +16,7 @@ import {
   requireSquare,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import { inv } from "./solve.ts";
 import type { Tensor } from "../core/mod.ts";
 

@@ -17,7 +17,7 @@ import {
   requireReal,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import { solveTriangle } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";
 

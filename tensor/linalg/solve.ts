@@ -13,7 +13,7 @@ import {
   requireReal,
   requireSquare,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import { requireRows } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";
 

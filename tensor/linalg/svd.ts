@@ -2,6 +2,8 @@
 import { compute } from "../core/operations.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
+import { runsInGroups } from "../ops/custom/device_kernel.ts";
+import { rightVectors } from "./blocked/jacobi.ts";
 import { columns, eigenOf, offDiagonal } from "./eigh.ts";
 import { svdKernel } from "./kernels/jacobi.ts";
 import { callMatrixKernel, epsilon, type RealType } from "../ops/custom/matrix_kernel.ts";
@@ -15,7 +17,7 @@ import {
   requireSquare,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import { symmetricPolarFactor } from "./polar.ts";
 import { factorQR } from "./qr.ts";
 import { requireRows } from "./triangular.ts";
@@ -42,8 +44,8 @@ const rules: Rules<SVDOptions> = { fullMatrices: takes.bool };
 /**
  * The singular value decomposition A = U diag(s) Vᵀ. Up to 64 columns by rotations of columns (J. Demmel, K.
  * Veselić, Jacobi's method is more accurate than QR, 1992), which keep the digits of small values; beyond by
- * the polar decomposition (Y. Nakatsukasa, N. Higham, 2013), whose errors are those of the largest value, so
- * that small ones lose digits.
+ * the polar decomposition (Y. Nakatsukasa, N. Higham, 2013), or on GPUs by rotations of blocks of columns: errors
+ * are then those of the largest value, so that small ones lose digits.
  *
  * Gradients through U and V are infinite or NaN where singular values are equal, and defined only for
  * what does not depend on the signs of the vectors.
@@ -90,14 +92,18 @@ export function svdOf(a: Tensor, full: boolean): SVD {
 
 /** Larger matrices are decomposed by products. */
 const MAX_ROTATED = 64;
+/** The same where many groups rotate blocks of columns. */
+const MAX_ROTATED_BY_GROUP = 32;
 
 /** Results as of the rotations: the directions of A V, the lengths of its columns, and V. */
-function byPolarFactor(a: Tensor): Tensor[] {
+function byProducts(a: Tensor): Tensor[] {
   const [m, n] = sides(a), size = a.abs().max([-2, -1], { keepDims: true });
   // Squares stay in range; of a matrix of zeros all vectors are right.
   const isNone = size.eq(0), scaled = isNone.where(identityLike(a), a.div(isNone.where(1, size)));
   const square = m > n ? factorQR(scaled, n).r : scaled;
-  const { vectors } = eigenOf(symmetricPolarFactor(square));
+  const vectors = runsInGroups(a.device)
+    ? rightVectors(square)
+    : eigenOf(symmetricPolarFactor(square)).vectors;
   const w = scaled.matmul(vectors);
   return [w, w.square().sum(-2).sqrt().mul(size.squeeze(-1)), vectors];
 }
@@ -108,7 +114,8 @@ function factored(a: Tensor, count: number): { u: Tensor; s: Tensor; v: Tensor }
     const { q } = factorQR(a, count);
     return { u: q, s: block(a, [0, n], null).diagonal(), v: block(a, [0, n], null) };
   }
-  const [w, s, v] = n <= MAX_ROTATED
+  const most = runsInGroups(a.device) ? MAX_ROTATED_BY_GROUP : MAX_ROTATED;
+  const [w, s, v] = n <= most
     ? callMatrixKernel(
       svdKernel,
       [a],
@@ -116,7 +123,7 @@ function factored(a: Tensor, count: number): { u: Tensor; s: Tensor; v: Tensor }
       [m, n, half],
       half,
     )
-    : byPolarFactor(a);
+    : byProducts(a);
   const order = s!.argsort(-1, { descending: true });
   // The columns over their lengths, and what completes them where a length is 0 or columns are missing.
   const { q, r } = factorQR(columns(w!, order), count);

@@ -15,7 +15,7 @@ import {
   requireSquare,
   sides,
   transposed,
-} from "./matrices.ts";
+} from "./common/matrices.ts";
 import type { Tensor } from "../core/mod.ts";
 
 /** More rows are solved block by block: most of the work is then products. */

@@ -40,7 +40,12 @@ export type Unit =
   /** An operation that does not fuse, and the values in memory that it reads. */
   | { readonly kind: "special"; readonly info: NodeInfo; readonly operands: readonly NodeInfo[] }
   /** A call of a user's kernel, with those of its outputs that are read. */
-  | { readonly kind: "custom"; readonly call: CustomCall; readonly outputs: readonly NodeInfo[] }
+  | {
+    readonly kind: "custom";
+    readonly call: CustomCall;
+    readonly outputs: readonly NodeInfo[];
+    readonly operands: readonly NodeInfo[];
+  }
   /** Attention, with those of its outputs that are read. */
   | {
     readonly kind: "attention";
@@ -176,14 +181,6 @@ function storedOperands(info: NodeInfo): NodeInfo[] {
   });
 }
 
-/** Stores the inputs of a unit that takes no loop in. */
-function storeInputs(info: NodeInfo): void {
-  for (const input of info.inputs) {
-    if (!input.node.isLeaf) input.materialized = true;
-    input.accounted++;
-  }
-}
-
 type Call = CustomCall | AttentionCall;
 
 /** The outputs of each call that gives several, in topological order. */
@@ -212,6 +209,5 @@ function callUnit(
     const operands = attentionOperands(info, attendsViews || op.call.filled !== null);
     return { kind: "attention", call: op.call, outputs, operands };
   }
-  storeInputs(info);
-  return { kind: "custom", call: op.call, outputs };
+  return { kind: "custom", call: op.call, outputs, operands: storedOperands(info) };
 }

@@ -132,12 +132,14 @@ class LineWriter {
     const stages = this.#stages;
     const body = stages.map((stage) => {
       const next = stages[stage.index + 1];
-      return `${this.#load(stage)}\n${this.#transform(stage)}\n${next ? this.#exchange(stage, next) : ""}`;
+      return `${this.#load(stage)}\n${this.#transform(stage)}\n${
+        next ? this.#exchange(stage, next) : ""
+      }`;
     });
     return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" : ""}
 #define T ${T}
 #define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
-${turnText}
+${turnText(dtype)}
 kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1)))
 void ${name}(global const T* restrict re, global const T* restrict im, global T* restrict yr,
   global T* restrict yi, int lines, int in_line, int in_step, int out_line, int out_step, T scale) {
@@ -221,23 +223,13 @@ ${
     });
   }
 
-  /** Turns number r by r j / n: powers of two of the turn by computation, others as products. */
+  /** Turns number r by r k / n, of those that are transformed already. */
   #turns({ radix, before }: Stage, names: readonly Pair[]): string[] {
     if (before === 1) return [];
-    const lines = [`const int k = j % ${before};`];
-    for (let r = 1; r < radix; r++) {
-      const high = 2 ** Math.floor(Math.log2(r)), low = r - high;
-      lines.push(
-        low === 0
-          ? `T c${r}, s${r}; turn(${r} * k, ${before * radix}, &c${r}, &s${r});`
-          : `const T c${r} = c${high} * c${low} - s${high} * s${low}, s${r} = c${high} * s${low} + s${high} * c${low};`,
-        multiplied(names[r]!, `c${r}`, `s${r}`),
-      );
-    }
-    return lines;
+    return [`const int k = j % ${before};`, ...turnedBy(names, "k", before * radix)];
   }
 
-  /** What each stage has found to where the next one reads it. */
+  /** Moves results of a stage to where the next one reads them. */
   #exchange(stage: Stage, next: Stage): string {
     const { before, radix } = stage, step = this.#plan.n / next.radix;
     const move = (part: keyof Pair) =>
@@ -254,11 +246,25 @@ ${
 barrier(CLK_LOCAL_MEM_FENCE);
 ${
         this.#each(next, (round) =>
-          this.#names(next, round).map((name, r) =>
-            `${name[part]} = room[AT(w, j + ${r * step})];`
-          ).join("\n"))
+          this.#names(next, round).map((name, r) => `${name[part]} = room[AT(w, j + ${r * step})];`)
+            .join("\n"))
       }`;
     return `${this.#declare(next)}\n${move("re")}\n${move("im")}`;
+  }
+
+  /** The factors of a longer transform: l j / turn for the first result, and from one to the next the same. */
+  #turnResults(stage: Stage, round: number): string {
+    const { n, turn } = this.#plan, names = this.#names(stage, round);
+    const step = turnedBy(names, `(l * ${n / stage.radix})`, turn);
+    return [
+      "{",
+      ...step,
+      "}",
+      "{ T c, s;",
+      `turn(l * j, ${turn}, &c, &s);`,
+      ...names.map((name) => multiplied(name, "c", "s")),
+      "}",
+    ].join("\n");
   }
 
   #store(): string {
@@ -267,17 +273,30 @@ ${
       `const int l = first + w;
 if (l < lines) {
 const size_t to = sample + (size_t)l * out_line;
+${turn === 0 ? "" : this.#turnResults(stage, round)}
 ${
         this.#names(stage, round).map((name, r) => {
           const at = `to + (size_t)(j + ${r * step}) * out_step`;
-          const turned = turn === 0 ? "" : `{ T c, s; turn(l * (j + ${
-            r * step
-          }), ${turn}, &c, &s); ${multiplied(name, "c", "s")} }\n`;
-          return `${turned}yr[${at}] = ${name.re} * scale; yi[${at}] = ${name.im} * scale;`;
+          return `yr[${at}] = ${name.re} * scale; yi[${at}] = ${name.im} * scale;`;
         }).join("\n")
       }
 }`);
   }
+}
+
+/** Statements that turn number r by r step / n: by computed turns for powers of two, others by their products. */
+function turnedBy(names: readonly Pair[], step: string, n: number): string[] {
+  const lines: string[] = [];
+  for (let r = 1; r < names.length; r++) {
+    const high = 2 ** Math.floor(Math.log2(r)), low = r - high;
+    lines.push(
+      low === 0
+        ? `T c${r}, s${r}; turn(${r} * ${step}, ${n}, &c${r}, &s${r});`
+        : `const T c${r} = c${high} * c${low} - s${high} * s${low}, s${r} = c${high} * s${low} + s${high} * c${low};`,
+      multiplied(names[r]!, `c${r}`, `s${r}`),
+    );
+  }
+  return lines;
 }
 
 /** Statements that give names the values found; each reads what is declared, not the names. */
@@ -289,14 +308,33 @@ function multiplied({ re, im }: Pair, c: string, s: string): string {
   return `{ const T x = ${re}; ${re} = x * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - x * ${s}; }`;
 }
 
+/** Coefficients of the series of sine and cosine, of as many terms as angles up to π / 4 need. */
+function series(first: number, terms: number, suffix: string): string {
+  const all: number[] = [];
+  for (let k = 0, value = 1; k < terms; k++) {
+    all.push(value);
+    value /= -(2 * k + first + 1) * (2 * k + first + 2);
+  }
+  const text = (value: number) =>
+    /[.e]/.test(`${value}`) ? `${value}${suffix}` : `${value}.0${suffix}`;
+  return all.reduceRight(
+    (sum, value) => sum === "" ? text(value) : `fma(${sum}, square, ${text(value)})`,
+    "",
+  );
+}
+
 /** Cosine and sine of 2 π m / n for 0 <= m < n: by the angle's distance from a multiple of a quarter turn. */
-const turnText = `inline void turn(uint m, uint n, T* c, T* s) {
+function turnText(dtype: RealType): string {
+  const suffix = dtype === "float64" ? "" : "f", terms = dtype === "float64" ? 9 : 5;
+  return `inline void turn(uint m, uint n, T* c, T* s) {
   const uint quarter = 4 * m / n;
   const uint rest = 4 * m - quarter * n;
   const bool is_far = 2 * rest > n;
-  const T angle = (T)(is_far ? n - rest : rest) / (T)(2 * n);
-  const T near = cospi(angle), far = sinpi(angle);
+  const T angle = (T)(is_far ? n - rest : rest) * (${Math.PI / 2}${suffix} / (T)n);
+  const T square = angle * angle;
+  const T near = ${series(0, terms + 1, suffix)}, far = angle * ${series(1, terms, suffix)};
   const T x = is_far ? far : near, y = is_far ? near : far;
   *c = quarter == 0 ? x : quarter == 1 ? -y : quarter == 2 ? -x : y;
   *s = quarter == 0 ? y : quarter == 1 ? x : quarter == 2 ? -y : -x;
 }`;
+}

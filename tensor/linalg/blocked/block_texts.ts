@@ -1,5 +1,5 @@
 /**
- * What texts of blocked factorizations on GPUs have in common: a block is a square that a group of 16 x 16
+ * The common part of texts of blocked factorizations on GPUs: a block is a square that a group of 16 x 16
  * work-items holds, each a square part of it.
  *
  * This folder (`blocked/`) has factorizations by many groups: matrices change block by block, each step

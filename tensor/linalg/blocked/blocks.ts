@@ -2,7 +2,7 @@
 import type { Shape } from "../../../backend/internal.ts";
 import { callDeviceKernel } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
-import { batchOf } from "../matrices.ts";
+import { batchOf } from "../common/matrices.ts";
 import { BLOCK_ITEMS } from "./block_texts.ts";
 import type { Tensor } from "../../core/mod.ts";
 

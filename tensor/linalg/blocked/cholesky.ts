@@ -1,5 +1,5 @@
 /** Cholesky factorizations on GPUs: two launches a block. */
-import { sides } from "../matrices.ts";
+import { sides } from "../common/matrices.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { blockSides } from "./block_texts.ts";
 import { callBlocks } from "./blocks.ts";

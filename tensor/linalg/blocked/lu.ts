@@ -3,7 +3,7 @@ import { sameShape } from "../../../backend/internal.ts";
 import { callDeviceKernel, runsInGroups } from "../../ops/custom/device_kernel.ts";
 import { epsilon, type RealType } from "../../ops/custom/matrix_kernel.ts";
 import { full } from "../../ops/creation/sequences.ts";
-import { batchOf, sides } from "../matrices.ts";
+import { batchOf, sides } from "../common/matrices.ts";
 import { blockSides } from "./block_texts.ts";
 import { callBlocks } from "./blocks.ts";
 import {
@@ -13,7 +13,6 @@ import {
   type SmallSolve,
   smallSolveText,
 } from "./lu_texts.ts";
-import type { Factored } from "../lu.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** Columns of a panel; those of doubles take twice the registers. */
@@ -32,16 +31,20 @@ function panelOf(a: Tensor, rows: number, columns: number, fills: boolean): LUPa
   return { dtype, columns: Math.min(fitting, columns), items, rows: own, fills };
 }
 
-/** What a pivot of 0 becomes: nothing beside the largest element. */
+/** The number that replaces a pivot of 0: nothing beside the largest element. */
 function tinyOf(a: Tensor): Tensor {
   const most = a.abs().max([-2, -1]);
   return most.gt(0).where(most, 1).mul(epsilon[a.dtype as RealType]);
 }
 
-/** See `factorLU`. */
-export function luByBlocks(a: Tensor, fills: boolean): Factored {
+/** Factors in LAPACK's form, the order of their rows, exchanges of rows, and the first pivot of 0. */
+export function luByBlocks(
+  a: Tensor,
+  fills: boolean,
+): { lu: Tensor; permutation: Tensor; swaps: Tensor; info: Tensor } {
   const [m, n] = sides(a), batch = batchOf(a), { device } = a, least = Math.min(m, n);
-  const matrices = batch.reduce((all, side) => all * side, 1), side = blockSides[a.dtype as RealType];
+  const matrices = batch.reduce((all, side) => all * side, 1),
+    side = blockSides[a.dtype as RealType];
   const tiny = fills ? [tinyOf(a)] : [];
   let state = full("make", [...batch, 2], 0, { device, dtype: "int32" });
   let lu = a;

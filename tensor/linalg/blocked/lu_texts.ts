@@ -25,7 +25,11 @@ const SPEAKERS = 32;
 export function luPanelText(panel: LUPanel, name: string): string {
   const { dtype, columns, items, rows, fills } = panel;
   const parameters = `global const T* restrict a, global const int* restrict known,
-  ${fills ? "global const T* restrict least, " : ""}global T* restrict panel, global int* restrict order,
+  ${
+    fills
+      ? "global const T* restrict least, "
+      : ""
+  }global T* restrict panel, global int* restrict order,
   global T* restrict inverse, global int* restrict state, int m, int n, int from, int width`;
   return kernelText(
     dtype,

@@ -2,10 +2,9 @@
 import { callDeviceKernel } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { full } from "../../ops/creation/sequences.ts";
-import { batchOf, block, identityLike, sides } from "../matrices.ts";
+import { batchOf, block, identityLike, sides } from "../common/matrices.ts";
 import { callBlocks } from "./blocks.ts";
 import { type QRPanel, qrPanelText, REFLECTED, reflectText } from "./qr_texts.ts";
-import type { QR } from "../qr.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** Numbers of an item: more would not fit the registers. */
@@ -40,7 +39,7 @@ interface Reflections {
 }
 
 /** Q of so many columns, and R of as many rows or of min(m, n); without gradients. */
-export function qrByBlocks(a: Tensor, columns: number): QR {
+export function qrByBlocks(a: Tensor, columns: number): { q: Tensor; r: Tensor } {
   const [m, n] = sides(a), least = Math.min(m, n), all: Reflections[] = [];
   let w = a;
   for (let from = 0; from < least;) {
@@ -53,7 +52,7 @@ export function qrByBlocks(a: Tensor, columns: number): QR {
   }
   const { device, dtype } = a;
   let q = identityLike(full("make", [...batchOf(a), m, columns], 1, { device, dtype }));
-  if (columns > 0) for (const part of all.reverse()) q = reflected(q, part, null);
+  if (columns > 0) { for (const part of all.reverse()) q = reflected(q, part, null); }
   return { q, r: block(w, [0, Math.max(columns, least)], null).triu() };
 }
 
@@ -70,7 +69,11 @@ function reflections(w: Tensor, plan: QRPanel, from: number, width: number): Ten
 }
 
 /** The matrix turned by the reflections; with their triangle, R's part of a factorization. */
-function reflected(a: Tensor, { v, turn, columns, numbers }: Reflections, r: Tensor | null): Tensor {
+function reflected(
+  a: Tensor,
+  { v, turn, columns, numbers }: Reflections,
+  r: Tensor | null,
+): Tensor {
   const [m, n] = sides(a);
   return callBlocks(
     `${r ? "qr_update" : "qr_product"}_${columns}`,

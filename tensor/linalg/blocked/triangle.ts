@@ -1,6 +1,6 @@
 /** Triangular systems on GPUs: a launch a block, behind one that inverts the diagonal blocks. */
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
-import { sides } from "../matrices.ts";
+import { sides } from "../common/matrices.ts";
 import { blockSides } from "./block_texts.ts";
 import { callBlocks } from "./blocks.ts";
 import { inversesText, solveStepText } from "./triangle_texts.ts";

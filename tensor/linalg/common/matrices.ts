@@ -1,13 +1,18 @@
-/** The common part of functions of matrices: their arguments, batches, errors of a device, gradients. */
-import { broadcastShapes, isEager, isFloat, Node, type Shape } from "../../backend/internal.ts";
-import { newGradFn, requireTensor, sameDevice } from "../core/apply.ts";
-import { isGradEnabled } from "../core/modes/grad_mode.ts";
-import { internally } from "../core/modes/temporaries.ts";
-import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
-import { dtypeError, shapeError } from "../core/rules/errors.ts";
-import { realizeAll } from "../execution/realization.ts";
-import { checkedIndices } from "../ops/indexing/indexing.ts";
-import type { Tensor } from "../core/mod.ts";
+/**
+ * The common part of functions of matrices: their arguments, batches, errors of a device, gradients.
+ *
+ * This folder (`common/`) is below all others of linear algebra. It imports \`tensor/core\`, \`tensor/ops\` and
+ * what realizes tensors.
+ */
+import { broadcastShapes, isEager, isFloat, Node, type Shape } from "../../../backend/internal.ts";
+import { newGradFn, requireTensor, sameDevice } from "../../core/apply.ts";
+import { isGradEnabled } from "../../core/modes/grad_mode.ts";
+import { internally } from "../../core/modes/temporaries.ts";
+import { makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
+import { dtypeError, shapeError } from "../../core/rules/errors.ts";
+import { realizeAll } from "../../execution/realization.ts";
+import { checkedIndices } from "../../ops/indexing/indexing.ts";
+import type { Tensor } from "../../core/mod.ts";
 
 /** The lengths of the last two axes. */
 export function sides(a: Tensor): [rows: number, columns: number] {

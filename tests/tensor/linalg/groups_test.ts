@@ -1,0 +1,172 @@
+/**
+ * Factorizations and transforms by many work-groups, as a GPU has them, against those of a processor: values
+ * and gradients, by blocks that are whole, cut off, and more than one. PoCL runs the texts.
+ */
+import { assert, assertRejects } from "@std/assert";
+import { type DType, fft, func, linalg, Tensor, withDevice } from "../../../mod.ts";
+import { withDeviceType } from "../../backend/opencl/fixture.ts";
+import { testOpenCL } from "../../opencl.ts";
+
+type Sides = readonly number[];
+
+/** Numbers from -1/2 to 1/2, the same on every device. */
+function filled(shape: Sides, dtype: DType, seed: number): Tensor {
+  let state = seed * 7919 + 1;
+  const next = () => (state = (state * 1103515245 + 12345) % 2 ** 31) / 2 ** 31 - 0.5;
+  const size = shape.reduce((all, side) => all * side, 1);
+  return Tensor.fromHost(Array.from({ length: size }, next), { shape: [...shape], dtype });
+}
+
+const transposed = (a: Tensor): Tensor => a.transpose(-1, -2);
+/** Symmetric with positive eigenvalues. */
+const definite = (a: Tensor): Tensor =>
+  a.matmul(transposed(a)).add(Tensor.eye(a.shape.at(-1)!, { dtype: a.dtype }));
+
+async function numbersOf(results: Tensor[]): Promise<number[][]> {
+  const all: number[][] = [];
+  for (const x of results) {
+    all.push([...await x.contiguous().toHost() as Iterable<number>].map(Number));
+  }
+  return all;
+}
+
+/** Results of tensors of these shapes, near those of the built-in backend in float64. */
+async function assertSame(
+  shapes: readonly Sides[],
+  dtype: DType,
+  fn: (inputs: Tensor[]) => Tensor[],
+): Promise<void> {
+  const run = (type: DType) => numbersOf(fn(shapes.map((shape, k) => filled(shape, type, k + 1))));
+  let found: number[][] = [];
+  await withDeviceType("gpu", async () => void (found = await run(dtype)));
+  const expected = await withDevice("cpu", () => run("float64"));
+  const tolerance = dtype === "float64" ? 1e-11 : 2e-4;
+  expected.forEach((values, k) => {
+    const size = Math.max(1, ...values.map(Math.abs));
+    values.forEach((value, at) => {
+      const isNear = Math.abs(found[k]![at]! - value) <= tolerance * size;
+      assert(isNear, `${dtype} ${shapes}: result ${k}, element ${at}: ${found[k]![at]}, ${value}`);
+    });
+  });
+}
+
+/** Results, and what their squares give as gradients of the inputs. */
+function withGradients(inputs: Tensor[], fn: (inputs: Tensor[]) => Tensor[]): Tensor[] {
+  for (const input of inputs) input.requiresGrad = true;
+  const results = fn(inputs);
+  const sum = results.map((x) => x.square().sum()).reduce((all, next) => all.add(next));
+  sum.backward();
+  return [...results.map((x) => x.detach()), ...inputs.map((input) => input.grad!)];
+}
+
+const types = ["float32", "float64"] as const;
+
+for (const dtype of types) {
+  for (const shape of [[2, 33, 33], [64, 64], [100, 100]]) {
+    testOpenCL(
+      `cholesky and solveTriangular by groups: ${dtype} [${shape}]`,
+      () =>
+        assertSame(
+          [shape, [...shape.slice(0, -1), 3]],
+          dtype,
+          (inputs) =>
+            withGradients(inputs, ([a, b]) => {
+              const l = linalg.cholesky(definite(a!)), upper = transposed(l);
+              return [
+                l,
+                linalg.solveTriangular(l, b!, { upper: false }),
+                linalg.solveTriangular(upper.div(9), b!, { upper: true, unitriangular: true }),
+              ];
+            }),
+        ),
+    );
+  }
+  for (const shape of [[3, 5, 5], [2, 40, 40], [70, 70]]) {
+    testOpenCL(
+      `solve, det and inv by groups: ${dtype} [${shape}]`,
+      () =>
+        assertSame(
+          [shape, [...shape.slice(0, -1), 3]],
+          dtype,
+          (inputs) =>
+            withGradients(inputs, ([a, b]) => {
+              const near = a!.add(Tensor.eye(shape.at(-1)!, { dtype }).mul(4));
+              return [linalg.solve(near, b!), linalg.logdet(near.matmul(transposed(near)))];
+            }),
+        ),
+    );
+  }
+  for (const shape of [[2, 7, 40], [90, 37], [50, 50]]) {
+    testOpenCL(
+      `luFactor and qr by groups: ${dtype} [${shape}]`,
+      () =>
+        assertSame([shape], dtype, ([a]) => {
+          const { lu, permutation } = linalg.luFactor(a!), { q, r } = linalg.qr(a!);
+          return [lu, permutation, q, r, linalg.qr(a!, { mode: "complete" }).q.square().sum()];
+        }),
+    );
+  }
+  testOpenCL(
+    `eigh and svd by groups: ${dtype}`,
+    () =>
+      assertSame([[2, 35, 35], [60, 40]], dtype, (inputs) =>
+        withGradients(inputs, ([a, b]) => {
+          const { values, vectors } = linalg.eigh(a!.add(transposed(a!)));
+          const { u, s, vh } = linalg.svd(b!, { fullMatrices: false });
+          const root = (x: Tensor) => x.mul(0.2).add(2).sqrt().unsqueeze(-2);
+          return [
+            values,
+            vectors.mul(root(values)).matmul(transposed(vectors)),
+            s,
+            u.mul(root(s)).matmul(vh),
+          ];
+        })),
+  );
+}
+
+const lines: readonly [shape: Sides, axis: number][] = [
+  [[3, 30], -1],
+  [[2, 16, 5], 1],
+  [[4, 121, 9], 1],
+  [[2, 1024], -1],
+  [[10000], -1],
+  [[2, 34], -1],
+];
+
+for (const dtype of types) {
+  for (const [shape, axis] of lines) {
+    testOpenCL(
+      `fft by groups: ${dtype} [${shape}], axis ${axis}`,
+      () =>
+        assertSame([shape, shape], dtype, (inputs) =>
+          withGradients(inputs, ([re, im]) => {
+            const x = new fft.ComplexTensor(re!, im!), there = fft.fft(x, { axis, norm: "ortho" });
+            return [there.real, there.imag, fft.ifft(there.mul(there), { axis }).real];
+          })),
+    );
+  }
+}
+
+testOpenCL(
+  "vmap of solve, cholesky, qr and fft has their kernels for all samples at once",
+  () =>
+    assertSame([[3, 34, 34], [3, 34]], "float32", ([a, b]) => {
+      const one = (a: Tensor, b: Tensor) => [
+        linalg.solve(a, b),
+        linalg.cholesky(definite(a)),
+        linalg.qr(a).r,
+        fft.fft(b).imag,
+      ];
+      return func.vmap(one)(a!, b!) as Tensor[];
+    }),
+);
+
+testOpenCL(
+  "solve and cholesky by groups name the matrix that has none",
+  () =>
+    withDeviceType("gpu", async () => {
+      const singular = Tensor.zeros([2, 40, 40]), b = Tensor.ones([2, 40, 1]);
+      await assertRejects(() => linalg.solve(singular, b).toHost(), RangeError, "solve");
+      await assertRejects(() => linalg.cholesky(singular.sub(1)).toHost(), RangeError, "cholesky");
+    }),
+);
