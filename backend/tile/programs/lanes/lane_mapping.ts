@@ -10,6 +10,8 @@ export type Step =
   | { readonly do: "loop"; readonly symbol: number; readonly by: number }
   | { readonly do: "pack"; readonly operand: "a" | "b" };
 
+export type LoopStep = Extract<Step, { do: "loop" }>;
+
 /** A work-item's part of a product. */
 export interface LaneMapping {
   /** The loop along vectors, of the columns or of the sum, floats of a vector, and the first lane of each. */

@@ -28,6 +28,7 @@ import {
   isClipped,
   type LaneMapping,
   type Loops,
+  type LoopStep,
   shareOf,
   type Step,
 } from "./lane_mapping.ts";
@@ -91,15 +92,27 @@ class LaneProduct {
       if (memory === null) return this.#results.store(at, this.#sums.rows);
       this.#eachSum(at, (sum, place, before) => p.store(memory, place, fadd(before, sum)));
     });
-    if (memory !== null) {
-      this.#steps(this.#outerSteps(), loops, (at) => {
-        this.#sums.declare();
-        this.#eachSum(at, (sum, _, all) => p.set(sum, all));
-        this.#results.store(at, this.#sums.rows);
-      });
-    }
+    if (memory !== null) this.#storeAll(memory, loops);
     const groups = this.#kernel.outer.reduce((n, s) => n * this.#turns(s), 1);
     return p.finish("lane product", groups);
+  }
+
+  /** Gives what several turns have added up. */
+  #storeAll(memory: Place, loops: Loops): void {
+    const { stores, lane } = this.#m, p = this.#p, steps = this.#outerSteps();
+    if (stores === "single" && !this.#kernel.inner.includes(lane)) {
+      return this.#results.storeAll(
+        memory,
+        loops,
+        steps.map((step) => [step, this.#tilesOf(step)]),
+        (step, at, body) => this.#steps([step], at, body),
+      );
+    }
+    this.#steps(steps, loops, (at) => {
+      this.#sums.declare();
+      this.#eachSum(at, (sum, _, all) => p.set(sum, all));
+      this.#results.store(at, this.#sums.rows);
+    });
   }
 
   /** Work-items along a loop. */
@@ -108,9 +121,14 @@ class LaneProduct {
   }
 
   /** The steps over loops of the result. */
-  #outerSteps(): Extract<Step, { do: "loop" }>[] {
+  #outerSteps(): LoopStep[] {
     return this.#m.steps.filter((step) => step.do === "loop")
       .filter(({ symbol }) => this.#kernel.outer.includes(symbol));
+  }
+
+  /** Tiles along such a step. */
+  #tilesOf({ symbol, by }: LoopStep): number {
+    return Math.ceil(shareOf(this.#m, symbol) / by);
   }
 
   get #tileSize(): number {
@@ -119,10 +137,7 @@ class LaneProduct {
   }
 
   get #memorySize(): number {
-    return this.#outerSteps().reduce(
-      (n, { symbol, by }) => n * Math.ceil(shareOf(this.#m, symbol) / by),
-      this.#tileSize,
-    );
+    return this.#outerSteps().reduce((n, step) => n * this.#tilesOf(step), this.#tileSize);
   }
 
   #number(value: number): E {
@@ -202,8 +217,7 @@ class LaneProduct {
   #eachSum(at: Loops, body: (sum: E, place: E, held: E) => void): void {
     const { width } = this.#m, p = this.#p;
     const tile = this.#outerSteps().reduce<E>(
-      (n, { symbol, by }) =>
-        add(mul(n, Math.ceil(shareOf(this.#m, symbol) / by)), at.get(symbol)!.turn ?? 0),
+      (n, step) => add(mul(n, this.#tilesOf(step)), at.get(step.symbol)!.turn ?? 0),
       int(0),
     );
     const base = p.let(mul(tile, this.#tileSize));

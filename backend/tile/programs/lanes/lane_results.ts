@@ -2,7 +2,17 @@
 import { coefficient } from "../../../kernel/affine.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { held } from "../../language/elements.ts";
-import { add, type E, int, lanes, min, mul, sub, type Whole } from "../../language/expression.ts";
+import {
+  add,
+  type E,
+  int,
+  lanes,
+  min,
+  mul,
+  type Place,
+  sub,
+  type Whole,
+} from "../../language/expression.ts";
 import { all, float, lanesFrom, laneSum, load, lt, not, splat } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { KernelValues } from "../kernel_values.ts";
@@ -11,12 +21,23 @@ import {
   iterations,
   type LaneMapping,
   type Loops,
+  type LoopStep,
   type Row,
   shareOf,
 } from "./lane_mapping.ts";
 
 /** Floats of a vector of results. */
 const LANES = 16;
+
+/** A loop over results. */
+interface ResultLoop {
+  readonly symbol: number;
+  readonly count: number;
+  /** From one of its sums to the next. */
+  readonly apart: number;
+  /** Goes over tiles; else over what a tile has. */
+  readonly step?: LoopStep;
+}
 
 export class LaneResults {
   readonly #values: KernelValues;
@@ -98,38 +119,83 @@ export class LaneResults {
 
   /** Stores one by one what is new. */
   #storeEach(at: Loops, tile: readonly Row[]): void {
-    const { rows, lane, width, starts } = this.#m, p = this.#p, { outputs, inner } = this.#kernel;
-    const isSummed = inner.includes(lane), columns = isSummed ? 1 : starts.at(-1)! + width;
+    const { lane, width, starts } = this.#m, p = this.#p;
+    const isSummed = this.#kernel.inner.includes(lane),
+      columns = isSummed ? 1 : starts.at(-1)! + width;
     const kept = p.array("private", tile.length * columns, "float");
     tile.forEach(({ sums }, r) =>
       sums.forEach((sum, v) =>
         p.store(kept, int(r * columns + (isSummed ? 0 : starts[v]!)), isSummed ? laneSum(sum) : sum)
       )
     );
-    const loops = rows.map(([s, count], k) => {
-      const step = rows.slice(k + 1).reduce((n, [, c]) => n * c, columns);
-      return { symbol: s, count, step };
+    this.#give(this.#loopsOf(columns), kept, at);
+  }
+
+  /**
+   * Gives the results of all tiles of a work-item from where their sums are, one by one.
+   *
+   * @param turns The steps that go over the tiles, each with its turns; their tiles lie one behind the other.
+   * @param over Writes such a step around what it is given.
+   */
+  storeAll(
+    sums: Place,
+    at: Loops,
+    turns: readonly (readonly [step: LoopStep, count: number])[],
+    over: (step: LoopStep, at: Loops, body: (at: Loops) => void) => void,
+  ): void {
+    const { starts, width } = this.#m, loops = this.#loopsOf(starts.length * width);
+    const size = loops.reduce((n, { count }) => n * count, 1);
+    const tiles = turns.map(([step, count], k) => {
+      const behind = turns.slice(k + 1).reduce((n, [, c]) => n * c, size);
+      return { symbol: step.symbol, count, apart: behind, step };
     });
-    const along = isSummed ? [] : [{ symbol: lane, count: columns, step: 1 }];
-    const isLast = outputs.every(({ index }) => coefficient(index, lane) === 1);
-    const order = isLast ? [...loops, ...along] : [...along, ...loops];
-    const walk = (k: number, place: E, moved: ReadonlyMap<number, E>): void => {
+    this.#give([...tiles, ...loops], sums, at, over);
+  }
+
+  /** The loops of a tile, of which results lie one behind the other. */
+  #loopsOf(columns: number): ResultLoop[] {
+    const { rows, lane } = this.#m, isSummed = this.#kernel.inner.includes(lane);
+    const loops = isSummed ? rows : [...rows, [lane, columns] as const];
+    return loops.map(([symbol, count], k) => {
+      const apart = loops.slice(k + 1).reduce((n, [, c]) => n * c, 1);
+      return { symbol, count, apart };
+    });
+  }
+
+  /** Gives the results of some loops, neighbours in memory behind each other: they share lines of caches. */
+  #give(
+    loops: readonly ResultLoop[],
+    from: Place,
+    at: Loops,
+    over: Parameters<LaneResults["storeAll"]>[3] = () => {},
+  ): void {
+    const p = this.#p, { index } = this.#kernel.outputs[0]!;
+    const far = ({ symbol }: ResultLoop): number => Math.abs(coefficient(index, symbol));
+    const order = loops.toSorted((a, b) => far(b) - far(a));
+    const walk = (k: number, at: Loops, place: E, moved: ReadonlyMap<number, E>): void => {
       const loop = order[k];
       if (loop === undefined) {
-        return p.give([...this.#coordinates(at, moved), int(1)], held(kept, place, "float"));
+        return p.give([...this.#coordinates(at, moved), int(1)], held(from, place, "float"));
       }
-      const { symbol, count, step } = loop;
+      const { symbol, count, apart, step } = loop;
+      if (step) {
+        return over(
+          step,
+          at,
+          (own) => walk(k + 1, own, add(place, mul(own.get(symbol)!.turn!, apart)), moved),
+        );
+      }
       p.loop(
         int(count),
         (i) =>
           p.when(
             this.#isOwn(at, symbol, i, count),
-            () => walk(k + 1, add(place, mul(i, step)), new Map([...moved, [symbol, i]])),
+            () => walk(k + 1, at, add(place, mul(i, apart)), new Map([...moved, [symbol, i]])),
           ),
         1,
       );
     };
-    walk(0, int(0), new Map());
+    walk(0, at, int(0), new Map());
   }
 
   /** Turns the sums of each vector's lanes into vectors along the rows. */

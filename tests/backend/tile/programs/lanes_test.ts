@@ -42,11 +42,13 @@ function run({ kernel, mapping }: Found, change: Parameters<typeof changed>[1] =
   const faults = new Map(report.faults);
   const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
   const output = new Float32Array(buffers.o0!).fill(NaN);
+  const order: number[] = [];
   for (const [index, value] of placed(kernel, kernel.outputs[0]!.index, report, along)) {
     if (!Number.isNaN(output[index])) faults.set("stored twice", 1);
     output[index] = value;
+    order.push(index);
   }
-  return { faults: [...faults.keys()], error: errorOf(kernel, buffers) };
+  return { faults: [...faults.keys()], error: errorOf(kernel, buffers), order };
 }
 
 /** Results by their places in the output: of a vector, those lanes that count. */
@@ -142,6 +144,11 @@ Deno.test("laneProduct has the values of the plain evaluator, each stored once",
 Deno.test("laneProduct packs the elements that are read, where vectors are longer than lines", () => {
   const { mapping } = found(cases["a convolution of short lines"]![1], wideTarget);
   assertEquals(mapping.boxes.b?.row, 14 + 2);
+});
+
+Deno.test("laneProduct gives a weight's gradient as it lies in memory, whose rows fill a cache's sets", () => {
+  const { order } = run(found(cases["the gradient of a weight"]![1], wideTarget));
+  assertEquals(order, Array.from({ length: 10 * 3 * 9 }, (_, k) => k));
 });
 
 Deno.test("laneProduct: the interpreter sees tests that are missing, and operands that are not packed", () => {
