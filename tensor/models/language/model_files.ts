@@ -15,6 +15,7 @@ import {
 } from "../weights/weight_reader.ts";
 import type { RawConfig } from "./decoder/architectures/config.ts";
 import { type Sampling, samplingRules } from "./sampling.ts";
+import { textConfig, textWeights } from "./text_part.ts";
 import { ggufConfig } from "./decoder/architectures/gguf_config.ts";
 
 /** The open files of a model. */
@@ -157,17 +158,22 @@ async function openFolder(folder: string): Promise<ModelFiles> {
   const generation = await readJson(`${folder}/generation_config.json`) ?? {};
   const source = await readText(`${folder}/chat_template.jinja`) ?? templateIn(settings);
   const template = source === null ? null : new ChatTemplate(source, tokenTexts(settings));
-  const file = await openWeights(folder);
-  const ends = [config.eos_token_id, generation.eos_token_id].flat();
+  const file = await openWeights(folder), part = textConfig(config, file);
+  const own = part ?? config, weights = part ? textWeights(file) : file;
+  const ends = [own.eos_token_id, generation.eos_token_id].flat();
   return {
     isGguf: false,
-    config: { ...config, eos_token_id: ends.filter((id) => id !== undefined && id !== null) },
+    config: { ...own, eos_token_id: ends.filter((id) => id !== undefined && id !== null) },
     tokenizer: { tokenizer, config: settings },
     template,
     // What is to be written without chance is given a temperature, too, at times.
     advised: generation.do_sample === true ? advisedIn(generation, "folder") : {},
     weights: (device, dtype) =>
-      new SafetensorsWeights(file, device, weightForm(dtype, device, elementsOf(file.tensors))),
+      new SafetensorsWeights(
+        weights,
+        device,
+        weightForm(dtype, device, elementsOf(weights.tensors)),
+      ),
     [Symbol.dispose]: () => file[Symbol.dispose](),
   };
 }

@@ -142,11 +142,18 @@ abstract class Reader<Entry extends { readonly shape: readonly number[] }> imple
   abstract matrix(name: string, change?: WeightChange): Promise<Weight>;
 }
 
+/** The weights of a folder, read by name. */
+export type NamedWeights = Pick<SafetensorsFile, "tensors" | "read" | "decode">;
+
 /** The weights of safetensors files. */
 export class SafetensorsWeights extends Reader<SafetensorsEntry> {
-  readonly #file: SafetensorsFile;
+  readonly #file: NamedWeights;
 
-  constructor(file: SafetensorsFile, device: DeviceHandle, form: WeightForm) {
+  constructor(
+    file: NamedWeights,
+    device: DeviceHandle,
+    form: WeightForm,
+  ) {
     super(file.tensors, device, form);
     this.#file = file;
   }

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { loadSafetensors, noGrad, saveSafetensors, Tensor, withDevice } from "../../../../mod.ts";
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { LanguageModel } from "../../../../tensor/models/mod.ts";
 import { writeGguf } from "../small_gguf.ts";
@@ -85,6 +85,29 @@ for (const [name, plain] of Object.entries(fixtures)) {
       })
     ));
 }
+
+Deno.test("textWeights: of a model that sees pictures the part that writes texts is read", () =>
+  inFolder((folder) =>
+    withDevice("cpu", async () => {
+      const { config, shapes, ids, greedy } = fixtures.llama!, path = `${folder}/model.safetensors`;
+      const named = [
+        (name: string) => `language_model.${name}`,
+        (name: string) => name.replace("model.", "model.language_model."),
+      ];
+      for (const name of named) {
+        await writeModel(folder, { ...fixtures.llama!, shapes });
+        const state = await loadSafetensors(path);
+        const own = Object.entries(state).map(([key, tensor]) => [name(key), tensor]);
+        const vision = { "vision_tower.layers.0.weight": Tensor.ones([2]) };
+        await saveSafetensors(path, { ...Object.fromEntries(own), ...vision });
+        const whole = { model_type: "some_vl", vision_config: {}, text_config: config };
+        await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(whole));
+        using lm = await LanguageModel.load(folder);
+        const options = { maxTokens: greedy.length, ignoreEnd: true };
+        assertEquals(await Array.fromAsync(lm.generateIds(ids, options)), greedy);
+      }
+    })
+  ));
 
 Deno.test("LanguageModel.load takes what config.json leaves out from the architecture", () =>
   inFolder((folder) =>

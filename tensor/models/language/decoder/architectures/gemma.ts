@@ -64,7 +64,15 @@ export const gemmas: Readonly<Record<string, Architecture>> = {
     outer: llamaOuter,
     normOffset: 1,
     activation: "gelu_pytorch_tanh",
-    defaults: { ...gemmaDefaults, sliding_window: 4096, rope_theta: 1e6 },
+    // Larger ones leave out what is as here.
+    defaults: {
+      ...gemmaDefaults,
+      sliding_window: 4096,
+      rope_theta: 1e6,
+      vocab_size: 262_208,
+      num_attention_heads: 8,
+      max_position_embeddings: 131_072,
+    },
     config: (reader, plain) => {
       const { raw } = reader, window = reader.optional("sliding_window");
       const period = reader.optional("sliding_window_pattern", "_sliding_window_pattern") ?? 6;

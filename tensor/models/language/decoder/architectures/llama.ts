@@ -109,14 +109,14 @@ export const llamas: Readonly<Record<string, Architecture>> = {
     config: windowed,
   },
   qwen2: {
-    types: ["qwen2"],
+    types: ["qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2vl"],
     layer: llamaLayer,
     outer: llamaOuter,
     biases: ["query", "key", "value"],
     config: upperWindows,
   },
   qwen3: {
-    types: ["qwen3"],
+    types: ["qwen3", "qwen3_vl_text", "qwen3vl"],
     layer: { ...llamaLayer, ...normedHeads },
     outer: llamaOuter,
     defaults: { head_dim: 128 },

@@ -12,6 +12,8 @@ type Stretch = (reader: ConfigReader, features: number, context: number) => Part
 /** The kinds of `rope_type`. Sources: the functions of these names in transformers' modeling_rope_utils.py. */
 const stretches: Readonly<Record<string, Stretch>> = {
   default: () => ({}),
+  // Positions of pictures have three numbers, those of texts the same one three times.
+  mrope: () => ({}),
   linear: (reader) => {
     const factor = reader.number("factor");
     return { slowdown: () => factor };
