@@ -57,7 +57,9 @@ export interface MemoryFacade {
   scope(device?: object): StatisticsScope;
   /** Gives all cached memory back to the driver; returns its bytes. */
   emptyCache(device?: object): number;
-  /** Sets the most bytes that may be held from the driver; `null` is the default. */
+  /**
+   * Sets the most bytes that may be held from the driver: `Infinity` for no limit, `null` for the default.
+   */
   setLimit(bytes: number | null, device?: object): void;
   /**
    * Registers a callback that is asked to free memory before an allocation is given up. It returns

@@ -284,12 +284,15 @@ export class DeviceMemory<B = Buffer> {
   /**
    * Sets the most bytes that may be held from the driver. What is held already stays.
    *
-   * @param bytes A whole number, or `null` for the default.
-   * @throws {RangeError} When it is neither.
+   * @param bytes A whole number, `Infinity` for none, or `null` for the default.
+   * @throws {RangeError} When it is none of these.
    */
   setLimit(bytes: number | null): void {
-    if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
-      throw new RangeError(`Cannot set a limit of ${bytes} bytes: a whole number from 0, or null`);
+    if (bytes !== null && bytes !== Infinity && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
+      throw new RangeError(
+        `Cannot set a limit of ${bytes} bytes: pass a whole number from 0, Infinity for none, or null ` +
+          "for the default",
+      );
     }
     this.#limitBytes = bytes ?? this.#defaultLimit;
     this.pool.limitBytes = this.#restBeside(this.#persistent);

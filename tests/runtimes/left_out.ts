@@ -66,12 +66,15 @@ export const leftOut: readonly LeftOutTest[] = [
     reason: "JavaScriptCore collects the object of a buffer whose memory an array still has",
   },
   { runtime: "node", file: "ffi/memory/bounds_test", name: "a recorded fill", reason: namesOnly },
-  {
-    runtime: "node",
-    file: "signals/matrix_test",
-    name: "SIGHUP under nohup",
+  ...[
+    ["signals/matrix_test", "SIGHUP under nohup"],
+    ["signals/terminal_test", "a program under nohup"],
+  ].map(([file, name]) => ({
+    runtime: "node" as const,
+    file: file!,
+    name: name!,
     reason: "Node gives every signal its default action when it starts",
-  },
+  })),
   ...[
     ["bindExtension finds", "extension_test"],
     ["CommandBuffer", "extension_test"],

@@ -1,6 +1,6 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
 import type { DeviceHandle } from "../../../backend/internal.ts";
-import { unobserved, writeAside } from "../../core/calls.ts";
+import { isObserved, unobserved, writeAside } from "../../core/calls.ts";
 import { Tensor } from "../../class/tensor.ts";
 import { stateOf } from "../../core/internals.ts";
 
@@ -21,9 +21,12 @@ export class DeviceScalar {
 
   /** Changes the number on every device. */
   set value(value: number) {
-    if (value === this.#value) return;
+    const isSame = value === this.#value;
+    // A compiled step sets its rate in every call: one whose schedule has come to rest is the same step.
+    if (isSame && !isObserved()) return;
     this.#value = value;
     writeAside(this, [...this.#copies.values()], () => {
+      if (isSame) return;
       for (const [device, copy] of this.#copies) {
         using fresh = Tensor.fromHost(value, { device });
         stateOf(copy.assign(fresh).realize()).dropFormer();

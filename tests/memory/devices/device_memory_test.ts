@@ -9,6 +9,7 @@ import {
   type BufferHandle,
   DeviceMemory,
   FaultPool,
+  HostPool,
   memory,
   NoMemoryError,
   OutOfMemoryError,
@@ -288,4 +289,11 @@ Deno.test("DeviceMemory: destroy ends the device's memory", () => {
   const handle = memory.allocate(MiB);
   memory.destroy();
   assertEquals([handle.state, source.usedBytes, source.liveBuffers], ["destroyed", 0, 0]);
+});
+
+Deno.test("DeviceMemory.setLimit takes what limitBytes said", () => {
+  const memory = new DeviceMemory(new HostPool(), { name: "cpu" });
+  memory.setLimit(Infinity);
+  assertEquals(memory.stats.limitBytes, Infinity);
+  assertThrows(() => memory.setLimit(1.5), RangeError, "Infinity for none");
 });

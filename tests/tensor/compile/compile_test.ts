@@ -126,7 +126,7 @@ testOnBackends("compile: tensors within arrays and objects are arguments, too", 
 });
 
 testOnBackends("compile: what cannot be compiled says so", () => {
-  assertThrows(() => compile(3 as never), TypeError, "Cannot compile number");
+  assertThrows(() => compile(3 as never), TypeError, "Cannot compile 3");
   const later = compile((x: Tensor) => Promise.resolve(x.add(1)));
   assertThrows(() => later(stored(1)), TypeError, "Cannot compile an asynchronous function");
 });

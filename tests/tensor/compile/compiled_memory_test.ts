@@ -5,6 +5,8 @@ import {
   manager,
   manualSeed,
   memory,
+  nn,
+  optim,
   rawKernel,
   Tensor,
   withDevice,
@@ -130,4 +132,27 @@ testOnBackends("compile keeps a value that it is given again, and gives others a
     assertEquals([...sum.toHostSync("float32")], [...first].map((n) => Math.fround(n + 2 * n)));
   }
   assert(twice.isRealized);
+});
+
+testOnBackends("a compiled step whose schedule comes to rest is recorded once", (backend) => {
+  if (isEager()) return;
+  withDevice(backend, () => {
+    const w = nn.parameter(Tensor.ones([64])), optimizer = new optim.Adam([w], { lr: 0.1 });
+    const warmUp = new optim.LambdaLR(optimizer, (k) => Math.min(1, (k + 1) / 6));
+    const step = compile((x: Tensor) => {
+      const loss = w.mul(x).square().mean();
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      warmUp.step();
+      return loss;
+    });
+    const x = Tensor.ones([64]).realize();
+    const held = Array.from({ length: 12 }, () => {
+      step(x).dispose();
+      return memory.stats(manager.default(backend)).requestedBytes;
+    });
+    assertEquals(held.slice(3), Array(9).fill(held[3]), `${held}`);
+    assertEquals(optimizer.lr, 0.1);
+  });
 });
