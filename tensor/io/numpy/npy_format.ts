@@ -97,7 +97,7 @@ function parseDescr(descr: unknown): { type: ElementType; littleEndian: boolean 
   if (isNumpyType(type)) return { type, littleEndian: order !== ">" };
   throw new FileFormatError(
     `An array of dtype ${shown(descr)} is not read: save it with .astype() as one of ` +
-      "bool, uint8, int32, int64, float16, float32, float64",
+      "bool, int8 to int64, uint8, uint16, uint32, float16, float32, float64",
   );
 }
 

@@ -77,6 +77,8 @@ async function* arraysOf(
 ): AsyncGenerator<[string, HostArray]> {
   const archive = await ZipArchive.open(source, options);
   for (const entry of archive.names) {
+    // Tools that pack a folder write it as an entry, too.
+    if (entry.endsWith("/")) continue;
     if (!entry.endsWith(SUFFIX)) {
       throw new FileFormatError(`Entry ${shown(entry)} is no array: its name does not end in .npy`);
     }

@@ -1,6 +1,6 @@
 /**
  * Pictures as tensors and back. PNG, JPEG, WebP, GIF and BMP are read by the runtime, which writes JPEG,
- * too; PNG is written here.
+ * too; PNG is written here, and read where it has 16 bits.
  *
  * This folder (`pictures/`) imports `archives/` and `core/` beside it, and `ops/`.
  */
@@ -19,7 +19,7 @@ import { FileFormatError, readingFile } from "../core/file_format_error.ts";
 import { checkFilled, type HostArray } from "../core/host_array.ts";
 import type { LoadOptions } from "../core/load_options.ts";
 import { decodeBmp, type Pixels } from "./bmp.ts";
-import { encodePng } from "./png.ts";
+import { decodeWidePng, encodePng } from "./png.ts";
 
 /** Channels of a picture. */
 export interface DecodeImageOptions {
@@ -43,7 +43,8 @@ const loadRules: Rules<LoadImageOptions> = { ...decodeRules, device: deviceChoic
 const encodeRules: Rules<EncodeImageOptions> = { quality: takes.share };
 
 /**
- * Reads a picture: PNG, JPEG, WebP, GIF (its first frame) or BMP, of 8 bits a channel.
+ * Reads a picture: PNG, JPEG, WebP, GIF (its first frame) or BMP. A PNG of 16 bits a channel is
+ * rounded to 8.
  *
  * @param path The file.
  * @param options Its channels, and the device.
@@ -82,7 +83,8 @@ export async function decodeImage(
 ): Promise<HostArray> {
   requireValue("read a picture", "bytes", bytes, takes.arrayView);
   checkOptions("read a picture", options, decodeRules);
-  const { channels = 3 } = options, pixels = decodeBmp(await bitmapOf(bytes));
+  const { channels = 3 } = options;
+  const pixels = await decodeWidePng(bytes) ?? decodeBmp(await bitmapOf(bytes));
   return {
     data: planes(pixels, channels),
     shape: [channels, pixels.height, pixels.width],

@@ -53,6 +53,11 @@ function changed(bytes: Uint8Array<ArrayBuffer>, at: number, ...values: number[]
   return copy;
 }
 
+Deno.test("decodeNpz leaves out folders that a tool has packed as entries", async () => {
+  const arrays = await decodeNpz(await archive(["in/", new Uint8Array()], ["in/x.npy", array]));
+  assertEquals(Object.keys(arrays), ["in/x"]);
+});
+
 Deno.test("decodeNpz says what is wrong with an archive", async () => {
   const good = await archive(["x.npy", array]), directory = -(22 + 46 + 5);
   const refused: Record<string, Uint8Array<ArrayBuffer>> = {
