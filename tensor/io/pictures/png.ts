@@ -48,7 +48,7 @@ function chunk(type: string, data: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuf
 /** The values of a pixel of 16 bits each, by the colour type: gray, colours, gray with alpha, with alpha. */
 const wideChannels: Readonly<Record<number, number>> = { 0: 1, 2: 3, 4: 2, 6: 4 };
 
-/** What the header of a PNG of 16 bits says; null for any other picture. */
+/** The size that the header of a PNG of 16 bits says; null for any other picture. */
 function wideHeader(bytes: Uint8Array): { width: number; height: number; values: number } | null {
   if (bytes.length < 33 || SIGNATURE.some((byte, k) => bytes[k] !== byte)) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset), values = wideChannels[bytes[25]!];

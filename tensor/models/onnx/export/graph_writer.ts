@@ -1,4 +1,4 @@
-import type { DType, Node } from "../../../../backend/internal.ts";
+import { type DType, dtypes, type Node } from "../../../../backend/internal.ts";
 import type { HostArray } from "../../../io/core/host_array.ts";
 import { encodeTensor } from "../format/tensor_proto.ts";
 import { typeOf } from "../format/types.ts";
@@ -205,17 +205,11 @@ export class GraphWriter {
 
   /** A number of a type. */
   scalar(value: number, dtype: DType): string {
-    const data = dtype === "int64"
-      ? BigInt64Array.of(BigInt(value))
-      : dtype === "int32"
-      ? Int32Array.of(value)
-      : dtype === "float64"
-      ? Float64Array.of(value)
-      : dtype === "float16"
-      ? Float16Array.of(value)
-      : dtype === "uint8" || dtype === "bool"
-      ? Uint8Array.of(value)
-      : Float32Array.of(value);
+    const data = dtype === "bfloat16"
+      ? Float32Array.of(value)
+      : dtypes[dtype].view(new ArrayBuffer(dtypes[dtype].bytes), 0, 1);
+    if (data instanceof BigInt64Array) data[0] = BigInt(value);
+    else data[0] = value;
     return this.constant({ data, shape: [], dtype });
   }
 

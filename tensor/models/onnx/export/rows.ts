@@ -1,19 +1,13 @@
 /** The form of each operation in ONNX, version 17. */
 import { type DType, isFloat } from "../../../../backend/internal.ts";
 import { promote } from "../../../core/rules/promotion.ts";
-import type { SliceRange } from "../../../core/arguments.ts";
 import { fromFront } from "../core/places.ts";
+import { indexingRows } from "./indexing_rows.ts";
 import { layerRows } from "./layer_rows.ts";
 import { recurrentRows } from "./recurrent_rows.ts";
 import { isUsed, type Used } from "./recording.ts";
-import {
-  type Attributes,
-  input,
-  type Row,
-  shapesOfResult,
-  typeOfResult,
-  type Written,
-} from "./row.ts";
+import { shapingRows } from "./shaping_rows.ts";
+import { type Attributes, input, type Row, typeOfResult, type Written } from "./row.ts";
 
 function unary(kind: string, attributes: Attributes = {}): Row {
   return (w) => w.graph.emit(kind, [w.graph.operand(input(w), typeOfResult(w))], attributes);
@@ -81,103 +75,6 @@ function place(kind: string): Row {
   };
 }
 
-/** Any view that only changes the shape. */
-const reshape: Row = (w) => {
-  const shape = w.graph.shape(...shapesOfResult(w), true);
-  return w.graph.emit("Reshape", [w.graph.name(input(w)), shape]);
-};
-
-const permute: Row = (w) => {
-  const x = input(w),
-    order = (w.call.args[1] as number[]).map((k) => fromFront(k, x.tensor.ndim));
-  return w.graph.emit("Transpose", [w.graph.name(x)], { perm: order });
-};
-
-const transpose: Row = (w) => {
-  const x = input(w), { ndim } = x.tensor, perm = Array.from({ length: ndim }, (_, k) => k);
-  if (ndim < 2) return w.graph.emit("Identity", [w.graph.name(x)]);
-  const [a, b] = [w.call.args[1] ?? -2, w.call.args[2] ?? -1].map((k) =>
-    fromFront(k as number, ndim)
-  );
-  [perm[a!], perm[b!]] = [b!, a!];
-  return w.graph.emit("Transpose", [w.graph.name(x)], { perm });
-};
-
-/** The end of an axis, however long it is. */
-const END = 2 ** 62;
-
-const slice: Row = (w) => {
-  const x = input(w),
-    ranges = w.call.args[1] as SliceRange[],
-    others = w.other.args[1] as SliceRange[];
-  const starts: number[] = [], ends: number[] = [], axes: number[] = [], steps: number[] = [];
-  const gone: number[] = [];
-  ranges.forEach((range, axis) => {
-    if (range === null || range === undefined) return;
-    if (typeof range === "number") gone.push(axis);
-    const [from, to, step = 1] = typeof range === "number"
-      ? [range, range === -1 ? END : range + 1]
-      : [range[0] ?? 0, range[1] ?? END, range[2]];
-    const other = others[axis], same = typeof other === "number" ? other : other?.[0] ?? 0;
-    const end = typeof other === "object" ? other?.[1] ?? END : to;
-    const isEnd = to === x.tensor.shape[axis];
-    if (same !== from || end !== to && !isEnd) {
-      throw new TypeError(
-        `Cannot save slice: its range [${range}] depends on the length of an axis`,
-      );
-    }
-    starts.push(from);
-    ends.push(isEnd ? END : to);
-    axes.push(axis);
-    steps.push(step);
-  });
-  if (axes.length === 0) return w.graph.emit("Identity", [w.graph.name(x)]);
-  const lists = [starts, ends, axes, steps].map((list) => w.graph.ints(list));
-  const cut = w.graph.emit("Slice", [w.graph.name(x), ...lists]);
-  return gone.length === 0 ? cut : w.graph.emit("Squeeze", [cut, w.graph.ints(gone)]);
-};
-
-const pad: Row = (w) => {
-  const x = input(w), widths = w.call.args[1] as [number, number][];
-  const pads = [...widths.map(([before]) => before), ...widths.map(([, after]) => after)];
-  const value = w.graph.scalar(Number(w.call.args[2] ?? 0), x.tensor.dtype);
-  return w.graph.emit("Pad", [w.graph.name(x), w.graph.ints(pads), value]);
-};
-
-const flip: Row = (w) => {
-  const { ndim } = input(w).tensor;
-  const axes = [w.call.args[1] as number | number[]].flat().map((k) => fromFront(k, ndim));
-  // From the last element back to the first, however many there are.
-  const lists = [-1, -END, -1].map((n) => w.graph.ints(axes.map(() => n)));
-  const [from, to, step] = lists as [string, string, string];
-  return w.graph.emit("Slice", [w.graph.name(input(w)), from, to, w.graph.ints(axes), step]);
-};
-
-/** The first elements of an axis in order, and their places. */
-function ordered(w: Written, k: string, isLargest: boolean): string[] {
-  const x = input(w), given = (w.call.name === "topk" ? w.call.args[2] : w.call.args[1]) ?? -1;
-  const axis = fromFront(given as number, x.tensor.ndim);
-  const attributes = { axis, largest: Number(isLargest), sorted: 1 };
-  const [values, places] = w.graph.node("TopK", [w.graph.name(x), k], attributes, 2);
-  return [values!, w.graph.cast(places!, "int32")];
-}
-
-/** All elements in order; equal ones keep theirs in both programs. */
-function sorted(w: Written): string[] {
-  const axis = (w.call.args[1] ?? -1) as number, at = fromFront(axis, input(w).tensor.ndim);
-  const [one, other] = [w.call, w.other].map(({ args }) => [(args[0] as Used).tensor.shape[at]!]);
-  const { descending = false } = (w.call.args[2] ?? {}) as { descending?: boolean };
-  return ordered(w, w.graph.shape(one!, other!, false), descending);
-}
-
-const topk: Row = (w) => {
-  const { largest = true } = (w.call.args[3] ?? {}) as { largest?: boolean };
-  return ordered(w, w.graph.ints([w.call.args[1] as number]), largest);
-};
-
-const expand: Row = (w) =>
-  w.graph.emit("Expand", [w.graph.name(input(w)), w.graph.shape(...shapesOfResult(w), false)]);
-
 const select: Row = (w) => {
   const dtype = typeOfResult(w), [condition, a, b] = w.call.args;
   const hit = w.graph.operand(condition, "bool");
@@ -193,62 +90,6 @@ const maskedFill: Row = (w) => {
   ]);
 };
 
-function joined(w: Written): string {
-  const parts = w.call.args[0] as Used[], dtype = typeOfResult(w);
-  const axis = (w.call.args[1] ?? 0) as number;
-  return w.graph.emit("Concat", parts.map((part) => w.graph.operand(part, dtype)), { axis });
-}
-
-const stacked: Row = (w) => {
-  const parts = w.call.args[0] as Used[], dtype = typeOfResult(w);
-  const given = (w.call.args[1] ?? 0) as number, { ndim } = (w.call.output as Used).tensor;
-  const axis = fromFront(given, ndim);
-  const own = parts.map((part) =>
-    w.graph.emit("Unsqueeze", [w.graph.operand(part, dtype), w.graph.ints([axis])])
-  );
-  return w.graph.emit("Concat", own, { axis });
-};
-
-/** Parts of equal or given sizes. */
-const split: Row = (w) => {
-  const outputs = w.call.output as Used[], x = input(w), axis = (w.call.args[2] ?? 0) as number;
-  const at = fromFront(axis, x.tensor.ndim);
-  const sizes = outputs.map(({ tensor }) => tensor.shape[at]!);
-  return w.graph.node(
-    "Split",
-    [w.graph.name(x), w.graph.ints(sizes)],
-    { axis: at },
-    outputs.length,
-  );
-};
-
-const unbind: Row = (w) => {
-  const outputs = w.call.output as Used[], x = input(w), axis = (w.call.args[1] ?? 0) as number;
-  const at = fromFront(axis, x.tensor.ndim), sizes = outputs.map(() => 1);
-  const parts = w.graph.node(
-    "Split",
-    [w.graph.name(x), w.graph.ints(sizes)],
-    { axis: at },
-    outputs.length,
-  );
-  return parts.map((part) => w.graph.emit("Squeeze", [part, w.graph.ints([at])]));
-};
-
-function gathered(axisAt: number, indicesAt: number): Row {
-  return (w) => {
-    const axis = axisAt < 0 ? 0 : w.call.args[axisAt] as number;
-    const indices = w.graph.operand(w.call.args[indicesAt], "int64");
-    return w.graph.emit("Gather", [w.graph.name(input(w)), indices], { axis });
-  };
-}
-
-function triangle(upper: number): Row {
-  return (w) => {
-    const k = w.graph.ints([(w.call.args[1] ?? 0) as number], []);
-    return w.graph.emit("Trilu", [w.graph.name(input(w)), k], { upper });
-  };
-}
-
 const clamp: Row = (w) => {
   const dtype = typeOfResult(w),
     bound = (k: number) =>
@@ -256,6 +97,64 @@ const clamp: Row = (w) => {
         ? ""
         : w.graph.operand(w.call.args[k], dtype);
   return w.graph.emit("Clip", [w.graph.operand(input(w), dtype), bound(1), bound(2)]);
+};
+
+/** Sums of squares of what is left without the mean, divided by the count less the correction. */
+const variance: Row = (w) => {
+  const { correction = 1 } = (w.call.args[2] ?? {}) as { correction?: number };
+  const x = w.graph.operand(input(w), typeOfResult(w)), axes = axesOf(w), keepdims = keeps(w);
+  const rest = w.graph.emit("Sub", [x, w.graph.emit("ReduceMean", [x], { axes, keepdims: 1 })]);
+  const square = w.graph.emit("Mul", [rest, rest]);
+  const mean = w.graph.emit("ReduceMean", [square], { axes, keepdims });
+  if (correction === 0) return mean;
+  const [own, others] = [w.call, w.other].map(({ args }) =>
+    axes.map((axis) => (args[0] as Used).tensor.shape[axis]!)
+  );
+  const lengths = w.graph.cast(w.graph.shape(own!, others!, false), typeOfResult(w));
+  const count = w.graph.emit("ReduceProd", [lengths], { keepdims: 0 });
+  const less = w.graph.emit("Sub", [count, w.graph.scalar(correction, typeOfResult(w))]);
+  return w.graph.emit("Mul", [mean, w.graph.emit("Div", [count, less])]);
+};
+
+/** Truth of some elements, or of all: the largest one, or the least, of numbers. */
+function truth(kind: "ReduceMax" | "ReduceMin"): Row {
+  return (w) => {
+    const x = w.graph.cast(w.graph.operand(input(w), "bool"), "int32");
+    const found = w.graph.emit(kind, [x], { axes: axesOf(w), keepdims: keeps(w) });
+    return w.graph.cast(found, "bool");
+  };
+}
+
+/** The quotient rounded down; whole numbers go through doubles, which hold those of 53 bits. */
+function dividedDown(w: Written, dtype: DType): string {
+  const [a, b] = w.call.args.slice(0, 2).map((arg) => w.graph.operand(arg, dtype)) as [
+    string,
+    string,
+  ];
+  return w.graph.emit("Floor", [w.graph.emit("Div", [a, b])]);
+}
+
+const floorDivide: Row = (w) => {
+  const dtype = typeOfResult(w);
+  return isFloat(dtype) ? dividedDown(w, dtype) : w.graph.cast(dividedDown(w, "float64"), dtype);
+};
+
+/** The rest with the sign of the divisor. */
+const remainder: Row = (w) => {
+  const dtype = typeOfResult(w);
+  const [a, b] = w.call.args.slice(0, 2).map((arg) => w.graph.operand(arg, dtype)) as [
+    string,
+    string,
+  ];
+  if (!isFloat(dtype)) return w.graph.emit("Mod", [a, b]);
+  return w.graph.emit("Sub", [a, w.graph.emit("Mul", [dividedDown(w, dtype), b])]);
+};
+
+/** Cut towards 0. */
+const trunc: Row = (w) => {
+  const x = w.graph.operand(input(w), typeOfResult(w));
+  const size = w.graph.emit("Floor", [w.graph.emit("Abs", [x])]);
+  return w.graph.emit("Mul", [w.graph.emit("Sign", [x]), size]);
 };
 
 /** The same value, perhaps of another type. */
@@ -287,6 +186,7 @@ function capitalized(name: string): string {
 /** Every operation that is written as it is; others are written by their parts. */
 export const rows: Readonly<Record<string, Row>> = {
   ...Object.fromEntries(sameNames.split(" ").map((name) => [name, unary(capitalized(name))])),
+  isInf: (w) => w.graph.emit("IsInf", [w.graph.operand(input(w), "float32")]),
   isNaN: (w) => w.graph.emit("IsNaN", [w.graph.name(input(w))]),
   logicalNot: (w) => w.graph.emit("Not", [w.graph.operand(input(w), "bool")]),
   rsqrt: chain(["Sqrt"], ["Reciprocal"]),
@@ -327,6 +227,13 @@ export const rows: Readonly<Record<string, Row>> = {
   contiguous: same,
   sum: reduction("ReduceSum", true),
   mean: reduction("ReduceMean"),
+  variance,
+  std: (w) => w.graph.emit("Sqrt", [variance(w) as string]),
+  any: truth("ReduceMax"),
+  all: truth("ReduceMin"),
+  floorDivide,
+  remainder,
+  trunc,
   prod: reduction("ReduceProd"),
   max: reduction("ReduceMax"),
   min: reduction("ReduceMin"),
@@ -340,32 +247,6 @@ export const rows: Readonly<Record<string, Row>> = {
       w.graph.operand(input(w), typeOfResult(w)),
       w.graph.ints([w.call.args[1] as number], []),
     ]),
-  reshape,
-  flatten: reshape,
-  squeeze: reshape,
-  unsqueeze: reshape,
-  permute,
-  transpose,
-  expand,
-  slice,
-  pad,
-  flip,
-  sort: sorted,
-  argsort: (w) => sorted(w)[1]!,
-  topk,
-  split,
-  chunk: split,
-  unbind,
-  concat: joined,
-  stack: stacked,
-  tril: triangle(0),
-  triu: triangle(1),
-  embedding: gathered(-1, 1),
-  indexSelect: gathered(1, 2),
-  gather: (w) => {
-    const axis = w.call.args[1] as number, indices = w.graph.operand(w.call.args[2], "int64");
-    return w.graph.emit("GatherElements", [w.graph.name(input(w)), indices], { axis });
-  },
   matmul: binary("MatMul"),
   bmm: binary("MatMul"),
   einsum: (w) => {
@@ -373,6 +254,8 @@ export const rows: Readonly<Record<string, Row>> = {
     const names = operands.map((operand) => w.graph.operand(operand, dtype));
     return w.graph.emit("Einsum", names, { equation: equation as string });
   },
+  ...shapingRows,
+  ...indexingRows,
   ...layerRows,
   ...recurrentRows,
 };

@@ -31,6 +31,34 @@ class Calling extends nn.Module<Tensor[], Tensor | Record<string, Tensor>> {
   }
 }
 
+/** What programs do between layers. */
+function operationsOf(x: Tensor, at: Tensor): Record<string, Tensor> {
+  const n = x.shape[0]!, whole = x.mul(5).cast("int32");
+  return {
+    variance: x.variance(1),
+    deviation: x.std(),
+    anyOf: x.gt(1).any(1).cast("float32"),
+    allOf: x.gt(-1).all(0).cast("float32"),
+    rest: x.remainder(0.7),
+    wholeRest: whole.remainder(3),
+    down: x.floorDivide(0.3),
+    wholeDown: whole.floorDivide(2),
+    cut: x.mul(3).trunc(),
+    infinite: x.gt(0).where(Infinity, x).isInf().cast("float32"),
+    rolled: x.roll(1, 0),
+    rolledBack: x.roll(-1, 1),
+    rolledFlat: x.roll(3),
+    repeated: x.repeat([2, 1, 3]),
+    heads: x.repeatInterleave(3, 1),
+    elements: x.repeatInterleave(2),
+    hot: at.oneHot(3),
+    stored: x.scatter(1, x.argsort(1), x.mul(2)),
+    sums: Tensor.zeros([2, 4]).indexAdd(0, at, x),
+    first: Tensor.concat([x, x], 0).slice([0, n]),
+    bytes: x.mul(20).cast("int8").add(100).cast("float32"),
+  };
+}
+
 const on = (...shape: number[]) => (make: () => nn.AnyModule): LayerCase => ({
   make,
   inputs: (n) => ({ x: Tensor.randn([n, ...shape]) }),
@@ -192,6 +220,14 @@ export const layers: Readonly<Record<string, LayerCase>> = {
       ),
     (layer, a, b) => layer.forward(a, b) as Tensor,
   ),
+  "operations beside layers": {
+    make: () => new Calling(new nn.Identity(), (x, at) => operationsOf(x!, at!)),
+    inputs: (n) => ({
+      x: Tensor.randn([n, 4]),
+      at: Tensor.arange(0, n, 1, { dtype: "int64" }).remainder(2),
+    }),
+    batch: 0,
+  },
   TransformerDecoderLayer: two(
     () => new nn.TransformerDecoderLayer(8, 2, { batchFirst: true, dimFeedforward: 16 }),
     (layer, a, b) => layer.forward(a, b) as Tensor,
