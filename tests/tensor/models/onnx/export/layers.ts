@@ -31,7 +31,7 @@ class Calling extends nn.Module<Tensor[], Tensor | Record<string, Tensor>> {
   }
 }
 
-/** What programs do between layers. */
+/** Operations that programs do between layers. */
 function operationsOf(x: Tensor, at: Tensor): Record<string, Tensor> {
   const n = x.shape[0]!, whole = x.mul(5).cast("int32");
   return {
