@@ -32,6 +32,7 @@ import { packedCopies } from "./loops/packed_copy.ts";
 import { columnGroups, groupReduction, registerRows } from "./loops/shared_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
 import { transposedMaps } from "./loops/transposed_maps.ts";
+import { transposedTiles } from "./loops/transposed_tiles.ts";
 import { vectorItems } from "./loops/vector_items.ts";
 import { vectorRows } from "./loops/vector_rows.ts";
 import { windowRows } from "./loops/window_rows.ts";
@@ -76,6 +77,7 @@ export const loops: readonly Template<LoopKernel>[] = [
   vectorRows,
   transposedMaps,
   vectorItems,
+  transposedTiles,
   windowRows,
   shortRows,
   itemRows,
