@@ -45,7 +45,7 @@ import { mergeArgsort } from "./sorting/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
 import { recurrence } from "./special/recurrence.ts";
 import { rangeScatter } from "./special/range_scatter.ts";
-import { lineScatter, stripScatter } from "./special/scatter.ts";
+import { groupScatter, lineScatter, stripScatter } from "./special/scatter.ts";
 import { rowSelection } from "./sorting/row_selection.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
@@ -97,6 +97,7 @@ export const specials: readonly Template<SpecialKernel>[] = [
   sharedScatter,
   rangeScatter,
   stripScatter,
+  groupScatter,
   lineScatter,
   blockScan,
   rowScan,

@@ -1,10 +1,12 @@
-/** Scatters: a work-item takes a line of the result along the axis, with all its sources. */
+/** Scatters: a work-item or a group takes a line of the result along the axis, with all its sources. */
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
-import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
-import type { Planned, SpecialTemplate } from "../parts/template.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import { generated } from "../../codegen/generated.ts";
+import { Parameters, rowTemplate } from "../parts/row_kernel.ts";
+import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
 import { joinedText } from "./scatter_text.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
@@ -33,6 +35,42 @@ function stripsOf(kernel: Scatter): number {
   const { shape, axis } = kernel;
   return sizeOf(shape.slice(0, -1).filter((_, k) => k !== axis)) * piecesOf(kernel);
 }
+
+/**
+ * Work-items of a group that takes a line of a GPU, and the places at which they ask who is first. Two targets
+ * of one place are taken one after the other.
+ */
+const GROUP = 256, PLACES = 2048;
+/** Sources of a line that are worth a group, and lines that keep a GPU busy by themselves. */
+const MIN_SOURCES = 64, MANY_LINES = 1 << 16;
+
+/**
+ * A group a line: its work-items take a source each, and of those with one target the first goes first, so
+ * that sums are those of a walk along the line. On an H200 2^24 floats by random indices along rows of 4096
+ * take an item a line 3.6 ms.
+ */
+export const groupScatter: SpecialTemplate<Planned<Scatter>> = {
+  name: "group scatter",
+  matches: (kernel, target) => {
+    if (!target.isGpu || kernel.op !== "scatter") return null;
+    const isFew = kernel.axis === kernel.shape.length - 1 || linesOf(kernel) <= MANY_LINES;
+    return isFew && kernel.sourceShape[kernel.axis]! >= MIN_SOURCES ? { kernel, target } : null;
+  },
+  workItems: ({ kernel }) => linesOf(kernel) * GROUP,
+  emit: ({ kernel, target }) => {
+    const p = new Parameters(), body = scatterByGroup(kernel, p);
+    return single(generated({
+      inputs: kernel.inputs,
+      outputs: [kernel.output.dtype],
+      parameters: p.list,
+      checksIndices: true,
+      isWide: needsWideIndices(kernel, target.narrowEnd),
+      body,
+      global: [Math.max(1, linesOf(kernel)) * GROUP],
+      local: [GROUP],
+    }));
+  },
+};
 
 /** One work-item a line. */
 export const lineScatter = rowTemplate("line scatter", "scatter", linesOf, scatter);
@@ -103,6 +141,47 @@ function scatter(kernel: Scatter, p: Parameters): string {
     `    ${joined(kernel, target, "from")}`,
     "  }",
   ].join("\n");
+}
+
+/** One group for a line. */
+function scatterByGroup(kernel: Scatter, p: Parameters): string {
+  const { shape, axis, output: { dtype } } = kernel;
+  const place = placeLine(kernel, p, shape.map((_, k) => k).filter((k) => k !== axis));
+  const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
+  const target = `base + j * ${step}`, source = loadText("a0", dtype, target);
+  const copy = `  for (Index j = item; j < ${count}; j += ${GROUP}) { ${
+    storeText("o0", dtype, target, source)
+  } }`;
+  return `  local int first[${PLACES}], more[2];
+  const int item = get_local_id(0);
+  Index rest = get_group_id(0);
+${place.join("\n")}
+${kernel.mode === "write" ? "" : copy}
+  if (skip) return;
+  for (int k = item; k < ${PLACES}; k += ${GROUP}) first[k] = ${GROUP};
+  if (item < 2) more[item] = 0;
+  int turn = 0;
+  for (Index begin = 0; begin < ${sourceCount}; begin += ${GROUP}) {
+    const Index s = begin + item;
+    int waits = s < ${sourceCount}, again = 1;
+    const Index from = at + s * ${sourceStep};
+    const Index j = waits ? ${checked(`index + s * ${indexStep}`)} : 0;
+    const int place = (int)(j % ${PLACES});
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    while (again) {
+      if (waits) atomic_min(&first[place], item);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      const int goes = waits && first[place] == item;
+      if (goes) { ${joined(kernel, target, "from")} }
+      else if (waits) more[turn & 1] = 1;
+      if (item == 0) more[(turn + 1) & 1] = 0;
+      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+      again = more[turn & 1];
+      if (goes) { first[place] = ${GROUP}; waits = 0; }
+      ++turn;
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+  }`;
 }
 
 /** One work-item for neighbouring lines: it reads and writes stretches of memory. */

@@ -95,6 +95,18 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
     const source = Tensor.fromHost(whole(3 * 3000 * 2), { shape: [3, 3000, 2] });
     return [base.scatterAdd(1, indices, source), base.scatter(1, indices, source)];
   };
+  // Thirds: sums in another order than along the line would be rounded otherwise.
+  yield () => {
+    const base = Tensor.fromHost(whole(5 * 300), { shape: [5, 300] }).div(3);
+    const indices = Tensor.fromHost(integers(5 * 700, 300), { shape: [5, 700] });
+    const source = Tensor.fromHost(whole(5 * 700), { shape: [5, 700] }).div(3);
+    return [
+      base.scatterAdd(1, indices, source),
+      base.scatter(1, indices, source),
+      base.scatterReduce(1, indices, source, { reduce: "amax" }),
+      base.scatterReduce(1, indices, source, { reduce: "prod", includeSelf: false }),
+    ];
+  };
 });
 
 testOpenCL("a GPU's scatter names an index out of range", () =>
@@ -120,6 +132,11 @@ testOnCPU("on a GPU no work-item walks a million elements alone", () => {
       Tensor.zeros([16384, 384]),
     ),
     indexPut: x.indexPut([ids], x, { accumulate: true }),
+    "scatterAdd along rows": x.reshape([1, n]).expand([3, n]).scatterAdd(
+      1,
+      Tensor.zeros([3, n], { dtype: "int32" }).add(ids),
+      Tensor.zeros([3, n]),
+    ),
   };
   for (const [name, tensor] of Object.entries(wanted)) {
     for (const { kernel } of schedule([nodeOf(tensor)], { device: gpu }).kernels) {
