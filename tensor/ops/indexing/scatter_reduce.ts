@@ -54,9 +54,7 @@ function products(x: Tensor, at: number, indices: Tensor, source: Tensor): Tenso
   scatterAdd(x.detach(), at, indices, source.detach());
   const shape = indices.shape, n = x.shape[at]!;
   const part = source.slice(...shape.map((n): [number, number] => [0, n]));
-  const places = x.indexLike([n]).reshape(
-    shape.toSpliced(at, shape.length - at, n, ...shape.slice(at).map(() => 1)),
-  );
+  const ones = shape.map(() => 1), places = x.indexLike([n]).reshape(ones.toSpliced(at, 0, n));
   const isHere = indices.unsqueeze(at).eq(places);
   const found = isHere.where(part.unsqueeze(at), 1).prod(at + 1);
   return found.pad(x.shape.map((n, k): [number, number] => [0, k === at ? 0 : n - shape[k]!]), 1);

@@ -73,3 +73,24 @@ testOnBackends("scatterReduce looks for extremes in one launch, without sorting"
   x.scatterReduce(0, indices, source, { reduce: "amax" }).realize();
   assert(profiler.counters().kernels === 1, `${profiler.counters().kernels} launches`);
 });
+
+testOnBackends(
+  "scatterReduce along the last axis is that along the first of what is transposed",
+  async () => {
+    const indices = Tensor.fromHost([[0, 2, 0, 0], [1, 1, 2, 1]]).cast("int64");
+    const source = Tensor.fromHost([[2, 3, 4, 5], [6, 7, 8, 9]]), x = Tensor.full([2, 3], 10);
+    for (const reduce of ["sum", "prod", "mean", "amax", "amin"] as const) {
+      for (const includeSelf of [true, false]) {
+        const options = { reduce, includeSelf };
+        const across = x.transpose().scatterReduce(
+          0,
+          indices.transpose(),
+          source.transpose(),
+          options,
+        );
+        const along = x.scatterReduce(1, indices, source, options);
+        assertEquals(await along.toNumbers(), await across.transpose().toNumbers(), reduce);
+      }
+    }
+  },
+);
