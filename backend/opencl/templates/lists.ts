@@ -93,11 +93,11 @@ export const attentions: readonly Template<AttentionKernel>[] = [
 
 /** Operations whose loops carry state. */
 export const specials: readonly Template<SpecialKernel>[] = [
+  groupScatter,
   sortedScatter,
   sharedScatter,
   rangeScatter,
   stripScatter,
-  groupScatter,
   lineScatter,
   blockScan,
   rowScan,

@@ -1,5 +1,4 @@
 /** Scatters: a work-item or a group takes a line of the result along the axis, with all its sources. */
-import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
@@ -7,9 +6,8 @@ import { needsWideIndices } from "../../../kernel/index_range.ts";
 import { generated } from "../../codegen/generated.ts";
 import { Parameters, rowTemplate } from "../parts/row_kernel.ts";
 import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
-import { joinedText } from "./scatter_text.ts";
-
-type Scatter = SpecialKernel & { readonly op: "scatter" };
+import { hasSharedIndices, joinedText, type Scatter } from "./scatter_text.ts";
+import type { Target } from "../../../kernel/target.ts";
 
 /** Neighbouring lines of a strip: two cache lines of floats, whose rows the second cache has room for. */
 const STRIP = 32;
@@ -41,8 +39,20 @@ function stripsOf(kernel: Scatter): number {
  * of one place are taken one after the other.
  */
 const GROUP = 256, PLACES = 2048;
-/** Sources of a line that are worth a group, and lines that keep a GPU busy by themselves. */
-const MIN_SOURCES = 64, MANY_LINES = 1 << 16;
+/** Sources of a line that are worth a group, targets that few of a group share, and lines that keep a GPU busy by themselves. */
+const MIN_SOURCES = 64, MIN_TARGETS = 64, MANY_LINES = 1 << 16;
+/** Sources of one line that a group is through with before they could be sorted. */
+const MANY_SOURCES = 8192;
+
+/** True where a GPU's groups take the lines of a scatter, each with indices of its own. */
+export function isByGroup(kernel: Scatter, { isGpu, computeUnits }: Target): boolean {
+  const { shape, sourceShape, axis } = kernel,
+    lines = linesOf(kernel),
+    sources = sourceShape[axis]!;
+  return isGpu && !hasSharedIndices(kernel) && sources >= MIN_SOURCES &&
+    shape[axis]! >= MIN_TARGETS && (axis === shape.length - 1 || lines <= MANY_LINES) &&
+    (sources <= MANY_SOURCES || lines >= computeUnits);
+}
 
 /**
  * A group a line: its work-items take a source each, and of those with one target the first goes first, so
@@ -51,11 +61,8 @@ const MIN_SOURCES = 64, MANY_LINES = 1 << 16;
  */
 export const groupScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "group scatter",
-  matches: (kernel, target) => {
-    if (!target.isGpu || kernel.op !== "scatter") return null;
-    const isFew = kernel.axis === kernel.shape.length - 1 || linesOf(kernel) <= MANY_LINES;
-    return isFew && kernel.sourceShape[kernel.axis]! >= MIN_SOURCES ? { kernel, target } : null;
-  },
+  matches: (kernel, target) =>
+    kernel.op === "scatter" && isByGroup(kernel, target) ? { kernel, target } : null,
   workItems: ({ kernel }) => linesOf(kernel) * GROUP,
   emit: ({ kernel, target }) => {
     const p = new Parameters(), body = scatterByGroup(kernel, p);
