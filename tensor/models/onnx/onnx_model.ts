@@ -33,6 +33,7 @@ import { type OnnxType, typeByNumber, typeName } from "./format/types.ts";
 import { type FoldedGraph, foldGraph } from "./folding.ts";
 import { checkNames, checkOperators } from "./checks.ts";
 import { GraphRunner } from "./graph_runner.ts";
+import { orderNodes } from "./ordering.ts";
 import { crossed, type SplitGraph, splitGraph } from "./splitting.ts";
 
 /** An input or output of a graph. */
@@ -335,6 +336,7 @@ export function parseOnnx(bytes: Uint8Array<ArrayBuffer>): ModelProto {
     throw new FileFormatError("The graph has sparse weights, which are not read");
   }
   checkOperators(model);
+  orderNodes(model.graph);
   checkNames(model);
   hoistConstants(model.graph);
   return model;

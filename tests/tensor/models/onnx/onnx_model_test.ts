@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows }
 import fc from "fast-check";
 import { type DType, DTypeError, noGrad, optim, ShapeError, Tensor } from "../../../../mod.ts";
 import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
-import { loadOnnx, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
+import { loadOnnx, OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { assertOnlyFormatErrorsAsync, damaged } from "../../io/arbitraries.ts";
@@ -119,6 +119,21 @@ Deno.test("parseOnnx names a value that is used before it is made, also within g
   }
   const fn = { name: "F", domain: "own", input: ["a"], output: ["b"], node: [] };
   assertThrows(() => parse([node("Neg", "x", "y")], "y", [fn]), FileFormatError, 'function "F"');
+});
+
+testOnCPU("parseOnnx puts nodes in order that a program has not, and finds circles", async () => {
+  const chain = [node("Neg", "b", "y"), node("Exp", "a", "b"), node("Abs", "x", "a")];
+  const encoded = (nodes: unknown[]) =>
+    encodeModel({
+      opset_import: [{ version: 17 }],
+      graph: { node: nodes, input: [{ name: "x" }], output: [{ name: "y" }] },
+    });
+  const model = parseOnnx(encoded(chain));
+  assertEquals(model.graph!.node.map(({ op_type }) => op_type), ["Abs", "Exp", "Neg"]);
+  const { y } = noGrad(() => new OnnxModel(model).run({ x: Tensor.fromHost([-1, 0]) }));
+  assertEquals((await y!.toNumbers()).map(Math.round), [-3, -1]);
+  const circle = [node("Neg", "b", "y"), node("Exp", "y", "b")];
+  assertThrows(() => parseOnnx(encoded(circle)), FileFormatError, "nothing before it makes");
 });
 
 const node = (op_type: string, input: string, output: string) => ({
