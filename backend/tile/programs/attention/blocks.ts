@@ -156,44 +156,67 @@ export function change(
 export const valueAt = ({ place, width }: Grid, at: E): E =>
   width === 1 ? held(place, at, "float") : load(place, add(at, lanes(width)));
 
-/** The number of each row where a work-item reads it by itself. */
-export function ownNumbers(blocks: Blocks, operand: Operand, row0: E, otherwise: E): E[] {
-  const { p } = blocks;
-  return Array.from({ length: blocks.own }, (_, k) => {
-    const number = p.register(otherwise), row = p.let(add(row0, blocks.row(k)));
-    p.when(lt(row, operand.length), () => p.set(number, operand.element(row, int(0))));
-    return number;
-  });
-}
-
-/** Runs a body for each number of a block whose rows are no vectors. */
-export function eachNumber(
-  blocks: Blocks,
-  grid: Grid,
-  body: (at: E, row: E, run: E, k: number) => void,
-): void {
-  eachColumn(blocks, grid, (row, at, run, k) => body(at, blocks.row(row), run, k));
-}
-
 /** Stores the lanes of a value side by side. */
 export function storeLanes(p: Program, output: Place, index: E, value: E): void {
   if (value.width === 1 || output.element === "float32") return p.store(output, index, value);
   for (let k = 0; k < value.width; k++) p.store(output, add(index, k), lane(value, k));
 }
 
-/** Stores a number of each row of a work-item, which other ones do not. */
-export function storeOwn(
-  blocks: Blocks,
-  isFirst: E,
-  output: Place,
-  { index, isThere }: Omit<StoredRows, "factor">,
-  number: (row: number) => E,
-): void {
-  const { p } = blocks;
-  p.when(isFirst, () => {
-    for (let k = 0; k < blocks.own; k++) {
-      const row = p.let(blocks.row(k));
-      p.when(isThere(row), () => p.store(output, index(row), number(k)));
-    }
-  });
+/** Blocks whose rows are no vectors: their defaults, and what a work-item does with the numbers of its rows. */
+export abstract class RowBlocks implements Blocks {
+  abstract readonly p: Program;
+  abstract readonly rows: number;
+  abstract readonly columns: number;
+  abstract readonly own: number;
+  readonly lanes = 1;
+  readonly isFast: boolean = false;
+  readonly isExact = false;
+  readonly isScaled = false;
+  readonly isApart: boolean = false;
+  readonly unroll: number = Infinity;
+
+  abstract row(row: number): E;
+  abstract keep(kept: readonly Operand[], row0: E, scale: E): void;
+  abstract sums(columns: number): Grid;
+  abstract join(parts: readonly E[], combine: (a: E, b: E) => E): void;
+  abstract walk(walk: Walk, body: (turn: Turn) => void): void;
+  abstract store(output: Place, sums: Grid, columns: number, rows: StoredRows): void;
+
+  /** True for the work-item that stores numbers of rows. */
+  protected abstract get storesNumbers(): E;
+
+  get firstRow(): E {
+    return int(0);
+  }
+
+  get lastRow(): E {
+    return int(this.rows - 1);
+  }
+
+  numbers(operand: Operand, row0: E, otherwise: E): E[] {
+    const { p } = this;
+    return Array.from({ length: this.own }, (_, k) => {
+      const number = p.register(otherwise), row = p.let(add(row0, this.row(k)));
+      p.when(lt(row, operand.length), () => p.set(number, operand.element(row, int(0))));
+      return number;
+    });
+  }
+
+  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
+    eachColumn(this, grid, (row, at, run, k) => body(at, this.row(row), run, k));
+  }
+
+  storeNumbers(
+    output: Place,
+    { index, isThere }: Omit<StoredRows, "factor">,
+    number: (row: number) => E,
+  ): void {
+    const { p } = this;
+    p.when(this.storesNumbers, () => {
+      for (let k = 0; k < this.own; k++) {
+        const row = p.let(this.row(k));
+        p.when(isThere(row), () => p.store(output, index(row), number(k)));
+      }
+    });
+  }
 }

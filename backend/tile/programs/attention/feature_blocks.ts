@@ -34,13 +34,10 @@ import {
 import { WARP } from "../../matrix_units.ts";
 import type { Program } from "../../program.ts";
 import {
-  type Blocks,
-  eachNumber,
   type Grid,
-  ownNumbers,
+  RowBlocks,
   type StoredRows,
   storeLanes,
-  storeOwn,
   type Turn,
   valueAt,
   type Walk,
@@ -57,17 +54,14 @@ interface Pieces {
 }
 
 /** The blocks of a group. */
-export class FeatureBlocks implements Blocks {
+export class FeatureBlocks extends RowBlocks {
   readonly p: Program;
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
-  readonly lanes = 1;
-  readonly isFast: boolean;
-  readonly isExact = false;
-  readonly isScaled = false;
-  readonly isApart: boolean;
-  readonly unroll: number;
+  override readonly isFast: boolean;
+  override readonly isApart: boolean;
+  override readonly unroll: number;
   readonly #form: FeatureForm;
   /** The work-item's number among those that share a key, and that of its first key. */
   readonly #lane: E;
@@ -78,6 +72,7 @@ export class FeatureBlocks implements Blocks {
 
   constructor(p: Program, form: FeatureForm) {
     const { rows, across, items, isGPU, isFast } = form;
+    super();
     this.p = p;
     this.#form = form;
     this.rows = rows;
@@ -93,14 +88,6 @@ export class FeatureBlocks implements Blocks {
 
   row(row: number): E {
     return int(row);
-  }
-
-  get firstRow(): E {
-    return int(0);
-  }
-
-  get lastRow(): E {
-    return int(this.rows - 1);
   }
 
   /** Keys that a group has at a time, and turns of a work-item over those of a block. */
@@ -230,16 +217,8 @@ export class FeatureBlocks implements Blocks {
     this.p.join(parts, (a, b) => a.map((part, k) => combine(part, b[k]!)), { from });
   }
 
-  numbers(operand: Operand, row0: E, otherwise: E): readonly E[] {
-    return ownNumbers(this, operand, row0, otherwise);
-  }
-
-  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
-    eachNumber(this, grid, body);
-  }
-
-  storeNumbers(output: Place, rows: Omit<StoredRows, "factor">, number: (row: number) => E): void {
-    storeOwn(this, lt(this.p.item, 1), output, rows, number);
+  protected get storesNumbers(): E {
+    return lt(this.p.item, 1);
   }
 
   walk({ walked, from, to }: Walk, body: (turn: Turn) => void): void {

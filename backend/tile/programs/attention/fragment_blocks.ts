@@ -10,13 +10,10 @@ import { float, fmul, lt, packed } from "../../language/values.ts";
 import { COLUMNS, ROWS, WARP } from "../../matrix_units.ts";
 import type { Program } from "../../program.ts";
 import {
-  type Blocks,
-  eachNumber,
   type Grid,
-  ownNumbers,
+  RowBlocks,
   type ScoreProduct,
   type StoredRows,
-  storeOwn,
   type Turn,
   valueAt,
   type Walk,
@@ -41,17 +38,12 @@ export interface FragmentForm {
 }
 
 /** The blocks of a group of four warps. */
-export class FragmentBlocks implements Blocks {
+export class FragmentBlocks extends RowBlocks {
   readonly p: Program;
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
-  readonly lanes = 1;
-  readonly isFast = true;
-  readonly isExact = false;
-  readonly isScaled = false;
-  readonly isApart = false;
-  readonly unroll = Infinity;
+  override readonly isFast = true;
   readonly #form: FragmentForm;
   readonly #lane: E;
   readonly #warpRow: E;
@@ -63,6 +55,7 @@ export class FragmentBlocks implements Blocks {
 
   constructor(p: Program, form: FragmentForm) {
     const { tiles, columns } = form;
+    super();
     this.p = p;
     this.#form = form;
     this.rows = WARPS * tiles * ROWS;
@@ -77,11 +70,11 @@ export class FragmentBlocks implements Blocks {
     return add(this.#warpRow, div(this.#lane, 4), (row >> 1) * ROWS + (row & 1) * 8);
   }
 
-  get firstRow(): E {
+  override get firstRow(): E {
     return this.#warpRow;
   }
 
-  get lastRow(): E {
+  override get lastRow(): E {
     return add(this.#warpRow, this.#form.tiles * ROWS - 1);
   }
 
@@ -127,20 +120,8 @@ export class FragmentBlocks implements Blocks {
     }
   }
 
-  numbers(operand: Operand, row0: E, otherwise: E): readonly E[] {
-    return ownNumbers(this, operand, row0, otherwise);
-  }
-
-  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
-    eachNumber(this, grid, body);
-  }
-
-  storeNumbers(
-    output: Place,
-    rows: Omit<StoredRows, "factor">,
-    number: (row: number) => E,
-  ): void {
-    storeOwn(this, lt(mod(this.#lane, 4), 1), output, rows, number);
+  protected get storesNumbers(): E {
+    return lt(mod(this.#lane, 4), 1);
   }
 
   /** A place in the ring for so many tiles of rows. */

@@ -18,13 +18,10 @@ import {
 import { all, float, fma, fmul, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import {
-  type Blocks,
-  eachNumber,
   type Grid,
-  ownNumbers,
+  RowBlocks,
   type ScoreProduct,
   type StoredRows,
-  storeOwn,
   type Turn,
   valueAt,
   type Walk,
@@ -65,22 +62,17 @@ interface LocalRows {
 }
 
 /** The blocks of a group. */
-export class ItemBlocks implements Blocks {
+export class ItemBlocks extends RowBlocks {
   readonly p: Program;
   readonly rows: number;
   readonly columns: number;
   readonly own: number;
-  readonly lanes = 1;
-  readonly isFast = false;
-  readonly isExact = false;
-  readonly isScaled = false;
-  readonly isApart = false;
-  readonly unroll = Infinity;
   readonly #x: E;
   readonly #y: E;
   #kept: readonly LocalRows[] = [];
 
   constructor(p: Program, { rows, columns }: BlockSize) {
+    super();
     this.p = p;
     this.rows = rows;
     this.columns = columns;
@@ -91,14 +83,6 @@ export class ItemBlocks implements Blocks {
 
   row(row: number): E {
     return add(this.#y, row * SIDE);
-  }
-
-  get firstRow(): E {
-    return int(0);
-  }
-
-  get lastRow(): E {
-    return int(this.rows - 1);
   }
 
   #grid(columns: number): Grid {
@@ -128,20 +112,8 @@ export class ItemBlocks implements Blocks {
     this.p.join(parts, (a, b) => a.map((part, k) => combine(part, b[k]!)));
   }
 
-  numbers(operand: Operand, row0: E, otherwise: E): readonly E[] {
-    return ownNumbers(this, operand, row0, otherwise);
-  }
-
-  each(grid: Grid, body: (at: E, row: E, run: E, k: number) => void): void {
-    eachNumber(this, grid, body);
-  }
-
-  storeNumbers(
-    output: Place,
-    rows: Omit<StoredRows, "factor">,
-    number: (row: number) => E,
-  ): void {
-    storeOwn(this, lt(this.#x, 1), output, rows, number);
+  protected get storesNumbers(): E {
+    return lt(this.#x, 1);
   }
 
   keep(kept: readonly Operand[], row0: E): void {
