@@ -1,6 +1,7 @@
 /** Finds for each kernel the fastest way of a strategy to compute it. */
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
+import type { AttentionKernel } from "../kernel/attention.ts";
 import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
 import { summedProducts } from "../kernel/forms/summed_products.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
@@ -11,7 +12,7 @@ import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
 import { referenceRunner } from "./reference/reference.ts";
 import { customRunner } from "./script/custom_runner.ts";
-import type { CheckIndex, Runner } from "./script/runner.ts";
+import { type CheckIndex, orElse, type Runner } from "./script/runner.ts";
 import { argsortRunner } from "./script/sorting.ts";
 import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
@@ -22,7 +23,6 @@ import { contractionRunner, type FindProduct } from "./wasm/products/contraction
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { scanRunner } from "./wasm/special/scan.ts";
-import type { WasmRuntime } from "./wasm/runtime.ts";
 import { packedCopyRunner } from "./wasm/tile/packed_copy.ts";
 import { packedRunner } from "./wasm/tile/packed_gemv.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
@@ -59,81 +59,81 @@ export class KernelRunners {
   of(kernel: Kernel): Runner {
     const { isReference, gemm, wasm } = this.#strategy;
     if (kernel.kind === "custom") {
-      const script = (): Runner => customRunner(kernel);
-      return wasm && !isReference && matrixRunner(kernel, wasm, script) || script();
+      return orElse(
+        wasm && !isReference ? matrixRunner(kernel, wasm) : null,
+        () => customRunner(kernel),
+      );
     }
     if (isReference) return referenceRunner(kernel, this.#check);
-    if (kernel.kind === "attention") {
-      if (kernel.filled !== null) {
-        const script = (): Runner => filledRunner(kernel);
-        return wasm && filledAttentionRunner(kernel, wasm, this.#host, script) || script();
-      }
-      const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
-        this.#allocate(nbytes, "attention scratch");
-      const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
-      return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
-    }
+    if (kernel.kind === "attention") return this.#attention(kernel);
     if (kernel.kind === "special") return this.#special(kernel);
     if (readsPacked(kernel)) return this.#packed(kernel);
-    // Tiles read windows of images where they are: for those BLAS would need copies.
+    const isPadded = hasPaddedOperands(kernel);
     const byBLAS = (copies: boolean): Runner | null =>
       gemm && gemmRunner(kernel, gemm, this.#host, copies);
-    if (hasPaddedOperands(kernel)) {
-      const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
-        this.#allocate(nbytes, "padded operand");
-      const copied = (): Runner =>
-        byBLAS(true) ?? withPaddedOperands(kernel, (part) => this.of(part), allocate);
-      return this.#contraction(kernel, copied) ?? copied();
+    const rest = (): Runner =>
+      byBLAS(true) ?? (isPadded ? this.#padded(kernel) : this.#loop(kernel));
+    // Tiles read windows of images where they are: for those BLAS would need copies.
+    const direct = isPadded ? null : byBLAS(wasm === null);
+    return direct ?? orElse(
+      wasm && contractionRunner(kernel, wasm, this.#host, findFaster),
+      rest,
+    );
+  }
+
+  #padded(kernel: LoopKernel): Runner {
+    const allocate = this.#scratchFor("padded operand");
+    return withPaddedOperands(kernel, (part) => this.of(part), allocate);
+  }
+
+  #scratchFor(label: string) {
+    return (nbytes: number): BufferHandle<HostBuffer> => this.#allocate(nbytes, label);
+  }
+
+  #attention(kernel: AttentionKernel): Runner {
+    const { wasm } = this.#strategy, allocate = this.#scratchFor("attention scratch");
+    if (kernel.filled !== null) {
+      const filled = wasm && filledAttentionRunner(kernel, wasm, this.#host);
+      return orElse(filled, () => filledRunner(kernel));
     }
-    const script = (): Runner => this.#scripts.runner(kernel);
-    return byBLAS(wasm === null) ?? this.#contraction(kernel, script) ?? byBLAS(true) ??
-      this.#loop(kernel);
+    const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
+    return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
   }
 
   #special(kernel: SpecialKernel): Runner {
     const { wasm } = this.#strategy;
-    if (kernel.op === "recurrence") {
-      const plain = (): Runner => referenceRunner(kernel, this.#check);
-      return wasm && recurrenceRunner(kernel, wasm, this.#host, plain) || plain();
-    }
-    if (kernel.op === "argsort") return argsortRunner(kernel);
-    const script = (): Runner => this.#scripts.runner(kernel);
-    return wasm && this.#specialInLanes(kernel, wasm, script) || script();
-  }
-
-  #specialInLanes(
-    kernel: Exclude<SpecialKernel, { readonly op: "recurrence" | "argsort" }>,
-    wasm: WasmRuntime,
-    script: () => Runner,
-  ): Runner | null {
     switch (kernel.op) {
+      case "recurrence":
+        return orElse(
+          wasm && recurrenceRunner(kernel, wasm, this.#host),
+          () => referenceRunner(kernel, this.#check),
+        );
+      case "argsort":
+        return argsortRunner(kernel);
       case "scan":
-        return scanRunner(kernel, wasm, script);
+        return orElse(wasm && scanRunner(kernel, wasm), () => this.#scripts.runner(kernel));
       case "scatter":
-        return rowScatterRunner(kernel, wasm, script, this.#check);
-      default: // a new operation is computed by its script until it has lanes
-        return null;
+        return orElse(
+          wasm && rowScatterRunner(kernel, wasm, this.#check),
+          () => this.#scripts.runner(kernel),
+        );
     }
   }
 
   /** Runner that decodes blocks as it reads. */
   #packed(kernel: LoopKernel): Runner {
     const { wasm } = this.#strategy;
-    const script = (): Runner => this.#scripts.runner(kernel);
-    if (wasm === null) return script();
-    const product = kernel.contraction && packedRunner(kernel, wasm, this.#host, script);
-    return product ?? packedCopyRunner(kernel, wasm, script) ?? script();
-  }
-
-  #contraction(kernel: LoopKernel, fallback: () => Runner): Runner | null {
-    const { wasm } = this.#strategy;
-    return wasm && contractionRunner(kernel, wasm, this.#host, fallback, findFaster);
+    const product = wasm && kernel.contraction && packedRunner(kernel, wasm, this.#host);
+    const copy = wasm && (product ?? packedCopyRunner(kernel, wasm));
+    return orElse(copy, () => this.#scripts.runner(kernel));
   }
 
   #loop(kernel: LoopKernel): Runner {
     const { wasm } = this.#strategy;
-    const script = (): Runner => this.#scripts.runner(kernel);
-    return wasm && loopRunner(summedProducts(kernel), wasm, script, this.#check) || script();
+    return orElse(
+      wasm && loopRunner(summedProducts(kernel), wasm, this.#check),
+      () => this.#scripts.runner(kernel),
+    );
   }
 
   #hostFor({ wasm }: Strategy): GemmHost {

@@ -16,6 +16,26 @@ export interface Runner {
   run(inputs: readonly HostBlock[], outputs: readonly HostBlock[]): void;
 }
 
+/** A runner of kernels whose blocks it may not see: it gives back false then, and does nothing. */
+export interface PartialRunner {
+  /** Code that runs, for people to read. */
+  readonly source: string;
+  /** Computes the outputs from the inputs; true when it has. */
+  run(inputs: readonly HostBlock[], outputs: readonly HostBlock[]): boolean;
+}
+
+/** A runner that leaves to `fallback` what the other one cannot do, or all where there is none. */
+export function orElse(partial: PartialRunner | null, fallback: () => Runner): Runner {
+  if (partial === null) return fallback();
+  let plain: Runner | null = null;
+  return {
+    source: partial.source,
+    run(inputs, outputs) {
+      if (!partial.run(inputs, outputs)) (plain ??= fallback()).run(inputs, outputs);
+    },
+  };
+}
+
 /** The elements of a block. */
 export function arrayOf(block: HostBlock, dtype: DType): TypedArray {
   const { view, bytes } = dtypes[dtype];

@@ -1,37 +1,29 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { RandomStream } from "../../../graph/scalar.ts";
-import type { CheckIndex, Runner } from "../../script/runner.ts";
+import type { CheckIndex, PartialRunner } from "../../script/runner.ts";
 import { generateLoop } from "./loop.ts";
 import type { GeneratedLoop } from "./loop_plan.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 /**
- * The runner of a kernel, or null where it has no vectors. `fallback` makes one for blocks that lie
- * outside the memory that WebAssembly sees; `check` is told of indices that are out of range.
+ * The runner of a kernel, or null where it has no vectors.
+ *
+ * @param check Told of indices that are out of range.
+ * @param mayKeep Whether values that are read twice may stay in memory: not where an output is an input.
  */
 export function loopRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
-  fallback: () => Runner,
   check: CheckIndex,
-): Runner | null {
-  return makeRunner(kernel, runtime, fallback, check, true);
-}
-
-function makeRunner(
-  kernel: LoopKernel,
-  runtime: WasmRuntime,
-  fallback: () => Runner,
-  check: CheckIndex,
-  mayKeep: boolean,
-): Runner | null {
+  mayKeep = true,
+): PartialRunner | null {
   const loop = generateLoop(kernel, runtime.relaxed, mayKeep);
   if (loop === null) return null;
   const compiled = runtime.compile(loop.bytes);
   const constants = wordsOf(loop), streams = streamsOf(loop);
   const { range, grain, cost, faults, keepsValues } = loop;
-  let elsewhere: Runner | null = null, inPlace: Runner | null = null;
+  let inPlace: PartialRunner | null = null;
   return {
     source: `// WebAssembly, ${loop.bytes.length} bytes`,
     run(inputs, outputs) {
@@ -41,11 +33,11 @@ function makeRunner(
         const address = memory.addressOf(
           k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!,
         );
-        if (address === null) return (elsewhere ??= fallback()).run(inputs, outputs);
+        if (address === null) return false;
         words[k] = address;
       }
       if (keepsValues && overlap(words, inputs.length, count)) {
-        inPlace ??= makeRunner(kernel, runtime, fallback, check, false)!;
+        inPlace ??= loopRunner(kernel, runtime, check, false)!;
         return inPlace.run(inputs, outputs);
       }
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
@@ -57,6 +49,7 @@ function makeRunner(
         const index = high === null ? low : words[count + high]! * 2 ** 32 + (low >>> 0);
         check(index, indirect.size, indirect.opName);
       }
+      return true;
     },
   };
 }

@@ -8,7 +8,7 @@ import { dtypes } from "../../../graph/dtype.ts";
 import { sizeOf } from "../../../graph/shape.ts";
 import type { CustomKernelCall } from "../../../kernel/kernel.ts";
 import type { MatrixProgram } from "../../../matrix/language.ts";
-import type { Runner } from "../../script/runner.ts";
+import type { PartialRunner } from "../../script/runner.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 import { argumentWords, matrixModule } from "./matrix_module.ts";
 import { NoInstruction } from "./real_expressions.ts";
@@ -35,15 +35,11 @@ function moduleOf(program: MatrixProgram, runtime: WasmRuntime): WasmKernel | nu
   return found;
 }
 
-/**
- * The runner of a kernel that is a program of matrices; null for another one. `fallback` makes one for blocks
- * that lie outside of the memory that WebAssembly sees.
- */
+/** The runner of a kernel that is a program of matrices; null for another one. */
 export function matrixRunner(
   { call, stored }: CustomKernelCall,
   runtime: WasmRuntime,
-  fallback: () => Runner,
-): Runner | null {
+): PartialRunner | null {
   const program = call.kernel.program as MatrixProgram | null;
   if (program === null) return null;
   const module = moduleOf(program, runtime);
@@ -57,7 +53,6 @@ export function matrixRunner(
   const outputBytes = call.outputs.map(({ shape, dtype }) => sizeOf(shape) * dtypes[dtype].bytes);
   const count = call.global[0]! / (call.local?.[0] ?? 1);
   const elements = bytes.reduce((sum, n, k) => arrays[k]!.isShared ? sum : sum + n, 0) / 4;
-  let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly SIMD: ${program.name}`,
     run(reads, writes) {
@@ -73,7 +68,7 @@ export function matrixRunner(
           const output = k - inputs, at = stored.indexOf(output);
           return at < 0 ? scratch.get(output)! : memory.addressOf(writes[at]!);
         });
-        if (addresses.includes(null)) return (elsewhere ??= fallback()).run(reads, writes);
+        if (addresses.includes(null)) return false;
         const steps = bytes.map((nbytes, k) => arrays[k]!.isShared ? 0 : nbytes);
         const given = [
           ...addresses.flatMap((address, k) => [address!, steps[k]!]),
@@ -81,6 +76,7 @@ export function matrixRunner(
         ];
         for (let k = 0; k < argumentWords(program); k++) words[k] = given[k]!;
         runtime.run(module, count, 1, count * elements * ELEMENT_COST);
+        return true;
       } finally {
         for (const [k, address] of scratch) {
           if (address !== null) memory.deallocate(address, outputBytes[k]!);

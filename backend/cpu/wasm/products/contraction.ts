@@ -14,7 +14,7 @@ import { isFloat } from "../../../graph/dtype.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import type { HostBlock, Runner } from "../../script/runner.ts";
+import type { HostBlock, PartialRunner, Runner } from "../../script/runner.ts";
 import { contiguousAxis, describe, planSides, type ProductPlan } from "./contraction_plan.ts";
 import { FusedEpilogue, type LineSymbols } from "./fused_epilogue.ts";
 import { ProductRunner } from "./product_runner.ts";
@@ -62,9 +62,8 @@ export function contractionRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   host: GemmHost,
-  fallback: () => Runner,
   findFaster: FindProduct = () => null,
-): Runner | null {
+): PartialRunner | null {
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
   const isPadded = given.a.bounds.length + given.b.bounds.length > 0;
@@ -81,7 +80,8 @@ export function contractionRunner(
   const faster = findFaster(form, runtime, host);
   if (isPadded && faster === null) return null;
   if (faster === null && isQuickerAsSum(kernel, given, plan)) {
-    return host.compile(kernel);
+    const sum = host.compile(kernel);
+    return { source: sum.source, run: (inputs, outputs) => (sum.run(inputs, outputs), true) };
   }
   const own = fused(lineSymbols(contraction, plan));
   const after = epilogue && (own === null || faster?.hasEpilogue === false)
@@ -98,15 +98,14 @@ export function contractionRunner(
     if (own === null) after?.run([...inputs, c], outputs);
     return true;
   };
-  let plain: Runner | null = null;
   return {
     source: [
       ...prepared.flatMap(({ copy }) => copy ? [copy.source] : []),
       faster?.source ?? [describe(plan), ...own ? [own.source] : []].join("\n"),
       ...after ? [after.source] : [],
     ].join("\n"),
-    run(inputs, outputs) {
-      const isDone = withOperand(
+    run: (inputs, outputs) =>
+      withOperand(
         host,
         prepared[0],
         inputs,
@@ -116,9 +115,7 @@ export function contractionRunner(
             const size = extent(kernel, kernel.outer);
             return host.withScratch("float32", size, (c) => finish(inputs, outputs, x, y, c));
           }),
-      );
-      if (!isDone) (plain ??= fallback()).run(inputs, outputs);
-    },
+      ),
   };
 }
 

@@ -10,7 +10,7 @@ import {
   startOfHead,
 } from "../../../kernel/attention.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import { arrayOf, type HostBlock, type Runner } from "../../script/runner.ts";
+import { arrayOf, type HostBlock, type PartialRunner } from "../../script/runner.ts";
 import { type ElementBytes, elementBytes, LaneAccess } from "../lanes.ts";
 import { floatBits, FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
@@ -60,23 +60,18 @@ interface Form {
   readonly hasLogs: boolean;
 }
 
-/** The runner; null where features are not side by side in whole vectors. `fallback` is for blocks elsewhere. */
+/** The runner; null where features are not side by side in whole vectors. */
 export function filledAttentionRunner(
   kernel: AttentionKernel,
   runtime: WasmRuntime,
   host: GemmHost,
-  fallback: () => Runner,
-): Runner | null {
+): PartialRunner | null {
   if (!fits(kernel)) return null;
   const form = formOf(kernel), name = `filled attention ${JSON.stringify(form)}`;
   const compiled = runtime.named(name, () => new FilledText(form, runtime.relaxed).write());
-  let elsewhere: Runner | null = null;
   return {
     source: "// WebAssembly SIMD: attention to the keys that are filled",
-    run(inputs, outputs) {
-      const isDone = new FilledRun(kernel, runtime, inputs, outputs).run(compiled, host);
-      if (!isDone) (elsewhere ??= fallback()).run(inputs, outputs);
-    },
+    run: (inputs, outputs) => new FilledRun(kernel, runtime, inputs, outputs).run(compiled, host),
   };
 }
 

@@ -2,7 +2,7 @@
 import { gateCounts } from "../../../graph/op.ts";
 import type { RecurrenceOfSizes, SpecialKernel } from "../../../kernel/kernel.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import type { HostBlock, Runner } from "../../script/runner.ts";
+import type { HostBlock, PartialRunner } from "../../script/runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
 import { makeRecurrence, recurrenceArguments, type RecurrenceForm } from "./recurrence_text.ts";
 import type { TileSize } from "../products/tile_sums.ts";
@@ -20,16 +20,12 @@ const SPEED = 25, GATES_COST = 4;
 /** Addresses are 32-bit numbers of bytes, and tests compare some as signed ones. */
 const MAX_BYTES = 2 ** 31;
 
-/**
- * The runner of a recurrent layer, or null where the engine or the sizes do not allow it. `fallback` makes
- * one for blocks that lie outside the memory that WebAssembly sees.
- */
+/** The runner of a recurrent layer, or null where the engine or the sizes do not allow it. */
 export function recurrenceRunner(
   kernel: Recurrence,
   runtime: WasmRuntime,
   host: GemmHost,
-  fallback: () => Runner,
-): Runner | null {
+): PartialRunner | null {
   if (!runtime.hasPrivatePages || !fits(kernel)) return null;
   const { batch, pass } = kernel;
   const blockRows = rowsOf(batch, runtime.threads.size), tile = tileOf(blockRows);
@@ -41,7 +37,6 @@ export function recurrenceRunner(
   const tables = tablesOf(kernel, tile), rest = scratchBytes(kernel, blockRows, tile);
   const sizes = sizesOf(kernel, blockRows, rest);
   const words = tables.length + rest / 4 * runtime.threads.size;
-  let elsewhere: Runner | null = null;
   const execute = (inputs: readonly HostBlock[], output: HostBlock): boolean =>
     host.withScratch("float32", words, (scratch) => {
       const { memory } = runtime, given = addressesOf(kernel, inputs, output);
@@ -62,9 +57,7 @@ export function recurrenceRunner(
     });
   return {
     source: `// WebAssembly: a recurrent layer, ${pass}, ${blockRows} rows at once`,
-    run(inputs, [output]) {
-      if (!execute(inputs, output!)) (elsewhere ??= fallback()).run(inputs, [output!]);
-    },
+    run: (inputs, [output]) => execute(inputs, output!),
   };
 }
 

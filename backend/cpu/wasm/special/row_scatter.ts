@@ -13,7 +13,7 @@ import { sizeOf } from "../../../graph/shape.ts";
 import { scatterCombiner } from "../../../graph/reductions.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import type { CheckIndex, Runner } from "../../script/runner.ts";
+import type { CheckIndex, PartialRunner } from "../../script/runner.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { type ElementBytes, elementBytes, kindOf, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
@@ -58,16 +58,12 @@ const LONG_ROW = 16;
 /** Threads that share a scatter of single elements. */
 const MIN_COLUMN_THREADS = 4;
 
-/**
- * The runner of a scatter of rows, or null for another one. `fallback` makes one for blocks that
- * lie outside the memory that WebAssembly sees; `check` is told of indices that are out of range.
- */
+/** The runner of a scatter of rows, or null for another one; `check` is told of indices that are out of range. */
 export function rowScatterRunner(
   kernel: Scatter,
   runtime: WasmRuntime,
-  fallback: () => Runner,
   check: CheckIndex,
-): Runner | null {
+): PartialRunner | null {
   const { inputs, shape, sourceShape, indexStrides, axis, mode, opName, output } = kernel;
   const outerStride = outerStrideOf(kernel);
   if (outerStride === null || !hasWords(kernel) || mode === "write") return null;
@@ -84,13 +80,12 @@ export function rowScatterRunner(
   const unit = outer >= threads ? rows : 1;
   const parts = unit > 1 ? threads * PARTS_PER_THREAD : partsFor(columns, threads);
   const grain = Math.max(1, Math.ceil(range / unit / parts)) * unit;
-  let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly, ${bytes.length} bytes: rows are scattered`,
     run(reads, writes) {
       const { words, memory } = runtime;
       const places = [...reads, ...writes].map((block) => memory.addressOf(block));
-      if (places.includes(null)) return (elsewhere ??= fallback()).run(reads, writes);
+      if (places.includes(null)) return false;
       words.set([
         ...places as number[],
         rows,
@@ -105,6 +100,7 @@ export function rowScatterRunner(
       runtime.run(compiled, range, grain, cost);
       const [low, high, isFault] = words.subarray(scatterArguments.indexOf("faultLow"));
       if (isFault) check(high! * 2 ** 32 + (low! >>> 0), rows, opName);
+      return true;
     },
   };
 }

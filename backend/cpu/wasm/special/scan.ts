@@ -5,7 +5,7 @@
 import type { ScanFn } from "../../../graph/op.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import type { Runner } from "../../script/runner.ts";
+import type { PartialRunner } from "../../script/runner.ts";
 import { floatBits, FunctionBuilder, type Local } from "../assembler.ts";
 import {
   elementBytes,
@@ -71,30 +71,23 @@ const joins: Readonly<Record<LaneKind | WideKind, Readonly<Partial<Record<ScanFn
   mask: {},
 };
 
-/**
- * The runner of a scan over several rows, or null for another one. `fallback` makes one for blocks
- * that lie outside the memory that WebAssembly sees.
- */
-export function scanRunner(
-  kernel: Scan,
-  runtime: WasmRuntime,
-  fallback: () => Runner,
-): Runner | null {
+/** The runner of a scan over several rows, or null for another one. */
+export function scanRunner(kernel: Scan, runtime: WasmRuntime): PartialRunner | null {
   const { inputs: [dtype], output, fn, rows, length } = kernel;
   const join = joins[kindOf(output.dtype)][fn];
   const fits = rows >= LANES && rows * length < MAX_ELEMENTS && !needsWideIndices(kernel);
   if (join === undefined || dtype !== output.dtype || !fits) return null;
   const kernelOf = runtime.named(`scan ${fn} ${dtype}`, () => makeScan(dtype, join, runtime));
   const cost = rows * length * SCAN_COST;
-  let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly, ${kernelOf.codeBytes} bytes: rows are scanned side by side`,
     run(reads, writes) {
       const { words, memory } = runtime;
       const places = [...reads, ...writes].map((block) => memory.addressOf(block));
-      if (places.includes(null)) return (elsewhere ??= fallback()).run(reads, writes);
+      if (places.includes(null)) return false;
       words.set([...places as number[], rows, length]);
       runtime.run(kernelOf, Math.ceil(rows / LANES), 1, cost);
+      return true;
     },
   };
 }

@@ -5,7 +5,7 @@ import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
 import { canUnpack, unpack } from "../../../tile/programs/unpack.ts";
 import { vectorUnit } from "../../../tile/units.ts";
-import type { Runner } from "../../script/runner.ts";
+import type { PartialRunner } from "../../script/runner.ts";
 import type { Local } from "../assembler.ts";
 import { elementBytes, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
@@ -30,22 +30,15 @@ const storeVectors =
   };
 
 /** The runner of a copy; null where the kernel is none, or not of whole blocks. */
-export function packedCopyRunner(
-  kernel: LoopKernel,
-  runtime: WasmRuntime,
-  fallback: () => Runner,
-): Runner | null {
+export function packedCopyRunner(kernel: LoopKernel, runtime: WasmRuntime): PartialRunner | null {
   const copy = packedCopy(kernel);
   if (copy === null || !canUnpack(copy, unit)) return null;
   let sizes = 0;
   const tile = withExpressions(() => unpack(copy, unit, () => `size${sizes++}`));
   const store = storeVectors(copy.dtype, runtime.relaxed), cost = copy.count / SPEED;
   const call = new TileCall(tile, { numbers: {}, store, cost }, runtime);
-  let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly SIMD: ${tile.name}`,
-    run(inputs, outputs) {
-      if (!call.run(inputs, outputs[0]!)) (elsewhere ??= fallback()).run(inputs, outputs);
-    },
+    run: (inputs, outputs) => call.run(inputs, outputs[0]!),
   };
 }

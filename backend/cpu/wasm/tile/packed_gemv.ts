@@ -8,7 +8,7 @@ import { gemv, type GemvMapping, gemvMapping } from "../../../tile/programs/gemv
 import { vectorUnit } from "../../../tile/units.ts";
 import { epilogueOf, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import type { Runner } from "../../script/runner.ts";
+import type { PartialRunner } from "../../script/runner.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { i32, v128 } from "../opcodes.ts";
 import type { WasmRuntime } from "../runtime.ts";
@@ -44,8 +44,7 @@ export function packedRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   host: GemmHost,
-  fallback: () => Runner,
-): Runner | null {
+): PartialRunner | null {
   const product = packedProduct(kernel),
     mapping = product && gemvMapping(product, unit, COLUMNS_AT_ONCE);
   if (product === null || mapping === null) return null;
@@ -56,17 +55,14 @@ export function packedRunner(
   );
   const numbers = { [COLUMNS]: product.columns }, cost = size * product.terms / SPEED;
   const call = new TileCall(tile, { numbers, store: storeRows, cost }, runtime);
-  let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly SIMD: ${tile.name}\n${after.source}`,
-    run(inputs, outputs) {
-      const isDone = host.withScratch("float32", size, (block) => {
+    run: (inputs, outputs) =>
+      host.withScratch("float32", size, (block) => {
         if (!call.run(inputs, block)) return false;
         after.run([...inputs, block], outputs);
         return true;
-      });
-      if (!isDone) (elsewhere ??= fallback()).run(inputs, outputs);
-    },
+      }),
   };
 }
 
