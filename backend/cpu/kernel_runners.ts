@@ -71,8 +71,7 @@ export class KernelRunners {
     const isPadded = hasPaddedOperands(kernel);
     const byBLAS = (copies: boolean): Runner | null =>
       gemm && gemmRunner(kernel, gemm, this.#host, copies);
-    const rest = (): Runner =>
-      byBLAS(true) ?? (isPadded ? this.#padded(kernel) : this.#loop(kernel));
+    const rest = (): Runner => isPadded ? this.#padded(kernel) : byBLAS(true) ?? this.#loop(kernel);
     // Tiles read windows of images where they are: for those BLAS would need copies.
     const direct = isPadded ? null : byBLAS(wasm === null);
     return direct ?? orElse(

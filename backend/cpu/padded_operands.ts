@@ -5,7 +5,6 @@
  */
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
-import { sizeOf } from "../graph/shape.ts";
 import {
   type AffineExpr,
   coefficient,
@@ -14,9 +13,8 @@ import {
   scale,
   symbol,
 } from "../kernel/affine.ts";
-import { collapse } from "../kernel/collapse.ts";
-import type { Contraction, Load, LoopKernel, Output } from "../kernel/kernel.ts";
-import { rowMajor } from "./blas/gemm_plan.ts";
+import type { Contraction, Load, LoopKernel } from "../kernel/kernel.ts";
+import { pack } from "./blas/gemm_plan.ts";
 import type { HostBlock, Runner } from "./script/runner.ts";
 
 /** An operand that is copied, and how. */
@@ -47,14 +45,13 @@ export function withPaddedOperands(
   const copied = (load: Load, rows: readonly number[]): Load => {
     if (load.bounds.length === 0) return load;
     const moving = batch.filter((s) => coefficient(load.index, s) !== 0);
-    const { copy, index } = smaller(
-      paddedImage(kernel, load),
-      paddedCopy(kernel, load, [...moving, ...rows, ...k]),
-    );
-    const [{ size, dtype }] = copy.outputs as [Output];
-    const nbytes = size * dtypes[dtype].bytes;
-    copies.push({ input: load.input, runner: runnerOf(collapse(copy)), nbytes });
-    return { input: kernel.inputs.length + copies.length - 1, dtype, index, bounds: [] };
+    const image = paddedImage(kernel, load);
+    const whole = pack(kernel, load, [...moving, ...rows, ...k], load.dtype);
+    // The image, unless the operand reads few of its positions.
+    const { kernel: copy, size, load: operand } = image && image.size <= whole.size ? image : whole;
+    const nbytes = size * dtypes[load.dtype].bytes;
+    copies.push({ input: load.input, runner: runnerOf(copy), nbytes });
+    return { ...operand, input: kernel.inputs.length + copies.length - 1 };
   };
   const plain: Contraction = { ...kernel.contraction!, a: copied(a, m), b: copied(b, n) };
   const inputs = [...kernel.inputs, ...copies.map(({ input }) => kernel.inputs[input]!)];
@@ -78,12 +75,6 @@ export function withPaddedOperands(
   };
 }
 
-/** A kernel that copies a padded operand, and where a product then finds an element in the copy. */
-interface PaddedCopy {
-  readonly copy: LoopKernel;
-  readonly index: AffineExpr;
-}
-
 /** An axis of a padded image: positions from `low` on, in steps of `stride` elements of the operand. */
 interface Axis {
   readonly position: AffineExpr;
@@ -95,7 +86,7 @@ interface Axis {
 }
 
 /** A copy of all positions that the bounds are about, once each; null where they are no axes. */
-function paddedImage(kernel: LoopKernel, load: Load): PaddedCopy | null {
+function paddedImage(kernel: LoopKernel, load: Load): ReturnType<typeof pack> | null {
   const axes = imageAxes(kernel, load);
   if (axes === null) return null;
   const first = kernel.sizes.length, sizes = [...kernel.sizes, ...axes.map(({ extent }) => extent)];
@@ -112,9 +103,10 @@ function paddedImage(kernel: LoopKernel, load: Load): PaddedCopy | null {
       bound === null ? [] : [{ index: positions[k]!, size: bound }]
     ),
   };
-  const { copy, index } = paddedCopy({ ...kernel, sizes }, read, symbols);
+  const packed = pack({ ...kernel, sizes }, read, symbols, load.dtype);
   const places = axes.map(({ position, low }) => scale(position, 1, -low));
-  return { copy, index: linearize(places, symbols.map((id) => coefficient(index, id))) };
+  const steps = symbols.map((id) => coefficient(packed.load.index, id));
+  return { ...packed, load: { ...packed.load, index: linearize(places, steps) } };
 }
 
 /** The axes of an image, as they lie in memory; null where a bound is about no axis of its own. */
@@ -135,35 +127,4 @@ function imageAxes({ sizes }: LoopKernel, { index, bounds }: Load): Axis[] | nul
     axes.push({ position: symbol(id), low: 0, extent: sizes[id]!, stride, bound: null });
   }
   return axes.sort((a, b) => Math.abs(b.stride) - Math.abs(a.stride));
-}
-
-/** The image, unless the operand reads few of its positions. */
-function smaller(image: PaddedCopy | null, rows: PaddedCopy): PaddedCopy {
-  return image !== null && image.copy.outputs[0]!.size <= rows.copy.outputs[0]!.size ? image : rows;
-}
-
-/** A copy into a row-major array over `symbols`: 0 outside the operand's bounds. */
-function paddedCopy(kernel: LoopKernel, load: Load, symbols: readonly number[]): PaddedCopy {
-  const { dtype, bounds } = load, size = sizeOf(symbols.map((s) => kernel.sizes[s]!));
-  const index = rowMajor(kernel, symbols);
-  const copy: LoopKernel = {
-    kind: "loop",
-    sizes: kernel.sizes,
-    outer: symbols,
-    inner: [],
-    inputs: [dtype],
-    loads: [{ ...load, input: 0 }],
-    indirect: [],
-    exprs: [
-      { op: "load", load: 0, dtype },
-      { op: "inside", bounds, dtype: "bool" },
-      { op: "constant", value: 0, dtype },
-      { op: "primitive", fn: "where", args: [1, 0, 2], dtype },
-    ],
-    reductions: [],
-    contraction: null,
-    outputs: [{ expr: 3, dtype, index, size }],
-    label: "pad",
-  };
-  return { copy, index };
 }

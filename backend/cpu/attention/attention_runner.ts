@@ -9,10 +9,15 @@
 import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";
 import { type DType, dtypes, toBfloat16Bits } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
-import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
+import {
+  type AttentionKernel,
+  type HeadMatrix,
+  headsOf,
+  startOfHead,
+} from "../../kernel/attention.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { arrayOf, type HostBlock, type Runner } from "../script/runner.ts";
-import { headStart, type Operand, planTile, type Tile, type TilePlan } from "./tile_graph.ts";
+import { type Operand, planTile, type Tile, type TilePlan } from "./tile_graph.ts";
 
 /** Up to so many scores everything is one tile; else a tile has so many. */
 const MAX_SCORES = 2 ** 20, TILE_SCORES = 2 ** 18;
@@ -155,7 +160,7 @@ class Run {
     const matrices = { query, key, value, mask: mask?.at, ...backward };
     const at: HeadMatrix = matrices[name]!;
     const row = name === "key" || name === "value" ? 0 : tile.row;
-    const start = headStart(this.#kernel, at, tile.head) + row * at.row;
+    const start = startOfHead(this.#kernel, at, tile.head) + row * at.row;
     return partOf(this.#inputs[at.input]!, dtype, start, size);
   }
 

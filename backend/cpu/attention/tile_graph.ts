@@ -233,13 +233,3 @@ function backward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {
 function storedType({ stored, outputs, query }: AttentionKernel, output: number): DType {
   return outputs[stored.indexOf(output)]?.dtype ?? query.dtype;
 }
-
-/** Offset of a head's matrix, in elements. */
-export function headStart({ lead }: AttentionKernel, at: HeadMatrix, head: number): number {
-  let start = at.offset, rest = head;
-  for (let k = lead.length - 1; k >= 0; k--) {
-    start += rest % lead[k]! * at.lead[k]!;
-    rest = Math.floor(rest / lead[k]!);
-  }
-  return start;
-}

@@ -6,7 +6,14 @@
 import { type AffineExpr, coefficient, linearize, symbol } from "../../kernel/affine.ts";
 import { collapse } from "../../kernel/collapse.ts";
 import { type DType, isFloat } from "../../graph/dtype.ts";
-import { type Contraction, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { pushOperand } from "../../kernel/forms/summed_products.ts";
+import {
+  type Contraction,
+  type Expr,
+  extent,
+  type Load,
+  type LoopKernel,
+} from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { GemmType } from "./gemm.ts";
 
@@ -139,15 +146,16 @@ export function rowMajor(kernel: LoopKernel, symbols: readonly number[]): Affine
   return linearize(symbols.map(symbol), stridesOf(sizes));
 }
 
-/** A kernel that copies an operand into a row-major array over `symbols`. */
+/** A kernel that copies an operand into a row-major array over `symbols`: 0 outside of its bounds. */
 export function pack(
   kernel: LoopKernel,
   load: Load,
   symbols: readonly number[],
-  dtype: GemmType,
+  dtype: DType,
 ): { kernel: LoopKernel; size: number; load: Load } {
   const size = sizeOf(symbols.map((s) => kernel.sizes[s]!));
-  const index = rowMajor(kernel, symbols);
+  const index = rowMajor(kernel, symbols), exprs: Expr[] = [];
+  const expr = pushOperand(exprs, 0, load, load.dtype);
   const copy: LoopKernel = {
     kind: "loop",
     sizes: kernel.sizes,
@@ -156,13 +164,13 @@ export function pack(
     inputs: [load.dtype],
     loads: [{ ...load, input: 0 }],
     indirect: [],
-    exprs: [{ op: "load", load: 0, dtype: load.dtype }],
+    exprs,
     reductions: [],
     contraction: null,
-    outputs: [{ expr: 0, dtype, index, size }],
+    outputs: [{ expr, dtype, index, size }],
     label: "pack",
   };
-  return { kernel: collapse(copy), size, load: { ...load, dtype, index } };
+  return { kernel: collapse(copy), size, load: { ...load, dtype, index, bounds: [] } };
 }
 
 /** Kernel behind the contraction; the product is an input of its own. */
