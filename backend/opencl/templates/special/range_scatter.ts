@@ -8,7 +8,6 @@
  * two cores with PoCL 3.1: a ninth of the processor time.
  */
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
@@ -20,9 +19,7 @@ import {
   single,
   type SpecialTemplate,
 } from "../parts/template.ts";
-import { joinedText } from "./scatter_text.ts";
-
-type Scatter = SpecialKernel & { readonly op: "scatter" };
+import { joinedText, type Scatter } from "./scatter_text.ts";
 
 /** Elements that are worth a work-item. */
 const MIN_ELEMENTS = 4096;
