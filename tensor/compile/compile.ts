@@ -59,7 +59,8 @@ interface Kind extends Root {
  * `backward` belongs inside. Tensors that it makes and does not return, such as a state in a variable,
  * keep their values where those of a recorded call were used before the next call ended; else they have
  * none after a replay, and using them is an error that says so. It runs as it is written, always, where
- * it uses several devices, or goes backward to what was computed outside of it.
+ * it uses several devices, calls `func.vmap` (as Jacobians and Hessians do), or goes backward to what was
+ * computed outside of it.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.

@@ -13,7 +13,6 @@ import { requireReal } from "../linalg/common/matrices.ts";
 import type { TensorOptions } from "../core/arguments.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { tensorRules } from "../ops/creation/tensor_options.ts";
-import { concat, roll } from "../ops/shaping/joining.ts";
 import { complexFrom, ComplexTensor } from "../ops/complex_tensor.ts";
 import { transform } from "./transform.ts";
 import { Tensor } from "../class/tensor.ts";
@@ -154,8 +153,8 @@ function mirrored(x: ComplexTensor, n: number): ComplexTensor {
   if (last <= 1) return half;
   const others = half.map((part) => part.slice(...lead, [1, last]).flip([-1])).conj();
   return new ComplexTensor(
-    concat([half.real, others.real], -1),
-    concat([half.imag, others.imag], -1),
+    Tensor.concat([half.real, others.real], -1),
+    Tensor.concat([half.imag, others.imag], -1),
   );
 }
 
@@ -328,7 +327,7 @@ function shifted<X extends Tensor | ComplexTensor>(
   checkValue(`compute ${op}`, "axes", axes, takes.list);
   const moved = (part: Tensor): Tensor =>
     (axes ?? part.shape.map((_, k) => k)).map((axis) => normalizeAxis(op, axis, part.shape))
-      .reduce((found, axis) => roll(found, by(part.shape[axis]!), axis), part);
+      .reduce((found, axis) => found.roll(by(part.shape[axis]!), axis), part);
   return (x instanceof ComplexTensor ? x.map(moved) : moved(x)) as X;
 }
 

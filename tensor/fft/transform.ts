@@ -1,5 +1,6 @@
 /** Transforms along an axis, of any length. */
 import { Tensor } from "../class/tensor.ts";
+import { compute } from "../core/operations.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import { differentiable } from "../linalg/common/matrices.ts";
@@ -26,8 +27,18 @@ export function transform(
   scale: number,
 ): ComplexTensor {
   if (x.size === 0) return x;
-  const [real, imag] = differentiable("fft", [x.real, x.imag], () => {
-    const { real, imag } = along(x, axis, sign, scale);
+  const [real, imag] = compute(transformOf, x.real, x.imag, [axis, sign, scale]);
+  return new ComplexTensor(real!, imag!);
+}
+
+/** The same of real and imaginary parts. */
+function transformOf(
+  re: Tensor,
+  im: Tensor,
+  [axis, sign, scale]: [axis: number, sign: 1 | -1, scale: number],
+): Tensor[] {
+  return differentiable("fft", [re, im], () => {
+    const { real, imag } = along(new ComplexTensor(re, im), axis, sign, scale);
     return [real, imag];
   }, ([re, im]) => {
     if (re === null && im === null) return [null, null];
@@ -37,7 +48,6 @@ export function transform(
     const back = transform(given, axis, sign === 1 ? -1 : 1, scale);
     return [back.real, back.imag];
   });
-  return new ComplexTensor(real!, imag!);
 }
 
 function along(x: ComplexTensor, axis: number, sign: 1 | -1, scale: number): ComplexTensor {

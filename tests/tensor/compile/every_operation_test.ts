@@ -8,6 +8,7 @@ import {
   checkpoint,
   compile,
   customGradient,
+  fft,
   grad,
   nn,
   noGrad,
@@ -85,6 +86,12 @@ const calls: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
   },
   "random numbers": (x) => x.mul(Tensor.randn([4, 6])).add(x.randLike()).add(x.bernoulli()),
   "made in the call": (x) => x.mul(Tensor.arange(6)).add(Tensor.eye(6).sum()).add(x.onesLike()),
+  rfft: (x) => fft.rfft(x).absSquare(),
+  "fft and ifft": (x, y) =>
+    fft.ifft(fft.fft(x, { axis: 0 }).mul(fft.fft(y, { axis: 0 })), { axis: 0 }).real,
+  irfft: (x) => fft.irfft(fft.fftshift(fft.rfft(x), [0]), { n: 6 }),
+  dct: (x) => fft.dct(x),
+  stft: (x) => fft.stft(x.flatten(), { n: 8 }).abs(),
   RotaryEmbedding: (x) => new nn.RotaryEmbedding(6).forward(x.reshape([1, 1, 4, 6])),
 };
 
