@@ -12,7 +12,7 @@ import {
 } from "../../../kernel/forms/channel_convolution.ts";
 import { type ImageAxis, weightGradientLoops } from "../../../kernel/forms/convolution_loops.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import { panelBox, windowBox } from "../../../tile/programs/lanes/box.ts";
+import { windowBox } from "../../../tile/programs/lanes/box.ts";
 import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { FloatContraction, Product } from "../products/contraction.ts";
@@ -55,7 +55,7 @@ function convolution(
   host: GemmHost,
 ): Product {
   const { kernel } = given,
-    { planes, line, column, isSecond, image, taps } = form,
+    { planes, line, column, isSecond, image } = form,
     { sizes } = kernel;
   const height = sizes[line.position]!, width = sizes[column.position]!;
   const { rows, vectors } = together(height, width), along = vectors * VECTOR;
@@ -79,9 +79,7 @@ function convolution(
     lines = Math.ceil(height / ++bands / rows) * rows;
   }
   bands = Math.ceil(height / lines);
-  const counts = new Map([line.tap, column.tap].map((s) => [s, sizes[s]!]));
-  const kernels = panelBox(kernel, taps, counts, column.tap, sizes[column.tap]!);
-  const [a, b] = isSecond ? ["b", "a"] as const : ["a", "b"] as const;
+  const a = isSecond ? "b" : "a";
   const mapping: LaneMapping = {
     lane: column.position,
     width: VECTOR,
@@ -90,15 +88,15 @@ function convolution(
     share: new Map([[line.position, lines], [column.position, width]]),
     order: [line.position, ...planes.toReversed()],
     steps: [
-      { do: "pack", operand: b },
       { do: "pack", operand: a },
       over(line.position, rows),
       over(column.position, along),
     ],
-    boxes: { [a]: windowOf(lines), [b]: kernels },
+    boxes: { [a]: windowOf(lines) },
     clipped: [line.position, column.position],
     unrolled: [line.tap, column.tap],
     stores: "lanes",
+    asksOnce: true,
     reloads: "each",
     isFixed: true,
   };

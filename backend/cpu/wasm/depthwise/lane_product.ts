@@ -103,7 +103,8 @@ export class LaneProductRunner implements Product {
 /** Stores results by their index: so many lanes, or one number. */
 function storeOf({ kernel: { outer } }: FloatContraction, lane: number) {
   const isAlong = outer.includes(lane);
-  return (argument: (name: string) => Local): StoreResult => (f, [index, left], value) => {
+  return (argument: (name: string) => Local): StoreResult => (f, at, value, known) => {
+    const [index, left] = at;
     const address = f.i(i32.add, argument(RESULT), f.iWith(i32.shl, index!, 2));
     if (!isAlong) return f.store(v128.store32Lane, address, value, 0, 0);
     const each = (): void => {
@@ -114,6 +115,7 @@ function storeOf({ kernel: { outer } }: FloatContraction, lane: number) {
         );
       }
     };
+    if (known[1] === VECTOR) return f.store(v128.store, address, value);
     const isPart = f.i(i32.ltS, left!, f.integer(VECTOR));
     f.branch(isPart, each, () => f.store(v128.store, address, value));
   };

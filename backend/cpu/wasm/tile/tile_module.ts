@@ -26,8 +26,17 @@ const elementBytes: Readonly<Record<string, ElementBytes>> = {
   uint32: 4,
 };
 
-/** Stores a result, whose coordinates are numbers: of a value the first lane, or all of a vector. */
-export type StoreResult = (f: FunctionBuilder, at: readonly Local[], value: Local) => void;
+/**
+ * Stores a result, whose coordinates are numbers: of a value the first lane, or all of a vector.
+ *
+ * @param known Those coordinates that are constants; null for others.
+ */
+export type StoreResult = (
+  f: FunctionBuilder,
+  at: readonly Local[],
+  value: Local,
+  known: readonly (number | null)[],
+) => void;
 
 /** The argument that is the address of the arrays of all threads. */
 export const SCRATCH = "scratch";
@@ -142,7 +151,12 @@ class TileModule {
       case "reload":
         return;
       case "result":
-        return this.#store(f, s.at.map((e) => this.#value(e)), this.#value(s.value));
+        return this.#store(
+          f,
+          s.at.map((e) => this.#value(e)),
+          this.#value(s.value),
+          s.at.map((e) => e.op === "const" ? e.value : null),
+        );
       case "for": {
         const count = this.#value(s.count);
         return f.loop(f.integer(0), count, 1, (at) => {
@@ -316,49 +330,87 @@ class TileModule {
     else f.store(v128.store32Lane, address, held, offset, 0);
   }
 
-  /** Zeros, the elements that there are, and zeros over what the last vector has beyond them. */
-  #pack({ place, index, from, at, count, parts, apart, low, high }: Pack): void {
-    const f = this.#f, [start, offset] = this.#address(place, index);
-    const to = f.iWith(i32.add, start, offset), bytes = 4 * count;
-    const zeros = (begin: Local, end: Local): void =>
-      this.#vectors(begin, end, (at) => f.store(v128.store, at, f.splat(0)));
-    const behind = f.iWith(i32.add, to, bytes * parts);
-    const first = f.larger(this.#value(low), f.integer(0));
-    const end = f.larger(f.smaller(this.#value(high), f.integer(count * parts)), first);
-    const [address, moved] = this.#address(from, at), size = f.i(i32.sub, end, first);
-    const source = f.i(i32.add, f.iWith(i32.add, address, moved), f.iWith(i32.shl, first, 2));
+  /** A row that may be outside of an image is packed by code of its own for each case: ends are constants then. */
+  #pack(s: Pack): void {
+    if (s.high.op !== "?") return this.#packRow(s);
+    const [condition, inside, outside] = s.high.args;
+    const packed = (high: E) => (): void => {
+      this.#known.push(new Map());
+      this.#packRow({ ...s, high });
+      this.#known.pop();
+    };
+    this.#f.branch(this.#value(condition!), packed(inside!), packed(outside!));
+  }
+
+  /** A number from `least` to `most`. */
+  #within(e: E, least: number, most: number): Local {
+    const f = this.#f;
+    if (e.op === "const") return f.integer(Math.max(least, Math.min(e.value, most)));
+    return f.larger(f.smaller(this.#value(e), f.integer(most)), f.integer(least));
+  }
+
+  /** Zeros, the elements that there are, and zeros over what their last vector has beyond them. */
+  #packRow({ place, index, from, at, count, parts, apart, low, high }: Pack): void {
     const isPlain = apart.op === "const" && apart.value === 1;
     if (parts > 2 || !isPlain) throw new Error("WebAssembly packs neighbours in one or two parts");
-    const part = (n: Local, place: Local): Local =>
-      f.i(i32.add, f.i(i32.add, to, f.iWith(i32.mul, n, bytes)), f.iWith(i32.shl, place, 2));
-    const clear = (to: Local, size: Local): void =>
-      f.store(v128.store, f.i(i32.add, to, f.iWith(i32.shl, size, 2)), f.splat(0));
-    if (parts === 1) {
-      // Vectors that reach beyond their elements are stored before what lies there.
-      const begin = part(f.integer(0), first), from = f.copy(source);
-      zeros(to, begin);
-      this.#vectors(begin, f.i(i32.add, begin, f.iWith(i32.shl, size, 2)), (at) => {
-        f.store(v128.store, at, f.load(v128.load, from));
-        f.step(from, 16);
-      });
-      return zeros(f.i(i32.add, begin, f.iWith(i32.shl, size, 2)), behind);
+    const f = this.#f, [start, offset] = this.#address(place, index);
+    const to = f.iWith(i32.add, start, offset), bytes = 4 * count;
+    const first = this.#within(low, 0, count * parts);
+    const end = high === low ? first : f.larger(this.#within(high, 0, count * parts), first);
+    const [address, moved] = this.#address(from, at);
+    const source = f.i(i32.add, f.iWith(i32.add, address, moved), f.iWith(i32.shl, first, 2));
+    // Elements `first` to `end` of every `parts`-th from `part` on.
+    const places = Array.from({ length: parts }, (_, part) => {
+      const row = f.iWith(i32.add, to, bytes * part);
+      const placeOf = (n: Local): Local => {
+        const before = parts === 1 ? n : f.iWith(i32.shrU, f.iWith(i32.add, n, 1 - part), 1);
+        return f.i(i32.add, row, f.iWith(i32.shl, before, 2));
+      };
+      return { row, begin: placeOf(first), end: placeOf(end), next: f.iWith(i32.add, row, bytes) };
+    });
+    for (const { row, begin } of places) {
+      this.#vectors(row, begin, (at) => f.store(v128.store, at, f.splat(0)));
     }
-    zeros(to, behind);
-    const isOdd = f.iWith(i32.and, first, 1), other = f.i(i32.sub, f.integer(1), isOdd);
-    const even = part(isOdd, f.iWith(i32.shrU, first, 1));
-    const odd = part(other, f.iWith(i32.shrU, f.iWith(i32.add, first, 1), 1));
-    const evens = f.iWith(i32.shrU, f.iWith(i32.add, size, 1), 1),
-      odds = f.iWith(i32.shrU, size, 1);
-    const next = f.copy(odd), reads = f.copy(source);
-    this.#vectors(even, f.i(i32.add, even, f.iWith(i32.shl, evens, 2)), (at) => {
-      const [a, b] = [f.load(v128.load, reads), f.load(v128.load, reads, 16)];
+    if (parts === 1) this.#copy(source, places[0]!.begin, places[0]!.end);
+    else {
+      const [even, odd] = places as [typeof places[0], typeof places[0]];
+      f.branch(
+        f.iWith(i32.and, first, 1),
+        () => this.#halve(source, odd.begin, odd.end, even.begin),
+        () => this.#halve(source, even.begin, even.end, odd.begin),
+      );
+    }
+    for (const { end, next } of places) this.#clear(end, next);
+  }
+
+  #copy(source: Local, begin: Local, end: Local): void {
+    const f = this.#f, from = f.copy(source);
+    this.#vectors(begin, end, (at) => {
+      f.store(v128.store, at, f.load(v128.load, from));
+      f.step(from, 16);
+    });
+  }
+
+  /** Every second element from the first on, and the others. */
+  #halve(source: Local, begin: Local, end: Local, others: Local): void {
+    const f = this.#f, from = f.copy(source), next = f.copy(others);
+    this.#vectors(begin, end, (at) => {
+      const [a, b] = [f.load(v128.load, from), f.load(v128.load, from, 16)];
       f.store(v128.store, at, f.shuffle32(a, b, [0, 2, 4, 6]));
       f.store(v128.store, next, f.shuffle32(a, b, [1, 3, 5, 7]));
       f.step(next, 16);
-      f.step(reads, 32);
+      f.step(from, 32);
     });
-    clear(even, evens);
-    clear(odd, odds);
+  }
+
+  /** Zeros: the last vector ends with them where they fill one, since a row's other part may follow. */
+  #clear(begin: Local, end: Local): void {
+    const f = this.#f, last = f.iWith(i32.add, end, -16);
+    this.#vectors(begin, last, (at) => f.store(v128.store, at, f.splat(0)));
+    f.branch(
+      f.i(i32.ltU, begin, end),
+      () => f.store(v128.store, f.larger(begin, last), f.splat(0)),
+    );
   }
 
   #vectors(begin: Local, end: Local, body: (at: Local) => void): void {

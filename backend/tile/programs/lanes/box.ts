@@ -304,7 +304,8 @@ export class PackedBox {
       ? this.#end(last)
       : sub(this.#sizeOf(last.bound!, axes.length - 1), start);
     const low = start === null ? int(0) : sub(0, start);
-    const high = p.let(choose(inside, min(end, last.extent), low));
+    const chosen = choose(inside, min(end, last.extent), low);
+    const high = panel === null ? chosen : p.let(chosen);
     const row = {
       s: "pack",
       place: this.place,

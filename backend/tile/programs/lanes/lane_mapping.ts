@@ -33,11 +33,16 @@ export interface LaneMapping {
   readonly unrolled?: readonly number[];
   /** Results lie along the lanes, or along `turned`, a loop of rows, or are stored one by one. */
   readonly stores: "lanes" | "turned" | "single";
+  /**
+   * A tile asks once if all its results along the lanes count, and then for none of them: fewer tests, and twice
+   * the text of what follows a sum.
+   */
+  readonly asksOnce?: boolean;
   /** Terms before their turn at which vectors are asked for. */
   readonly prefetch?: number;
   /** Asks before the sum for what results need. */
   readonly expects?: boolean;
-  /** Scalars are read from memory again: for each term, or wherever they are used. */
+  /** Scalars are read from memory again: for each term, or for each row of vectors. */
   readonly reloads?: "terms" | "each";
   /** Index of a result, which is then given in place of those of all outer loops. */
   readonly target?: AffineExpr;

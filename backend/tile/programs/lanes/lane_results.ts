@@ -93,13 +93,31 @@ export class LaneResults {
     p.when(not(isFull), () => this.#storeEach(at, tile));
   }
 
-  /** Stores vectors; of those that overlap the one before what is new. */
+  /** True where all results of a tile count. */
+  #isFull(at: Loops): E {
+    const { rows, lane, width, starts } = this.#m;
+    return all([...rows, [lane, starts.at(-1)! + width] as const].map(([s, count]) => {
+      const { first, fresh, end } = at.get(s)!;
+      return isClipped(this.#m, s) ? not(lt(end, add(first, count))) : not(lt(first, fresh));
+    }));
+  }
+
   #storeRows(at: Loops, tile: readonly Row[]): void {
+    if (!this.#m.asksOnce) return this.#storeVectors(at, tile, false);
+    const p = this.#p, isFull = p.let(this.#isFull(at));
+    p.when(isFull, () => this.#storeVectors(at, tile, true));
+    p.when(not(isFull), () => this.#storeVectors(at, tile, false));
+  }
+
+  /** Stores vectors; of those that overlap the one before what is new. */
+  #storeVectors(at: Loops, tile: readonly Row[], isFull: boolean): void {
     const { rows, lane, width, starts } = this.#m, p = this.#p, { first, end } = at.get(lane)!;
     const columns = starts.at(-1)! + width, { sizes } = this.#kernel;
-    const isEnding = isClipped(this.#m, lane) && sizes[lane]! % columns !== 0;
+    const isEnding = !isFull && isClipped(this.#m, lane) && sizes[lane]! % columns !== 0;
     for (const { moved, sums } of tile) {
-      const own = all(rows.map(([s, count]) => this.#isOwn(at, s, moved.get(s)!, count)));
+      const own = isFull
+        ? lt(0, 1)
+        : all(rows.map(([s, count]) => this.#isOwn(at, s, moved.get(s)!, count)));
       p.when(own, () =>
         sums.forEach((sum, v) => {
           const overlap = v === 0 ? 0 : Math.max(0, starts[v - 1]! + width - starts[v]!);

@@ -36,6 +36,13 @@ const MAX_SHORT = 4;
 
 export type Operand = "a" | "b";
 
+/** A product that is added to a sum. */
+interface Product {
+  readonly a: E;
+  readonly b: E;
+  readonly sum: E;
+}
+
 /** A total, and the sum of what each addition of a block rounds off. */
 interface Total {
   readonly total: E;
@@ -157,22 +164,39 @@ export class LaneSums {
     for (const s of unrolled) first.set(s, int(0));
     const reader = { a: this.#reader("a", first, left), b: this.#reader("b", first, left) };
     if (prefetch) this.#prefetch(first, prefetch);
-    const terms = iterations(unrolled.map((s) => [s, this.#values.kernel.sizes[s]!])).flatMap((
+    const rows = iterations(unrolled.map((s) => [s, this.#values.kernel.sizes[s]!])).flatMap((
       term,
     ) =>
-      this.#rows.flatMap(({ moved, sums }) => {
+      this.#rows.map(({ moved, sums }) => {
         const all = new Map([...term, ...moved]);
         return starts.map((_, v) => ({ a: reader.a(all, v), b: reader.b(all, v), sum: sums[v]! }));
       })
     );
+    if (reloads === "each") return this.#multiplyRows(rows);
+    const terms = rows.flat();
     const count = (name: Operand): number => new Set(terms.map((term) => term[name])).size;
     const [few, many]: Operand[] = count("a") <= count("b") ? ["a", "b"] : ["b", "a"];
     const held = new Map<E, E>();
-    const once = (e: E): E => reloads === "each" ? e : held.getOrInsertComputed(e, (e) => p.let(e));
+    const once = (e: E): E => held.getOrInsertComputed(e, (e) => p.let(e));
     for (const term of terms) once(term[few!]);
     for (const [value, group] of Map.groupBy(terms, (term) => term[many!])) {
       const own = p.let(value);
       for (const term of group) p.set(term.sum, fma(once(term[few!]), own, term.sum));
+    }
+  }
+
+  /** Adds products of scalars and rows of vectors: each row is read once, a scalar again for each row. */
+  #multiplyRows(rows: readonly (readonly Product[])[]): void {
+    const p = this.#p, { a } = this.#values.kernel.contraction!;
+    const [scalar, vector] = coefficient(a.index, this.#m.lane) === 0
+      ? ["a", "b"] as const
+      : ["b", "a"] as const;
+    for (const alike of Map.groupBy(rows, ([first]) => first![vector]).values()) {
+      const vectors = alike[0]!.map((product) => p.let(product[vector]));
+      for (const products of alike) {
+        const factor = p.let(products[0]![scalar]);
+        products.forEach(({ sum }, v) => p.set(sum, fma(factor, vectors[v]!, sum)));
+      }
     }
   }
 

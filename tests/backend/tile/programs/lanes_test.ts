@@ -146,6 +146,16 @@ Deno.test("laneProduct packs the elements that are read, where vectors are longe
   assertEquals(mapping.boxes.b?.row, 14 + 2);
 });
 
+Deno.test("laneProduct asks once for a tile, and reads scalars again for each row of vectors", () => {
+  for (const name of ["a convolution of short lines", "a depthwise convolution in steps"]) {
+    const product = found(cases[name]![1], wideTarget);
+    const mapping: LaneMapping = { ...product.mapping, asksOnce: true, reloads: "each" };
+    const { faults, error } = run({ ...product, mapping });
+    assertEquals(faults, [], name);
+    assert(error <= 1e-5, `${name}: off by ${error}`);
+  }
+});
+
 Deno.test("laneProduct gives a weight's gradient as it lies in memory, whose rows fill a cache's sets", () => {
   const { order } = run(found(cases["the gradient of a weight"]![1], wideTarget));
   assertEquals(order, Array.from({ length: 10 * 3 * 9 }, (_, k) => k));
