@@ -1,5 +1,5 @@
 /** Operators on each element: arithmetic, comparisons, activations, casts. */
-import { isFloat } from "../../../../backend/internal.ts";
+import { dtypes, isFloat } from "../../../../backend/internal.ts";
 import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
@@ -62,7 +62,8 @@ export function castTo(value: Value, type: OnnxType): Value {
   if (value.type.name === type.name) return value;
   if (type.name === "bool") return typed(tensor.ne(0), type);
   // Beyond 32 bits first: what is cut off then is what a narrow type has not.
-  const isNarrowed = !isFloat(type.dtype) && type.name !== "int64";
+  const isNarrowed = type.range !== undefined || type.name === "uint32" ||
+    !isFloat(type.dtype) && dtypes[type.dtype].bytes < 4;
   const whole = isNarrowed && isFloat(tensor.dtype) ? tensor.cast("int64") : tensor;
   if (type.name === "uint8" && whole !== tensor) {
     return typed(whole.bitwiseAnd(255).cast("uint8"), type);
