@@ -63,7 +63,7 @@ const hostCapabilities: Capabilities = {
   // It widens what it packs.
   maxRecurrentBytes: 0,
   scattersExtremes: true,
-  maxSelected: 128,
+  selection: { maxPlaces: 128, minRows: 0, maxLength: 0 },
   gathersGradients: true,
   widensProducts: false,
 };

@@ -17,6 +17,13 @@ import type { Launchable } from "../kernel/kernel.ts";
 // deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
 export type Block = BufferHandle<any>;
 
+/** So many first places are found in a walk, of so many rows at least; of rows no longer than that always. */
+export interface RowSelection {
+  readonly maxPlaces: number;
+  readonly minRows: number;
+  readonly maxLength: number;
+}
+
 /** Capabilities of a device. */
 export interface Capabilities {
   /** The element types that arithmetic and storage work for. */
@@ -47,8 +54,8 @@ export interface Capabilities {
   readonly maxRecurrentBytes: number;
   /** True when scatters keep the largest or least of what comes to a place; else sources are sorted. */
   readonly scattersExtremes: boolean;
-  /** The most elements of a row whose first places are found without sorting it; 0: rows are sorted. */
-  readonly maxSelected: number;
+  /** Rows whose first places are found without sorting them. */
+  readonly selection: RowSelection;
   /**
    * True when the gradient of a few rows of many is kept as sums of those rows, which readers
    * gather: where passes over all rows wait for memory.

@@ -379,8 +379,10 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     // With more a core would read them from farther away than its own cache, for each few rows.
     maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,
     scattersExtremes: handle.deviceType !== "gpu",
-    // A work-item walks a row: GPUs have more of those than there are rows.
-    maxSelected: handle.deviceType === "gpu" ? 0 : 128,
+    // A group walks a row: few long ones are sorted by the whole GPU before it is through.
+    selection: handle.deviceType === "gpu"
+      ? { maxPlaces: 256, minRows: 64, maxLength: 8192 }
+      : { maxPlaces: 128, minRows: 0, maxLength: 0 },
     gathersGradients: handle.deviceType !== "gpu",
     widensProducts: handle.deviceType !== "gpu",
   };

@@ -46,6 +46,7 @@ import { rowScan } from "./special/scan.ts";
 import { recurrence } from "./special/recurrence.ts";
 import { rangeScatter } from "./special/range_scatter.ts";
 import { groupScatter, lineScatter, stripScatter } from "./special/scatter.ts";
+import { groupSelection } from "./sorting/group_selection.ts";
 import { rowSelection } from "./sorting/row_selection.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
@@ -101,6 +102,7 @@ export const specials: readonly Template<SpecialKernel>[] = [
   lineScatter,
   blockScan,
   rowScan,
+  groupSelection,
   rowSelection,
   groupArgsort,
   mergeArgsort,

@@ -278,8 +278,9 @@ export function sort(
 
 /** The first `k` of the indices that sort an axis, found in one walk where the backend does that. */
 function firstPlaces(x: Tensor, axis: number, descending: boolean, k: number): Tensor {
-  const { maxSelected } = backendOf(x.device).capabilities;
-  if (k > 0 && k <= maxSelected) return orderOf(x, axis, descending, k);
+  const { maxPlaces, minRows, maxLength } = backendOf(x.device).capabilities.selection;
+  const length = x.shape[axis]!, isShort = length <= maxLength || x.size / length >= minRows;
+  if (k > 0 && k <= maxPlaces && isShort) return orderOf(x, axis, descending, k);
   return argsort(x, axis, { descending }).slice(
     ...x.shape.map((_, d): [number, number] | null => d === axis ? [0, k] : null),
   );

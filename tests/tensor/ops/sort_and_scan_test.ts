@@ -95,7 +95,7 @@ testOnBackends("topk of other axes and of nothing", async () => {
 });
 
 testOnBackends("a few of many are found without sorting all", (backend) => {
-  if (backendOf(manager.default(backend)).capabilities.maxSelected === 0) return;
+  if (backendOf(manager.default(backend)).capabilities.selection.maxPlaces === 0) return;
   const x = Tensor.rand([64, 256]).realize();
   profiler.reset();
   x.topk(8).indices.realize();

@@ -53,6 +53,28 @@ sameAsBuiltIn("a GPU sorts rows of any length, equal elements in their order", f
 const whole = (n: number): Float32Array<ArrayBuffer> =>
   Float32Array.from({ length: n }, (_, i) => (i * 31) % 17 - 8);
 
+sameAsBuiltIn("a GPU selects the first places of rows, of equal elements the first", function* () {
+  for (
+    const [rows, length, k] of [[3, 300, 256], [65, 9000, 50], [2, 257, 1]] as const
+  ) {
+    yield () => {
+      const x = Tensor.fromHost(values(rows * length), { shape: [rows, length] });
+      const few = Tensor.fromHost(integers(rows * length, 3), { shape: [rows, length] });
+      return [x, few, Tensor.zeros([rows, length])].flatMap((each) =>
+        [true, false].flatMap((largest) => {
+          const { values, indices } = each.topk(k, 1, { largest });
+          return [values, indices];
+        })
+      );
+    };
+  }
+  for (const dtype of ["float16", "int64", "uint8"] as const) {
+    yield () => [
+      Tensor.fromHost(integers(3000, 200), { shape: [10, 300] }).cast(dtype).topk(9).indices,
+    ];
+  }
+});
+
 sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", function* () {
   for (const [sources, targets] of [[3000, 1], [1500, 37], [5000, 20_000], [1025, 2]] as const) {
     const parts = () =>
