@@ -6,6 +6,7 @@ import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import { differentiable } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
+import { chirped, chirpOf } from "./lines/chirps.ts";
 import { type Lines, maxLine, transformLines } from "./lines/lines.ts";
 import { largestPrime, radicesOf } from "./lines/line_kernel.ts";
 
@@ -147,6 +148,9 @@ function byMatrix(x: ComplexTensor, first: number, sign: 1 | -1): ComplexTensor 
 
 /** L. Bluestein (1970): j k = (j² + k² - (j - k)²) / 2 makes it a convolution with a chirp. */
 function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
+  if (runsInGroups(x.device)) {
+    return sign === -1 ? convolvedOnGroups(x) : exchanged(convolvedOnGroups(exchanged(x)));
+  }
   const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1);
   let long = 1;
   while (long < 2 * n - 1) long *= 2;
@@ -164,6 +168,13 @@ function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   const product = plain(plain(padded, -1).mul(kernel), 1);
   const cut = product.map((part) => part.slice(...lead.map(() => null), [0, n]));
   return cut.mul(chirp).div(long);
+}
+
+/** The same, forward, with chirps that the device computes: tables of millions take longer than all else. */
+function convolvedOnGroups(x: ComplexTensor): ComplexTensor {
+  const n = x.shape.at(-1)!, long = 2 ** Math.ceil(Math.log2(2 * n - 1));
+  const product = plain(chirped(x, n, long, 1), -1).mul(plain(chirpOf(x, n, long), -1));
+  return chirped(plain(product, 1), n, n, 1 / long);
 }
 
 const zeroPair = (): [number, number] => [0, 0];

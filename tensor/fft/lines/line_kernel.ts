@@ -30,24 +30,28 @@ const GROUP_NUMBERS = 1024;
 /** Bytes that a fetch of neighbours is worth. */
 const SECTOR_BYTES = 32;
 
+/** Stages of lengths, which programs repeat; those of a length need those of its factors. */
+const known = new Map<number, readonly number[] | null>();
+const MAX_KNOWN = 1024;
+
 /** The stages of a transform, the fewest, and then the smallest ones; null where there is a large prime. */
-export function radicesOf(n: number): number[] | null {
-  return bestRadices(n, new Map());
+export function radicesOf(n: number): readonly number[] | null {
+  if (known.size > MAX_KNOWN) known.clear();
+  const found = known.get(n) ?? bestRadices(n);
+  known.set(n, found);
+  return found;
 }
 
-function bestRadices(n: number, known: Map<number, number[] | null>): number[] | null {
+function bestRadices(n: number): readonly number[] | null {
   if (n === 1) return [];
-  const before = known.get(n);
-  if (before !== undefined) return before;
-  let best: number[] | null = null;
+  let best: readonly number[] | null = null;
   for (let radix = 2; radix <= MAX_RADIX; radix++) {
     if (n % radix !== 0 || largestPrime(radix) > MAX_BUTTERFLY_PRIME) continue;
-    const rest = bestRadices(n / radix, known);
+    const rest = radicesOf(n / radix);
     if (rest === null) continue;
     const all = [...rest, radix].sort((a, b) => b - a);
     if (best === null || cost(all) < cost(best)) best = all;
   }
-  known.set(n, best);
   return best;
 }
 
@@ -304,8 +308,9 @@ function keep(names: readonly Pair[], found: readonly Pair[], part: keyof Pair):
   return names.map((name, k) => `${name[part]} = ${found[k]![part]};`);
 }
 
-function multiplied({ re, im }: Pair, c: string, s: string): string {
-  return `{ const T x = ${re}; ${re} = x * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - x * ${s}; }`;
+/** A statement that turns a number, of whose angle the cosine and sine are given, backward. */
+export function multiplied({ re, im }: Pair, c: string, s: string): string {
+  return `{ const T before = ${re}; ${re} = before * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - before * ${s}; }`;
 }
 
 /** Coefficients of the series of sine and cosine, of as many terms as angles up to π / 4 need. */
@@ -324,7 +329,7 @@ function series(first: number, terms: number, suffix: string): string {
 }
 
 /** Cosine and sine of 2 π m / n for 0 <= m < n: by the angle's distance from a multiple of a quarter turn. */
-function turnText(dtype: RealType): string {
+export function turnText(dtype: RealType): string {
   const suffix = dtype === "float64" ? "" : "f", terms = dtype === "float64" ? 9 : 5;
   return `inline void turn(uint m, uint n, T* c, T* s) {
   const uint quarter = 4 * m / n;
