@@ -24,6 +24,7 @@ export function kernelText(
   const N = blockSides[dtype];
   return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : ""}
 #define T ${dtype === "float64" ? "double" : "float"}
+#define T4 ${dtype === "float64" ? "double4" : "float4"}
 #define N ${N}
 #define S ${N / 16}
 #define PITCH ${N + 1}
@@ -49,17 +50,22 @@ export const eachElement = (body: string): string =>
 export const addProduct = (left: string, right: string): string =>
   `for (int k = 0; k < N; k++) {
     T f[S], g[S];
+    #pragma unroll
     for (int p = 0; p < S; p++) {
       f[p] = ${left}[(ti + 16 * p) * PITCH + k];
       g[p] = ${right}[k * PITCH + tj + 16 * p];
     }
+    #pragma unroll
     for (int p = 0; p < S; p++)
+      #pragma unroll
       for (int q = 0; q < S; q++) sum[p][q] += f[p] * g[q];
   }`;
 
 /** The elements of an item's part: what a body does with \`sum[p][q]\` in row \`i\` and column \`j\`. */
 export const eachOwn = (body: string): string =>
-  `for (int p = 0; p < S; p++)
+  `#pragma unroll
+  for (int p = 0; p < S; p++)
+    #pragma unroll
     for (int q = 0; q < S; q++) {
       const int i = ti + 16 * p, j = tj + 16 * q;
       ${body}
@@ -75,7 +81,9 @@ export const eliminationMemory = "local T column[2][N], row[2][N];";
  */
 export const eliminate = (factors: boolean): string =>
   `T own[S][S], inverse[S][S];
+  #pragma unroll
   for (int p = 0; p < S; p++)
+    #pragma unroll
     for (int q = 0; q < S; q++) {
       own[p][q] = room[(S * ti + p) * PITCH + S * tj + q];
       inverse[p][q] = S * ti + p == S * tj + q ? 1 : 0;
@@ -83,7 +91,9 @@ export const eliminate = (factors: boolean): string =>
   int bad = 0;
   for (int k = 0; k < N; k++) {
     const int turn = k % 2, part = k % S;
+    #pragma unroll
     for (int p = 0; p < S; p++)
+      #pragma unroll
       for (int q = 0; q < S; q++) {
         if (tj == k / S && q == part) column[turn][S * ti + p] = own[p][q];
         if (ti == k / S && p == part) row[turn][S * tj + q] = inverse[p][q];
@@ -95,9 +105,11 @@ export const eliminate = (factors: boolean): string =>
       ? "if (!(pivot > 0) && bad == 0) bad = k + 1;\n    const T root = sqrt(pivot), over = 1 / root;"
       : "const T over = 1 / pivot;"
   }
+    #pragma unroll
     for (int p = 0; p < S; p++) {
       const int i = S * ti + p;
       const T f = column[turn][i]${factors ? " * over" : ""};
+      #pragma unroll
       for (int q = 0; q < S; q++) {
         const int j = S * tj + q;
         const T y = row[turn][j] * over;

@@ -13,7 +13,9 @@ import {
 /** The block in \`room\`, which begins in row \`from\`: its factor and the inverse of it; the first bad pivot. */
 const factorBlock = `barrier(CLK_LOCAL_MEM_FENCE);
   ${eliminate(true)}
+  #pragma unroll
   for (int p = 0; p < S; p++)
+    #pragma unroll
     for (int q = 0; q < S; q++) {
       const int i = S * ti + p, j = S * tj + q;
       factor[i * N + j] = j <= i ? own[p][q] : 0;

@@ -13,8 +13,40 @@ export interface LUPanel {
   readonly fills: boolean;
 }
 
-/** Items that have the extremes of others before all look at them. */
-const SPEAKERS = 32;
+/** Keys that an item compares at once: their reads wait together. */
+const FAN = 16;
+
+/**
+ * A magnitude and the seat of its row in one number: the larger magnitude is the larger one, then the lower
+ * seat; NaN is none. Doubles give the last 14 of their 52 bits for it.
+ */
+const keys = {
+  float32: `#define KEY(v, seat) ((ulong)as_uint(v) << 32 | (uint)(INT_MAX - (seat)))
+#define SEAT(key) (INT_MAX - (int)((key) & 0xffffffff))`,
+  float64: `#define KEY(v, seat) (as_ulong(v) & ~(ulong)0x3fff | (ulong)(0x3fff + from - (seat)))
+#define SEAT(key) (from + 0x3fff - (int)((key) & 0x3fff))`,
+} as const;
+
+/** Statements that make `key` the largest of all items: some become one, until each item sees the rest. */
+function largestKey(items: number): string {
+  const steps = ["keys[id] = key;"];
+  let count = items, room = 0;
+  for (; count > FAN; room = 1 - room) {
+    const rest = Math.ceil(count / FAN);
+    steps.push(`barrier(CLK_LOCAL_MEM_FENCE);
+      if (id < ${rest}) {
+        #pragma unroll
+        for (int s = 1; s < ${FAN}; s++)
+          if (id + s * ${rest} < ${count}) key = max(key, keys[${room * items} + id + s * ${rest}]);
+        keys[${(1 - room) * items} + id] = key;
+      }`);
+    count = rest;
+  }
+  steps.push(`barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma unroll
+      for (int s = 0; s < ${count}; s++) key = max(key, keys[${room * items} + s]);`);
+  return steps.join("\n      ");
+}
 
 /**
  * Columns from (from, from) on with exchanges of rows, which stay where they are: each knows its place. Items
@@ -37,10 +69,9 @@ export function luPanelText(panel: LUPanel, name: string): string {
     parameters,
     `#define R ${rows}
 #define NB ${columns}
-#define SPEAKERS ${SPEAKERS}
-#define IS_BETTER(v, i) ((v) > best || (v) == best && (i) < at)
-  local T values[ITEMS], most[SPEAKERS], pivot[NB], lower[NB * (NB + 1)], solved[NB * (NB + 1)];
-  local int places[ITEMS], seats[SPEAKERS];
+${keys[dtype]}
+  local T pivot[NB], lower[NB * (NB + 1)], solved[NB * (NB + 1)];
+  local ulong keys[2 * ITEMS];
   const int id = get_local_id(0), rest = m - from;
   const size_t matrix = get_group_id(0);
   a += matrix * m * n;
@@ -63,29 +94,15 @@ export function luPanelText(panel: LUPanel, name: string): string {
     int p = k;
     T d = 1;
     if (c < width) {
-      T best = -1;
-      int at = m;
+      ulong key = 0;
       #pragma unroll
       for (int t = 0; t < R; t++) {
         const T v = fabs(own[t][0]);
-        if (seat[t] >= k && IS_BETTER(v, seat[t])) { best = v; at = seat[t]; }
+        if (seat[t] >= k && v == v) key = max(key, KEY(v, seat[t]));
       }
-      values[id] = best;
-      places[id] = at;
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if (id < SPEAKERS) {
-        for (int s = id + SPEAKERS; s < ITEMS; s += SPEAKERS)
-          if (IS_BETTER(values[s], places[s])) { best = values[s]; at = places[s]; }
-        most[id] = best;
-        seats[id] = at;
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      best = -1;
-      at = m;
-      for (int s = 0; s < SPEAKERS; s++)
-        if (IS_BETTER(most[s], seats[s])) { best = most[s]; at = seats[s]; }
+      ${largestKey(items)}
       // Where all are NaN, the row stays.
-      p = at == m ? k : at;
+      p = key == 0 ? k : SEAT(key);
       #pragma unroll
       for (int t = 0; t < R; t++)
         if (seat[t] == p) {
