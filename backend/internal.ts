@@ -17,7 +17,7 @@ export type {
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
 export { nextNodeId } from "./graph/node.ts";
-export { blockBytes, type BlockFormat } from "./formats/block_format.ts";
+export { blockBytes, type BlockFormat, fieldPlaces } from "./formats/block_format.ts";
 export { formatTable } from "./formats/block_formats.ts";
 export { fieldsApart, hostBlocks } from "./formats/host_blocks.ts";
 export {

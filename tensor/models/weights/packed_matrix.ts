@@ -2,11 +2,11 @@
  * Weights as models hold them: matrices of numbers, and matrices of blocks that stay packed. This folder
  * (`weights/`) imports formats of `io/gguf`, modules of `nn/module` and operations.
  */
-import type { DType, Shape } from "../../../backend/internal.ts";
+import { type DType, fieldPlaces, type Shape } from "../../../backend/internal.ts";
 import { compute } from "../../core/operations.ts";
 import { result } from "../../core/apply.ts";
-import type { Tensor } from "../../class/tensor.ts";
-import type { BlockType } from "../../io/gguf/gguf_format.ts";
+import { Tensor } from "../../class/tensor.ts";
+import { blockFormatOf, type BlockType } from "../../io/gguf/gguf_format.ts";
 import { buffer } from "../../nn/module/parameter.ts";
 import { Module } from "../../nn/module/module.ts";
 
@@ -39,6 +39,27 @@ export class PackedMatrix extends Module {
   /** The product `x Wᵀ`: (..., columns) gives (..., rows). */
   forward(x: Tensor): Tensor {
     return compute(packedProduct, x, this);
+  }
+
+  /**
+   * Some of the parts of equal size that lie one behind the other, in the order of ids: a matrix of their rows where
+   * the whole is one part after the other, of their columns where each row is.
+   *
+   * @param lead Rows of which each has all parts; 1 for parts that are rows.
+   * @param parts Their number.
+   * @param ids Whole numbers of (count).
+   */
+  chosen(lead: number, parts: number, ids: Tensor): PackedMatrix {
+    const [rows, columns] = this.shape as [number, number], count = ids.size;
+    const format = blockFormatOf(this.type)!, blocks = rows * columns / format.elements;
+    let at = 0;
+    // The bytes of each field of all blocks lie together.
+    const fields = Object.values(fieldPlaces(format)).map(({ bytes }) => {
+      const own = this.blocks.slice([at, at += blocks * bytes]);
+      return own.reshape([lead, parts, -1]).indexSelect(1, ids).reshape([-1]);
+    });
+    const shape = lead === 1 ? [rows / parts * count, columns] : [rows, columns / parts * count];
+    return new PackedMatrix(this.type, Tensor.concat(fields), shape);
   }
 
   /** The whole matrix as numbers, (rows, columns). */

@@ -2,7 +2,7 @@
 import { Tensor } from "../../../class/tensor.ts";
 import { type AnyModule, Module } from "../../../nn/module/module.ts";
 import { PackedMatrix } from "../../weights/packed_matrix.ts";
-import type { Projection } from "../../weights/projection.ts";
+import type { Projection, Weight } from "../../weights/projection.ts";
 import type { ExpertsConfig } from "./architectures/config.ts";
 
 /** The parts of a mixture. */
@@ -26,7 +26,7 @@ export interface ExpertsParts {
 const MOST_BETWEEN = 2 ** 26;
 
 /**
- * A mixture of experts. A few tokens read the matrices of the experts that they take, and no others; many
+ * A mixture of experts. A few tokens take a copy of the matrices that they need, packed as they are; many
  * tokens, a prompt's, take all, which is one product for each matrix, and leave out what they did not choose.
  */
 export class Experts extends Module<[x: Tensor]> {
@@ -80,19 +80,19 @@ export class Experts extends Module<[x: Tensor]> {
     return sharedRouter ? own.mul(sharedRouter.forward(x).sigmoid()) : own;
   }
 
-  /** Products with the matrices that were chosen, which are read where they lie. */
+  /** Products with the matrices that were chosen, those of all tokens side by side. */
   #few(x: Tensor, shares: Tensor, ids: Tensor): Tensor {
     const { gate, up, down } = this.#parts, { count, chosen } = this.#config;
-    const [tokens, width] = x.shape as [number, number], pairs = ids.reshape([-1]);
-    const wide = x.cast("float32").unsqueeze(1).expand([tokens, chosen, width]);
-    const given = wide.reshape([-1, 1, width]);
-    const product = (rows: Tensor, of: Tensor) =>
-      rows.indexSelect(0, pairs).cast("float32").mul(of).sum(-1);
-    const below = ({ weight }: Projection) => numbersOf(weight).reshape([count, -1, width]);
-    const between = this.#activation(product(below(gate), given)).mul(product(below(up), given));
-    const beside = numbersOf(down.weight).reshape([width, count, -1]).permute([1, 0, 2]);
-    const each = product(beside, between.unsqueeze(1)).reshape([tokens, chosen, width]);
-    return each.mul(shares.unsqueeze(-1)).sum(1).cast(x.dtype);
+    const tokens = x.shape[0]!, pairs = ids.reshape([-1]);
+    const below = ({ weight }: Projection) => productOf(chosenRows(weight, count, pairs));
+    const beside = ({ weight }: Projection) => productOf(chosenColumns(weight, count, pairs));
+    const matrices = { gate: below(gate), up: below(up), down: beside(down) };
+    if (tokens === 1) return this.#mixed(x, matrices, shares);
+    // Each token has a share of its own experts alone.
+    const places = x.indexLike([tokens]);
+    const isOwn = places.unsqueeze(1).eq(places).unsqueeze(-1);
+    const own = isOwn.where(shares.unsqueeze(0), 0).reshape([tokens, tokens * chosen]);
+    return this.#mixed(x, matrices, own);
   }
 
   /** Products with all matrices, so many tokens at once. */
@@ -103,21 +103,43 @@ export class Experts extends Module<[x: Tensor]> {
     );
     const rows = Math.max(1, Math.floor(MOST_BETWEEN / gate.weight.shape[0]!)),
       tokens = x.shape[0]!;
+    const product = (part: Projection) => (rows: Tensor) => part.forward(rows);
+    const matrices = { gate: product(gate), up: product(up), down: product(down) };
     const parts: Tensor[] = [];
     for (let at = 0; at < tokens; at += rows) {
-      const range = [at, Math.min(at + rows, tokens)] as const;
-      const own = x.slice([...range]), share = dense.slice([...range]).unsqueeze(-1);
-      const between = this.#activation(gate.forward(own)).mul(up.forward(own));
-      const apart = between.reshape([own.shape[0]!, count, -1]);
-      // What was not chosen may be infinite.
-      const weighed = share.eq(0).where(0, apart.mul(share.cast(apart.dtype)));
-      parts.push(down.forward(weighed.reshape([own.shape[0]!, -1])));
+      const end = Math.min(at + rows, tokens);
+      parts.push(this.#mixed(x.slice([at, end]), matrices, dense.slice([at, end])));
     }
     return parts.length === 1 ? parts[0]! : Tensor.concat(parts, 0);
   }
+
+  /** The sum of what experts give, each by its share: (tokens, experts). */
+  #mixed(x: Tensor, { gate, up, down }: Matrices, shares: Tensor): Tensor {
+    const [tokens, experts] = shares.shape as [number, number], share = shares.unsqueeze(-1);
+    const between = this.#activation(gate(x)).mul(up(x)).reshape([tokens, experts, -1]);
+    // What was not chosen may be infinite.
+    const weighed = share.eq(0).where(0, between.mul(share.cast(between.dtype)));
+    return down(weighed.reshape([tokens, -1]));
+  }
 }
 
-/** A matrix as numbers; those of blocks are decoded where they are read. */
-function numbersOf(weight: Tensor | PackedMatrix): Tensor {
-  return weight instanceof PackedMatrix ? weight.decode() : weight;
+/** Products with the matrices of experts: those of all of them are one. */
+type Matrices = Readonly<Record<"gate" | "up" | "down", (x: Tensor) => Tensor>>;
+
+function productOf(weight: Weight): (x: Tensor) => Tensor {
+  return (x) => weight instanceof PackedMatrix ? weight.forward(x) : x.matmul(weight.transpose());
+}
+
+/** Of matrices one below the other, those of ids. */
+function chosenRows(weight: Weight, count: number, ids: Tensor): Weight {
+  if (weight instanceof PackedMatrix) return weight.chosen(1, count, ids);
+  const [, columns] = weight.shape as [number, number];
+  return weight.reshape([count, -1]).indexSelect(0, ids).reshape([-1, columns]);
+}
+
+/** Of matrices side by side, those of ids. */
+function chosenColumns(weight: Weight, count: number, ids: Tensor): Weight {
+  const [rows] = weight.shape as [number, number];
+  if (weight instanceof PackedMatrix) return weight.chosen(rows, count, ids);
+  return weight.reshape([rows, count, -1]).indexSelect(1, ids).reshape([rows, -1]);
 }
