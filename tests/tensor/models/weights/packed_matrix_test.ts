@@ -59,3 +59,26 @@ testOnCPU("a PackedMatrix takes the memory of its blocks", () => {
     matrix.dispose();
   }
 });
+
+testOnBackends(
+  "PackedMatrix.chosen has the parts of ids, below or beside each other",
+  (backend) =>
+    withDevice(backend, async () => {
+      for (const type of ["Q8_0", "Q4_K"] as const) {
+        const columns = type === "Q8_0" ? 32 : 256, bytes = type === "Q8_0" ? 34 : 144;
+        // Twelve blocks: three parts of two rows of two blocks; or three of four rows of one.
+        const data = Uint8Array.from({ length: 12 * bytes }, (_, k) => k * 37 % 64);
+        const ids = Tensor.fromHost(Int32Array.of(2, 0));
+        using below = new PackedMatrix(type, Tensor.fromBlocks(data, type), [6, 2 * columns]);
+        using rows = below.chosen(1, 3, ids);
+        assertEquals(rows.shape, [4, 2 * columns]);
+        const all = await below.decode().reshape([3, 2, -1]).indexSelect(0, ids).toNumbers();
+        assertEquals(await rows.decode().toNumbers(), all);
+        using beside = new PackedMatrix(type, Tensor.fromBlocks(data, type), [4, 3 * columns]);
+        using part = beside.chosen(4, 3, ids);
+        assertEquals(part.shape, [4, 2 * columns]);
+        const own = await beside.decode().reshape([4, 3, -1]).indexSelect(1, ids).toNumbers();
+        assertEquals(await part.decode().toNumbers(), own);
+      }
+    }),
+);
