@@ -25,7 +25,7 @@ export interface KernelStructure {
 
 /** The structure of a loop kernel that is not a contraction. */
 export function structureOf(kernel: LoopKernel): KernelStructure {
-  const { outer, inner, inputs, loads, indirect, exprs, reductions, outputs } = kernel;
+  const { outer, inner, chunk, inputs, loads, indirect, exprs, reductions, outputs } = kernel;
   const numbers = new Numbers(kernel);
   const index = (e: AffineExpr): string => numbers.affine(e);
   const bounds = (all: readonly Bound[]): string => numbers.bounds(all);
@@ -33,6 +33,7 @@ export function structureOf(kernel: LoopKernel): KernelStructure {
   const parts = [
     outer.join(),
     inner.join(),
+    chunk ? `${chunk.symbol}by${chunk.part}` : "",
     inputs.join(),
     loads.map((l) =>
       `${l.input}${l.dtype}${l.packed?.format ?? ""}[${index(l.index)}]${bounds(l.bounds)}`
@@ -105,9 +106,10 @@ class Numbers {
   bytes: number;
   copiedBytes = 0;
 
-  constructor({ outer, inner, indirect }: LoopKernel) {
-    // The size of each loop; the bound of each index that is read, and the code of its operation.
-    this.bytes = INDEX_BYTES * (outer.length + inner.length + 2 * indirect.length);
+  constructor({ outer, inner, chunk, indirect }: LoopKernel) {
+    // The size of each loop, and of a part; the bound of each index that is read, and the code of its operation.
+    const sizes = outer.length + inner.length + (chunk ? 1 : 0);
+    this.bytes = INDEX_BYTES * (sizes + 2 * indirect.length);
   }
 
   affine(index: AffineExpr): string {

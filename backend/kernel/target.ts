@@ -53,12 +53,27 @@ export interface RowSplits {
   readonly byGroup: RowSplit | null;
 }
 
+/** Bounds of the bytes that kernels of a launch hold while they wait for others, or because they run early. */
+export interface HeldLimits {
+  /** What they read of other kernels. */
+  readonly waiting: number;
+  /** What they make before it is due. */
+  readonly early: number;
+  /** The same where they read nothing that a kernel makes, such as half copies of a model's weights. */
+  readonly earlyOfStored: number;
+}
+
 /** Rules by which kernels of one text share a launch. */
 export interface SharingRules {
   /** More of them make the choice of arguments longer than the work. */
   readonly maxKernels: number;
   /** Bytes of a launch's arguments. */
   readonly argumentBytes: number;
+  /** Kernels that move more bytes are long work: sharing their launches gains nothing. */
+  readonly maxBytes: number;
+  /** Parts of split sums share launches, too. */
+  readonly sharesParts: boolean;
+  readonly held: HeldLimits;
 }
 
 /** Tuned result for a shape of contraction: a tile, the number of its sum's parts, or both. */

@@ -1,6 +1,7 @@
 /** The memory plan: which buffer is given back after which kernel, and how much is held at a time. */
 import type { Launchable } from "../kernel/kernel.ts";
-import { bytesOf, type KernelGraph, type ValueBuffer } from "./passes/kernel_graph.ts";
+import type { KernelGraph, ValueBuffer } from "./passes/kernel_graph.ts";
+import { peakBytes } from "./passes/live_bytes.ts";
 
 /** One launch: a kernel and the buffers that it reads and writes, by number. */
 export interface PlannedKernel {
@@ -36,7 +37,7 @@ export function planMemory(graph: KernelGraph, nodes: number): Plan {
     kept: [...wanted],
     saved: [...saved],
     temporaries: buffers.slice(nodes).map(({ dtype, size }) => ({ dtype, size })),
-    peakBytes: peakBytes(graph, dying),
+    peakBytes: peakBytes(graph),
   };
 }
 
@@ -51,25 +52,4 @@ function lastReads({ steps, buffers, wanted, saved }: KernelGraph): number[][] {
   const dying: number[][] = steps.map(() => []);
   for (const [at, k] of last) dying[k]!.push(at);
   return dying;
-}
-
-/** Blocks are taken when a kernel first reads or writes them; those of wanted host data before all. */
-function peakBytes(
-  { steps, buffers, wanted }: KernelGraph,
-  dying: readonly (readonly number[])[],
-): number {
-  const made = new Set(steps.flatMap(({ outputs }) => outputs)), live = new Set<number>();
-  let held = 0, peak = 0;
-  const take = (at: number): void => {
-    if (live.has(at) || buffers[at]!.isStored) return;
-    live.add(at);
-    held += bytesOf(buffers[at]!);
-    peak = Math.max(peak, held);
-  };
-  for (const at of wanted) if (!made.has(at)) take(at);
-  steps.forEach(({ inputs, outputs }, k) => {
-    for (const at of [...inputs, ...outputs]) take(at);
-    for (const at of dying[k]!) held -= bytesOf(buffers[at]!);
-  });
-  return peak;
 }
