@@ -64,6 +64,9 @@ export interface AttentionCall {
   readonly dropout: AttentionDropout | null;
   /** Null where all keys are there. With it there is no mask, no dropout and no backward pass. */
   readonly filled: FilledKeys | null;
-  /** Shapes and types of results. */
+  /**
+   * Shapes and types of results: gradients of query, key and value, or the output, logarithms of sums, and, where
+   * both are needed, the output in a half type.
+   */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
 }

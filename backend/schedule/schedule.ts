@@ -8,8 +8,8 @@
  * rewrites/ joinProducts         nodes -> nodes: products that a program repeats
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
- * passes/  vectorProducts, splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
- *          fuseHorizontally
+ * passes/  vectorProducts, splitReductions, splitProducts, followJoins, planScratch, listSchedule,
+ *          savedForBackward, fuseHorizontally
  *          planMemory            kernels -> a plan that holds for every graph like this one
  * ```
  *
@@ -22,6 +22,7 @@ import type { Node } from "../graph/node.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import { hostTarget } from "../kernel/target.ts";
 import { fuse } from "./fusion/fuse.ts";
+import { followJoins } from "./passes/follow_joins.ts";
 import { fuseHorizontally } from "./passes/horizontal_fusion.ts";
 import { lower, type Request } from "./lower.ts";
 import { joinProducts } from "./rewrites/join_products.ts";
@@ -74,6 +75,7 @@ export const passes: readonly Pass[] = [
   orientProducts,
   splitReductions,
   splitProducts,
+  followJoins,
   planScratch,
   listSchedule,
   sharePrepared,

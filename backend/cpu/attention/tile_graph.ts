@@ -197,7 +197,9 @@ function forward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {
     graph.apply("add", row, [largest, graph.apply("log", row, [sum])]),
   ]);
   const weights = kept(graph, kernel, tile, graph.apply("div", shape, [exponentials, divisor]));
-  return [graph.cast(graph.matmul(weights, value), storedType(kernel, 0)), logSums];
+  const output = graph.matmul(weights, value);
+  const inType = (number: number): Node => graph.cast(output, storedType(kernel, number));
+  return [inType(0), logSums, inType(2)];
 }
 
 function backward(graph: Graph, kernel: AttentionKernel, tile: Tile): Node[] {

@@ -125,7 +125,9 @@ function forwardRow(
   exponentials.forEach((exponential, j) => {
     const weight = exponential / sum * rows.kept(head, i, j);
     for (let v = 0; v < valueFeatures; v++) {
-      add(0, row * valueFeatures + v, weight * value(head, j, v));
+      const at = row * valueFeatures + v, part = weight * value(head, j, v);
+      add(0, at, part);
+      add(2, at, part);
     }
   });
 }

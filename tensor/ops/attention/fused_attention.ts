@@ -156,15 +156,14 @@ function tilePasses(
   const operands = [...inputs, ...masks], { dtype } = query;
   // Where one key has nearly all the weight, gradients are what is left of the output's beyond a half's digits.
   const isRounded = isLearned && isHalf(dtype);
+  const matrix = inMemory([...rows, value.shape.at(-1)!], isInterleaved);
   const call: AttentionCall = {
     pass: "forward",
     ...settings,
     outputs: [
-      {
-        shape: inMemory([...rows, value.shape.at(-1)!], isInterleaved),
-        dtype: isRounded ? "float32" : dtype,
-      },
+      { shape: matrix, dtype: isRounded ? "float32" : dtype },
       { shape: rows, dtype: "float32" },
+      ...isRounded ? [{ shape: matrix, dtype }] : [],
     ],
   };
   // A node that nobody lets go of would hold what it is made from.
@@ -174,7 +173,7 @@ function tilePasses(
   // Halves lie in memory as the kernel gives them: a product behind then reads rows side by side.
   const meant = (x: Tensor): Tensor => isInterleaved ? x.transpose(-3, -2) : x;
   return {
-    output: stored ? meant(whole(stored).cast(dtype)) : matrixNode(call, 0, operands),
+    output: matrixNode(call, isRounded ? 2 : 0, operands),
     kept: [stored, sums].filter((node) => node !== null),
     // Tensors of nodes are made here: as long as one is not disposed of, it would hold what it is made from.
     gradients: (g, output) => {
@@ -219,12 +218,26 @@ function alignedMask(mask: Tensor, rank: number): Tensor {
   return single.detach().reshape([...Array(rank - mask.ndim).fill(1), ...mask.shape]);
 }
 
-/** True for heads whose rows lie side by side, as projections give them: what attention gives then does, too. */
-function liesInterleaved({ op, inputs, shape }: Node): boolean {
-  if (op.kind === "cast") return liesInterleaved(inputs[0]!);
-  const rank = shape.length;
-  return op.kind === "permute" && rank > 2 && op.axes[rank - 1] === rank - 1 &&
-    op.axes[rank - 2] === rank - 3 && op.axes[rank - 3] === rank - 2;
+/** Operations behind a projection that are looked through: turning by the position takes four. */
+const MAX_BEHIND = 8;
+
+/**
+ * True for heads whose rows lie side by side, as projections give them, also where something was computed of each
+ * element since: what attention gives then lies so, too, as the projection behind it reads it.
+ */
+function liesInterleaved(node: Node): boolean {
+  for (let k = 0; k < MAX_BEHIND; k++) {
+    const { op, inputs, shape } = node, rank = shape.length;
+    if (op.kind === "permute") {
+      return rank > 2 && op.axes[rank - 1] === rank - 1 && op.axes[rank - 2] === rank - 3 &&
+        op.axes[rank - 3] === rank - 2;
+    }
+    if (op.kind !== "cast" && op.kind !== "elementwise") return false;
+    const same = inputs.find((input) => input.size === node.size && input.shape.length === rank);
+    if (same === undefined) return false;
+    node = same;
+  }
+  return false;
 }
 
 /** The shape in memory of a matrix of each head. */

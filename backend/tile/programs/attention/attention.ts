@@ -156,7 +156,10 @@ class AttentionWriter {
       turn.add([{ sums, weights: scores, walked: 1 }]);
     });
     softmax.finish();
-    this.#store(0, sums, value.features, (row) => softmax.inverse(row));
+    const outputs = this.#parts.count === 1 ? [0, 2] : [0];
+    for (const output of outputs) {
+      this.#store(output, sums, value.features, (row) => softmax.inverse(row));
+    }
     this.#storeLogSums(softmax);
   }
 

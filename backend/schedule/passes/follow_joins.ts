@@ -1,0 +1,113 @@
+/**
+ * What follows a sum that was divided is computed where its parts are joined: fusion left it to a kernel of its
+ * own, since a product's kernel has no registers for it; the one that joins has.
+ */
+import { type AffineExpr, affineKey, linearize, symbol } from "../../kernel/affine.ts";
+import { canonicalize } from "../../kernel/canonicalize.ts";
+import { extent, type Expr, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
+
+/** Parts of a sum: one that is longer keeps its work-item too busy for more. */
+const MAX_PARTS = 64;
+
+/** The pass. */
+export const followJoins: Pass = (graph, { target }) => {
+  if (!target.isGpu) return graph;
+  const readers = new Map<number, number[]>();
+  graph.steps.forEach(({ inputs }, k) => {
+    for (const at of new Set(inputs)) readers.set(at, [...readers.get(at) ?? [], k]);
+  });
+  const steps: (Step | null)[] = graph.steps.slice();
+  graph.steps.forEach((_, k) => {
+    const join = steps[k]!, [at] = join.outputs;
+    if (!isJoin(join)) return;
+    const [first, ...others] = readers.get(at!) ?? [];
+    if (first === undefined) return;
+    const isKept = others.length > 0 || graph.wanted.has(at!) || graph.later.has(at!);
+    const both = followed(join, steps[first]!, isKept);
+    if (both === null) return;
+    steps[k] = null;
+    steps[first] = both;
+  });
+  return { ...graph, steps: steps.filter((step) => step !== null) } satisfies KernelGraph;
+};
+
+/** True for a kernel that adds up a few numbers for each element of one float result. */
+function isJoin({ kernel, outputs }: Step): boolean {
+  if (kernel.kind !== "loop" || kernel.contraction || kernel.chunk || outputs.length !== 1) {
+    return false;
+  }
+  const [output] = kernel.outputs, { inner, reductions, indirect } = kernel;
+  return reductions.length > 0 && inner.length > 0 && extent(kernel, inner) <= MAX_PARTS &&
+    indirect.length === 0 && output!.dtype === "float32" &&
+    kernel.exprs[output!.expr]!.dtype === "float32";
+}
+
+/** Both kernels as one; null where the second does not read one element for each of its own. */
+function followed(join: Step, next: Step, isKept: boolean): Step | null {
+  const first = join.kernel as LoopKernel, { kernel: second } = next;
+  if (second.kind !== "loop" || !isElementwise(second)) return null;
+  const isSame = first.outer.length === second.outer.length &&
+    first.outer.every((s, k) => first.sizes[s] === second.sizes[second.outer[k]!]);
+  if (!isSame) return null;
+  const moved = (index: AffineExpr): AffineExpr =>
+    linearize(
+      [{ offset: index.offset, terms: [] }, ...index.terms.map(([s]) => inFirst(s))],
+      [1, ...index.terms.map(([, c]) => c)],
+    );
+  const inFirst = (s: number): AffineExpr => symbol(first.outer[second.outer.indexOf(s)]!);
+  const [output] = first.outputs, [at] = join.outputs, key = affineKey(output!.index);
+  const loads = second.loads.map((load): Load => ({
+    ...load,
+    input: load.input + first.inputs.length,
+    index: moved(load.index),
+    bounds: load.bounds.map((b) => ({ ...b, index: moved(b.index) })),
+  }));
+  const isJoined = second.loads.map(({ input }) => next.inputs[input] === at);
+  if (loads.some((load, k) => isJoined[k] && !isElement(load, key))) return null;
+  const shift = first.exprs.length;
+  const exprs = second.exprs.map((e): Expr => {
+    switch (e.op) {
+      case "load":
+        return isJoined[e.load]
+          ? { op: "cast", args: [output!.expr], dtype: e.dtype }
+          : { ...e, load: e.load + first.loads.length };
+      case "primitive":
+      case "cast":
+        return { ...e, args: e.args.map((arg) => arg + shift) };
+      case "inside":
+        return { ...e, bounds: e.bounds.map((b) => ({ ...b, index: moved(b.index) })) };
+      case "index":
+        return { ...e, index: moved(e.index) };
+      default:
+        return e;
+    }
+  });
+  const { kernel, inputs } = canonicalize({
+    ...first,
+    inputs: [...first.inputs, ...second.inputs],
+    loads: [...first.loads, ...loads],
+    exprs: [...first.exprs, ...exprs],
+    outputs: [
+      ...isKept ? [output!] : [],
+      ...second.outputs.map((o) => ({ ...o, expr: o.expr + shift, index: moved(o.index) })),
+    ],
+    label: `${first.label}_${second.label}`,
+  });
+  const all = [...join.inputs, ...next.inputs];
+  return {
+    kernel,
+    inputs: inputs.map((k) => all[k]!),
+    outputs: [...isKept ? [at!] : [], ...next.outputs],
+  };
+}
+
+function isElement({ index, bounds, dtype }: Load, key: string): boolean {
+  return bounds.length === 0 && dtype === "float32" && affineKey(index) === key;
+}
+
+function isElementwise(kernel: LoopKernel): boolean {
+  const { inner, reductions, contraction, indirect, exprs } = kernel;
+  return inner.length === 0 && reductions.length === 0 && contraction === null &&
+    indirect.length === 0 && exprs.every(({ op }) => op !== "random");
+}
