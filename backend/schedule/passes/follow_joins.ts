@@ -2,9 +2,10 @@
  * What follows a sum that was divided is computed where its parts are joined: fusion left it to a kernel of its
  * own, since a product's kernel has no registers for it; the one that joins has.
  */
-import { type AffineExpr, affineKey, linearize, symbol } from "../../kernel/affine.ts";
+import { add, type AffineExpr, affineKey, linearize, scale, symbol } from "../../kernel/affine.ts";
 import { canonicalize } from "../../kernel/canonicalize.ts";
-import { extent, type Expr, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { type Expr, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
 
 /** Parts of a sum: one that is longer keeps its work-item too busy for more. */
@@ -47,15 +48,13 @@ function isJoin({ kernel, outputs }: Step): boolean {
 function followed(join: Step, next: Step, isKept: boolean): Step | null {
   const first = join.kernel as LoopKernel, { kernel: second } = next;
   if (second.kind !== "loop" || !isElementwise(second)) return null;
-  const isSame = first.outer.length === second.outer.length &&
-    first.outer.every((s, k) => first.sizes[s] === second.sizes[second.outer[k]!]);
-  if (!isSame) return null;
-  const moved = (index: AffineExpr): AffineExpr =>
-    linearize(
-      [{ offset: index.offset, terms: [] }, ...index.terms.map(([s]) => inFirst(s))],
-      [1, ...index.terms.map(([, c]) => c)],
+  const places = placesOf(first, second);
+  if (places === null) return null;
+  const moved = ({ offset, terms }: AffineExpr): AffineExpr =>
+    terms.reduce(
+      (all, [s, c]) => add(all, scale(places[second.outer.indexOf(s)]!, c)),
+      { offset, terms: [] } as AffineExpr,
     );
-  const inFirst = (s: number): AffineExpr => symbol(first.outer[second.outer.indexOf(s)]!);
   const [output] = first.outputs, [at] = join.outputs, key = affineKey(output!.index);
   const loads = second.loads.map((load): Load => ({
     ...load,
@@ -100,6 +99,18 @@ function followed(join: Step, next: Step, isKept: boolean): Step | null {
     inputs: inputs.map((k) => all[k]!),
     outputs: [...isKept ? [at!] : [], ...next.outputs],
   };
+}
+
+/** The loops of the second kernel in terms of the first one's; null where they do not walk the same elements. */
+function placesOf(first: LoopKernel, second: LoopKernel): AffineExpr[] | null {
+  const [sizes, others] = [first, second].map((kernel) =>
+    kernel.outer.map((s) => kernel.sizes[s]!)
+  ) as [number[], number[]];
+  const loops = first.outer.map(symbol);
+  if (sizes.join() === others.join()) return loops;
+  // Elements that lie one behind the other are one loop.
+  const isOne = others.length === 1 && others[0] === sizeOf(sizes);
+  return isOne ? [linearize(loops, stridesOf(sizes))] : null;
 }
 
 function isElement({ index, bounds, dtype }: Load, key: string): boolean {

@@ -56,7 +56,9 @@ export function fuseAlike(
   shareableOf: (kernel: LoopKernel) => Shareable | null,
   limits: HeldLimits,
 ): KernelGraph {
-  const found = graph.steps.map(({ kernel }) => kernel.kind === "loop" ? shareableOf(kernel) : null);
+  const found = graph.steps.map(({ kernel }) =>
+    kernel.kind === "loop" ? shareableOf(kernel) : null
+  );
   const counts = Map.groupBy(found.filter((one) => one !== null), ({ key }) => key);
   const shareables = found.map((one) => one && counts.get(one.key)!.length > 1 ? one : null);
   if (shareables.every((one) => one === null)) return graph;

@@ -32,7 +32,9 @@ export class LiveBytes {
   freed(step: Step): number {
     let bytes = 0;
     for (const at of new Set(step.inputs)) {
-      if (this.#live.has(at) && this.#open.get(at) === 1 && this.#ends(at)) bytes += this.#bytes(at);
+      if (this.#live.has(at) && this.#open.get(at) === 1 && this.#ends(at)) {
+        bytes += this.#bytes(at);
+      }
     }
     return bytes;
   }
