@@ -5,7 +5,7 @@
 import { type AffineExpr, affineKey } from "./affine.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import { fixedExprs, shiftedProducts } from "./analysis.ts";
-import type { Bound, Expr, LoopKernel } from "./kernel.ts";
+import type { Bound, Contraction, Expr, Load, LoopKernel } from "./kernel.ts";
 
 /** Steps up to this one are written as numbers: a compiler then sees that elements interleave. */
 const MAX_WRITTEN_STEP = 4;
@@ -23,21 +23,21 @@ export interface KernelStructure {
   readonly copiedBytes: number;
 }
 
-/** The structure of a loop kernel that is not a contraction. */
+/** The structure of a loop kernel; of a contraction what follows from its tile comes on top. */
 export function structureOf(kernel: LoopKernel): KernelStructure {
-  const { outer, inner, chunk, inputs, loads, indirect, exprs, reductions, outputs } = kernel;
+  const { outer, inner, chunk, inputs, indirect, exprs, reductions, outputs, contraction } = kernel;
   const numbers = new Numbers(kernel);
   const index = (e: AffineExpr): string => numbers.affine(e);
-  const bounds = (all: readonly Bound[]): string => numbers.bounds(all);
+  const loaded = (l: Load): string =>
+    `${l.input}${l.dtype}${l.packed?.format ?? ""}[${index(l.index)}]${numbers.bounds(l.bounds)}`;
   const hidden = hiddenConstants(kernel);
   const parts = [
     outer.join(),
     inner.join(),
     chunk ? `${chunk.symbol}by${chunk.part}` : "",
     inputs.join(),
-    loads.map((l) =>
-      `${l.input}${l.dtype}${l.packed?.format ?? ""}[${index(l.index)}]${bounds(l.bounds)}`
-    ).join(),
+    kernel.loads.map(loaded).join(),
+    contraction ? contractionText(contraction, loaded) : "",
     indirect.map((d) => `${d.symbol}:${d.expr}`).join(),
     exprs.map((e, id) => `${e.op}:${e.dtype}${textOf(e, numbers, hidden.has(id))}`).join(";"),
     reductions.map((r) => `${r.fn}:${r.dtype}:${r.expr}[${index(r.index)}]`).join(),
@@ -46,6 +46,13 @@ export function structureOf(kernel: LoopKernel): KernelStructure {
   // The 1 of shifted products, which a writer may take: see Dialect.contracts.
   for (const id of shiftedProducts(kernel)) numbers.constant(1, exprs[id]!.dtype, true);
   return { key: parts.join("|"), numberBytes: numbers.bytes, copiedBytes: numbers.copiedBytes };
+}
+
+function contractionText(
+  { batch, m, n, k, a, b, dtype, precision }: Contraction,
+  loaded: (load: Load) => string,
+): string {
+  return `${batch}/${m}/${n}/${k}:${dtype}${precision ?? ""} ${loaded(a)} ${loaded(b)}`;
 }
 
 function textOf(e: Expr, numbers: Numbers, isHidden: boolean): string {

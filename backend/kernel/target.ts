@@ -71,6 +71,10 @@ export interface SharingRules {
   readonly argumentBytes: number;
   /** Kernels that move more bytes are long work: sharing their launches gains nothing. */
   readonly maxBytes: number;
+  /** Contractions of more products are long work, too. */
+  readonly maxProducts: number;
+  /** The same for contractions whose results no kernel reads: together they fill a device that one leaves idle. */
+  readonly maxLeafProducts: number;
   /** Parts of split sums share launches, too. */
   readonly sharesParts: boolean;
   readonly held: HeldLimits;

@@ -61,7 +61,7 @@ export function planningRules(
   };
 }
 
-type Sharing = Pick<SharingRules, "maxBytes" | "sharesParts" | "held">;
+type Sharing = Omit<SharingRules, "maxKernels" | "argumentBytes">;
 
 /**
  * What is read soon after it was made is in a cache still, and parts of split sums are long work. With 1 MiB
@@ -69,6 +69,8 @@ type Sharing = Pick<SharingRules, "maxBytes" | "sharesParts" | "held">;
  */
 const cpuSharing: Sharing = {
   maxBytes: Infinity,
+  maxProducts: Infinity,
+  maxLeafProducts: Infinity,
   sharesParts: false,
   held: { waiting: 1 << 23, early: 1 << 23, earlyOfStored: 1 << 26 },
 };
@@ -76,6 +78,8 @@ const cpuSharing: Sharing = {
 /** A launch takes the host as long as 32 MB take the device (H200: 10 us); what waits has the room below the peak. */
 const gpuSharing: Sharing = {
   maxBytes: 1 << 26,
+  maxProducts: 1 << 28,
+  maxLeafProducts: 2 ** 34,
   sharesParts: true,
   held: { waiting: Infinity, early: Infinity, earlyOfStored: Infinity },
 };

@@ -66,7 +66,7 @@ function sharedSteps({ members, label }: HorizontalKernel, target: Target): Laun
   if (!haveOneText(texts)) return steps;
   const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
   return [{
-    generated: generateShared(texts),
+    generated: generateShared(texts, target.isGpu),
     label: `${label}_x${members.length}`,
     work: { bytes: total("bytes"), operations: total("operations") },
   }];

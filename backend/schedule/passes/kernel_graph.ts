@@ -67,11 +67,11 @@ export interface KernelPair {
 /** The graph with some of its loop kernels as two: each half reads only what it needs. */
 export function splitKernels(
   graph: KernelGraph,
-  pairOf: (kernel: LoopKernel) => KernelPair | null,
+  pairOf: (kernel: LoopKernel, k: number) => KernelPair | null,
 ): KernelGraph {
   const buffers = graph.buffers.slice();
-  const steps = graph.steps.flatMap((step): Step[] => {
-    const pair = step.kernel.kind === "loop" ? pairOf(step.kernel) : null;
+  const steps = graph.steps.flatMap((step, k): Step[] => {
+    const pair = step.kernel.kind === "loop" ? pairOf(step.kernel, k) : null;
     if (pair === null) return [step];
     const outputs = step.outputs.map((at) => graph.buffers[at]!);
     const made = Math.max(...outputs.map((output) => output.made));

@@ -6,14 +6,41 @@ import { type AffineExpr, coefficient, linearize, symbol, zero } from "../../ker
 import type { DType } from "../../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
-import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
+import type { PlanningDevice } from "../../kernel/template.ts";
+import { type KernelGraph, type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
+import { leavesOf, shareable } from "./shareable.ts";
 
-/** The pass: long sums of products are divided where their template says so. */
-export const splitProducts: Pass = (graph, { target, planKernel }) =>
-  planKernel === null ? graph : splitKernels(graph, (kernel) => {
+/** Products for each part that they would have: so many fill a device together, with room for launches of fewer. */
+const MIN_ALIKE = 1;
+
+/**
+ * The pass: long sums of products are divided where their template says so, and where no others fill the device
+ * with them.
+ */
+export const splitProducts: Pass = (graph, device) => {
+  const { target, planKernel } = device;
+  if (planKernel === null) return graph;
+  const alike = target.isGpu ? alikeLeaves(graph, device) : new Map<number, number>();
+  return splitKernels(graph, (kernel, k) => {
     const parts = kernel.contraction === null ? 1 : planKernel(kernel, target).sumParts;
-    return parts > 1 ? splitK(kernel, parts) : null;
+    return parts > 1 && (alike.get(k) ?? 1) < MIN_ALIKE * parts ? splitK(kernel, parts) : null;
   });
+};
+
+/** The number of products that can share a launch with one whose results no kernel reads, itself among them. */
+function alikeLeaves(graph: KernelGraph, device: PlanningDevice): ReadonlyMap<number, number> {
+  const groups = new Map<string, number[]>();
+  for (const k of leavesOf(graph)) {
+    const { kernel } = graph.steps[k]!;
+    if (kernel.kind !== "loop" || kernel.contraction === null) continue;
+    const found = shareable(kernel, device, true);
+    if (found === null) continue;
+    const known = groups.get(found.key);
+    if (known) known.push(k);
+    else groups.set(found.key, [k]);
+  }
+  return new Map([...groups.values()].flatMap((all) => all.map((k) => [k, all.length] as const)));
+}
 
 /** The loop of the sum that is divided, and in how many parts: a divisor, so that all are alike. */
 interface SumParts {

@@ -68,3 +68,17 @@ testOpenCL("a loop over cells learns on a GPU what it learns on the built-in bac
   }, 1e-4);
   assert(kernels < 60, `${kernels} launches`);
 });
+
+testOpenCL(
+  "small products of other sizes are one launch on a GPU, where they have one text",
+  async () => {
+    const kernels = await assertAlike(() => {
+      const x = Tensor.rand([32, 256]).sub(0.5).realize();
+      return [64, 128, 192, 256].map((columns) => {
+        const w = Tensor.rand([256, columns]).sub(0.5).realize();
+        return x.matmul(w).add(Tensor.rand([columns]).realize());
+      });
+    }, 1e-4);
+    assert(kernels <= 2, `${kernels} launches`);
+  },
+);

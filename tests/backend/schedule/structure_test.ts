@@ -8,7 +8,7 @@ import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { generateLoops, planKernel } from "../../../backend/opencl/templates/generate.ts";
 import type { Generated } from "../../../backend/opencl/codegen/generated.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
-import { apply, constant, cpu, gpu, leaf, map, reduce } from "./nodes.ts";
+import { apply, constant, cpu, gpu, leaf, map, product, reduce } from "./nodes.ts";
 
 /** Computations of a matrix of so many rows and columns, and a number. */
 const makers: readonly ((rows: number, columns: number, value: number) => Node)[] = [
@@ -31,6 +31,9 @@ const makers: readonly ((rows: number, columns: number, value: number) => Node)[
     const means = apply({ kind: "reshape" }, reduce("sum", x, 1), [n, 1]);
     return map("sub", x, apply({ kind: "expand" }, means, [n, m]));
   },
+  (n, m) => map("add", product(leaf([n, m]), leaf([m, 64])), leaf([n, 64])),
+  (n, m) => product(leaf([n, m]), apply({ kind: "permute", axes: [1, 0] }, leaf([n, m]), [m, n])),
+  (n, m, v) => map("mul", product(leaf([128, n]), leaf([n, m])), constant(v, [128, m])),
   (n, m) => reduce("sum", leaf([n, m, 3]), 1, 2),
   (n, m) => reduce("sum", leaf([n, 3, m]), 1),
 ];
@@ -45,7 +48,7 @@ interface Planned {
 function kernelsOf(node: Node, { target }: PlanningDevice): Planned[] {
   const plan = schedule([node], { device: { target: { ...target, sharing: null }, planKernel } });
   return plan.kernels.flatMap(({ kernel }) => {
-    if (kernel.kind !== "loop" || kernel.contraction || kernel.chunk) return [];
+    if (kernel.kind !== "loop") return [];
     const { name, variant } = planKernel(kernel, target);
     const key = variant && `${name}|${variant.key}|${structureOf(kernel).key}`;
     return [{ kernel, key, text: generateLoops(kernel, target).kernels[0]! }];
@@ -79,7 +82,13 @@ const input = fc.record({
   value: values,
 });
 
-for (const [name, device] of [["a CPU", cpu], ["a GPU", gpu]] as const) {
+const matrixUnits: PlanningDevice = {
+  planKernel,
+  target: { ...gpu.target, matrixUnits: "mma", warps: true },
+};
+const devices = [["a CPU", cpu], ["a GPU", gpu], ["matrix units", matrixUnits]] as const;
+
+for (const [name, device] of devices) {
   Deno.test(`kernels of equal structure have one text on ${name}`, () => {
     const known = new Map<string, Generated>();
     let shared = 0;

@@ -10,6 +10,7 @@ import {
   type TiledPlan,
   withoutFreeBatch,
 } from "./contraction_shape.ts";
+import { productVariant } from "./product_variant.ts";
 import { single } from "./template.ts";
 import { type ContractionSize, tileCount, tileOf, type TileRule } from "./tiling.ts";
 
@@ -46,5 +47,6 @@ export function groupGemm<T extends GroupTile>(
       return single(generatedLoop(kernel, target, (emitter) => write(emitter, c, tile, target)));
     },
     workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
+    variant: ({ kernel, tile }) => productVariant(kernel, tile, Math.max(tile.bm, tile.bn)),
   };
 }

@@ -24,6 +24,7 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { type ContractionTemplate, isTileable } from "../parts/contraction_shape.ts";
+import { productVariant } from "../parts/product_variant.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
 import { contentOf, writeOperands, type Written, writtenOperands } from "./operand_parts.ts";
 import { MAP_WORDS, writeMaps } from "./tensor_map.ts";
@@ -61,6 +62,12 @@ export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
   workItems: tilesOf,
   sumParts: splitsOf,
   scratch: scratchOf,
+  variant: (plan) =>
+    ownOperands(plan).length > 0 || plan.kernel.prepared ? null : productVariant(
+      plan.kernel,
+      [plan.tile, plan.product.parts],
+      Math.max(plan.tile.bm, plan.tile.bn),
+    ),
 };
 
 /** The operands that are written before, but for those that another kernel has written. */

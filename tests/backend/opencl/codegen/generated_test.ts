@@ -30,7 +30,7 @@ Deno.test("generated tells a compiler the size of groups that need all registers
   const large = ofGroups(16, 32);
   assert(namedKernel("k", large.source).includes("reqd_work_group_size(16, 32, 1)"));
   const rows = ofGroups(512);
-  assert(namedKernel("k", generateShared([rows, rows]).source).includes("(512, 1, 1)"));
+  assert(namedKernel("k", generateShared([rows, rows], true).source).includes("(512, 1, 1)"));
 });
 
 testOpenCL("generated texts of large groups compile, and are launched in these alone", () => {

@@ -63,6 +63,10 @@ const cases: Readonly<Record<string, Make>> = {
     const x = numbers(t, 70, 136);
     return Tensor.concat([x.matmul(numbers(t, 136, 72)), x.matmul(numbers(t, 136, 80)).add(1)], 1);
   },
+  "products of their own operands, which share a launch": (t) => {
+    const one = () => numbers(t, 72, 136).matmul(numbers(t, 136, 72));
+    return Tensor.stack([one(), one(), one()]);
+  },
   "a result that is stored transposed": (t) =>
     numbers(t, 72, 72).matmul(numbers(t, 72, 136)).transpose().mul(2).add(0),
 };
