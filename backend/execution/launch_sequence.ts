@@ -1,6 +1,6 @@
 /** Several launches as one. */
 import type { Launch, RepeatedLaunch } from "./backend.ts";
-import type { HorizontalKernel } from "../kernel/kernel.ts";
+import { type HorizontalKernel, resultCount } from "../kernel/kernel.ts";
 
 /**
  * Launches that are run as one.
@@ -66,7 +66,7 @@ export function inSequence(
       const member = members[k]!;
       launch.run(
         inputs.slice(read, read += member.inputs.length),
-        outputs.slice(written, written += member.outputs.length),
+        outputs.slice(written, written += resultCount(member)),
       );
     });
   };

@@ -8,7 +8,7 @@ import { releaseTransient } from "../graph/stored_value.ts";
 import { type LaterGraph, PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
-import { writesInPlace } from "../kernel/kernel.ts";
+import { changedInPlace } from "../kernel/kernel.ts";
 import { activeRecording, type Recording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { busyWith, noteReturn, relieve, spillWhereShort } from "./spilling.ts";
@@ -211,7 +211,9 @@ class ScheduleRun {
     for (let k = 0; k < kernels.length; k++) {
       const { kernel: { label }, inputs, outputs, dying } = kernels[k]!;
       const reads = this.#blocksAt(inputs, label);
-      if (writesInPlace(kernels[k]!.kernel)) this.#lend(inputs[0]!, outputs[0]!, recording);
+      for (const [from, to] of changedInPlace(kernels[k]!.kernel)) {
+        this.#lend(inputs[from]!, outputs[to]!, recording);
+      }
       const writes = this.#blocksAt(outputs, label);
       launches[k]!.run(reads, writes);
       recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);

@@ -207,11 +207,14 @@ export interface CustomKernelCall {
 /** One piece of work. */
 export type Kernel = LoopKernel | SpecialKernel | AttentionKernel | CustomKernelCall;
 
-/** Loops that do the same with other buffers and sizes, and do not depend on each other. */
+/** Kernels that may share a launch. */
+export type SharedKernel = LoopKernel | SpecialKernel;
+
+/** Kernels that do the same with other buffers and sizes, and do not depend on each other. */
 export interface HorizontalKernel {
   readonly kind: "horizontal";
   /** Their inputs are the batch's inputs, one after the other; so are their outputs. */
-  readonly members: readonly LoopKernel[];
+  readonly members: readonly SharedKernel[];
   readonly label: string;
 }
 
@@ -221,6 +224,24 @@ export type Launchable = Kernel | HorizontalKernel;
 /** True for a kernel whose output is its first input, in the same memory. */
 export function writesInPlace(kernel: Launchable): boolean {
   return kernel.kind === "special" && kernel.op === "scatter" && kernel.mode === "write";
+}
+
+/** The number of results of a kernel of a shared launch. */
+export const resultCount = (kernel: SharedKernel): number =>
+  kernel.kind === "loop" ? kernel.outputs.length : 1;
+
+/** Inputs that a launch changes where they are, with the outputs that they become, by their places. */
+export function changedInPlace(
+  kernel: Launchable,
+): readonly (readonly [input: number, output: number])[] {
+  if (kernel.kind !== "horizontal") return writesInPlace(kernel) ? [[0, 0]] : [];
+  let input = 0, output = 0;
+  return kernel.members.flatMap((member) => {
+    const changed = writesInPlace(member) ? [[input, output] as const] : [];
+    input += member.inputs.length;
+    output += resultCount(member);
+    return changed;
+  });
 }
 
 /** The number of iterations over the given symbols. */

@@ -147,7 +147,12 @@ function replace(
       ? kernel
       : { ...kernel, dropout: { ...dropout, stream: own.get(dropout.stream)! } };
   }
-  return { ...kernel, members: kernel.members.map((member) => replaceInLoop(member, own)) };
+  return {
+    ...kernel,
+    members: kernel.members.map((member) =>
+      member.kind === "loop" ? replaceInLoop(member, own) : member
+    ),
+  };
 }
 
 function replaceInLoop(

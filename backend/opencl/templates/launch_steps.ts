@@ -10,6 +10,7 @@ import {
   type HorizontalKernel,
   type Launchable,
   type LoopKernel,
+  type SharedKernel,
 } from "../../kernel/kernel.ts";
 import type { Target } from "../../kernel/target.ts";
 import type { Generated } from "../codegen/generated.ts";
@@ -72,8 +73,8 @@ function sharedSteps({ members, label }: HorizontalKernel, target: Target): Laun
   }];
 }
 
-function stepOf(kernel: LoopKernel, target: Target): LaunchStep {
-  return loopSteps(kernel, target).at(-1)!;
+function stepOf(kernel: SharedKernel, target: Target): LaunchStep {
+  return (kernel.kind === "loop" ? loopSteps(kernel, target) : launchSteps(kernel, target)).at(-1)!;
 }
 
 /** Launches, makers of scratch before the last; bytes that must move count once. */

@@ -2,7 +2,7 @@
  * Horizontal fusion: one launch for many kernels. Those that do the same with other buffers and sizes,
  * such as the update of every parameter of a model, need not be launched one by one.
  */
-import type { HorizontalKernel, LoopKernel } from "../../kernel/kernel.ts";
+import type { HorizontalKernel, Launchable, SharedKernel } from "../../kernel/kernel.ts";
 import type { HeldLimits } from "../../kernel/target.ts";
 import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
 import { leavesOf, shareable } from "./shareable.ts";
@@ -23,12 +23,10 @@ export const fuseHorizontally: Pass = (graph, device) => {
  */
 export function fuseAlike(
   graph: KernelGraph,
-  shareableOf: (kernel: LoopKernel, k: number) => Shareable | null,
+  shareableOf: (kernel: Launchable, k: number) => Shareable | null,
   limits: HeldLimits,
 ): KernelGraph {
-  const found = graph.steps.map(({ kernel }, k) =>
-    kernel.kind === "loop" ? shareableOf(kernel, k) : null
-  );
+  const found = graph.steps.map(({ kernel }, k) => shareableOf(kernel, k));
   const counts = Map.groupBy(found.filter((one) => one !== null), ({ key }) => key);
   const shareables = found.map((one) => one && counts.get(one.key)!.length > 1 ? one : null);
   if (shareables.every((one) => one === null)) return graph;
@@ -38,7 +36,7 @@ export function fuseAlike(
 
 function join(steps: readonly Step[]): Step {
   if (steps.length === 1) return steps[0]!;
-  const members = steps.map(({ kernel }) => kernel as LoopKernel);
+  const members = steps.map(({ kernel }) => kernel as SharedKernel);
   const kernel: HorizontalKernel = { kind: "horizontal", members, label: members[0]!.label };
   return {
     kernel,

@@ -1,6 +1,12 @@
 /** Which kernels may share a launch. */
 import { bytesMoved, bytesWritten } from "../../kernel/analysis.ts";
-import { extent, type LoopKernel } from "../../kernel/kernel.ts";
+import {
+  extent,
+  type Launchable,
+  type LoopKernel,
+  type SpecialKernel,
+  writesInPlace,
+} from "../../kernel/kernel.ts";
 import { structureOf } from "../../kernel/structure.ts";
 import type { SharingRules } from "../../kernel/target.ts";
 import type { PlanningDevice } from "../../kernel/template.ts";
@@ -28,6 +34,32 @@ export function leavesOf({ steps }: KernelGraph): ReadonlySet<number> {
  * @param isLeaf Whether no kernel reads its results: what is alike then does not depend on each other.
  */
 export function shareable(
+  kernel: Launchable,
+  device: PlanningDevice,
+  isLeaf: boolean,
+): Shareable | null {
+  if (kernel.kind === "special") return shareableSpecial(kernel, device);
+  return kernel.kind === "loop" ? shareableLoop(kernel, device, isLeaf) : null;
+}
+
+/** Sizes and steps of a special kernel among the arguments, at most. */
+const MAX_NUMBERS = 48;
+
+/** What is written where it belongs, such as keys and values of a cache: the same of each. */
+function shareableSpecial(
+  kernel: SpecialKernel,
+  { target: { isGpu, sharing } }: PlanningDevice,
+): Shareable | null {
+  if (sharing === null || !isGpu || !writesInPlace(kernel)) return null;
+  const bytes = (kernel.inputs.length + 1) * BUFFER_BYTES + MAX_NUMBERS * INDEX_BYTES;
+  const most = Math.min(
+    sharing.maxKernels,
+    Math.floor((sharing.argumentBytes - LAUNCH_BYTES) / bytes),
+  );
+  return { key: JSON.stringify(kernel), most };
+}
+
+function shareableLoop(
   kernel: LoopKernel,
   { target, planKernel }: PlanningDevice,
   isLeaf: boolean,

@@ -107,15 +107,35 @@ export class SharedOrder {
 
   /** Launches a step, and before it those that make what it reads. */
   #demand(wanted: number): void {
-    const stack = [wanted];
-    for (let k = stack.at(-1); k !== undefined; k = stack.at(-1)) {
-      const missing = this.#done[k] === 1 ? [] : this.#missing(k);
-      if (missing.length > 0) stack.push(...missing);
-      else {
-        stack.pop();
-        if (this.#done[k] === 0) this.#launch(k);
-      }
+    const needed = this.#needed(wanted);
+    while (needed.size > 0) {
+      const next = this.#next(needed);
+      if (this.#done[next] === 0) this.#launch(next);
+      for (const k of needed) if (this.#done[k] === 1) needed.delete(k);
     }
+  }
+
+  /** What has to run for a step, and has not: the last first. */
+  #needed(wanted: number): Set<number> {
+    const needed = new Set(this.#done[wanted] === 1 ? [] : [wanted]);
+    for (const k of needed) for (const maker of this.#missing(k)) needed.add(maker);
+    return new Set([...needed].sort((a, b) => b - a));
+  }
+
+  /** One of them that can run: where possible, one that none which is like it has to wait for. */
+  #next(needed: ReadonlySet<number>): number {
+    let first = -1, looked = 0;
+    for (const k of [...needed].reverse()) {
+      if (!this.#canRun(k)) continue;
+      if (first < 0) first = k;
+      const alike = this.#alike[k];
+      if (!alike || ++looked > MAX_AHEAD) return k;
+      const isLast = needed.keys().every((other) =>
+        this.#alike[other] !== alike || this.#canRun(other)
+      );
+      if (isLast) return k;
+    }
+    return first;
   }
 
   /** Steps that have to run before this one. */
