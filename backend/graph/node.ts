@@ -320,12 +320,13 @@ export class Node {
   /**
    * Takes over `storage` in place of the stored value, if its tensor alone has that.
    *
+   * @param ended Gets the former one's last reference.
    * @returns False where others have the stored value, or may need it again: nothing is changed.
    */
-  exchange(storage: Storage): boolean {
+  exchange(storage: Storage, ended: (former: Storage) => void): boolean {
     const others = this.#holders - 1 + this.#lasting + this.#transient;
     if (others > 0 || this.token === null || this.saved !== null) return false;
-    return this.#value !== null && exchange(this.#value, storage);
+    return this.#value !== null && exchange(this.#value, storage, ended);
   }
 
   /** The value is in memory for as long as somebody may soon ask for it. */

@@ -145,12 +145,16 @@ export function disown(value: StoredValue): void {
 }
 
 /** Gives the value back and takes another one in its place, unless others hold the block, too. */
-export function exchange(value: StoredValue, storage: Storage): boolean {
+export function exchange(
+  value: StoredValue,
+  storage: Storage,
+  ended: (former: Storage) => void,
+): boolean {
   const { storage: former } = value;
   if (former === null || former.references > 1 || former.memory !== storage.memory) return false;
   unretire(value);
   value.storage = storage;
-  former.release();
+  ended(former);
   return true;
 }
 

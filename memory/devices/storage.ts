@@ -105,6 +105,21 @@ export class Storage<B = Buffer> {
     this.#handle.release();
   }
 
+  /**
+   * Takes the block out, which is the caller's from now on; nobody has the storage any more.
+   *
+   * @throws {ReferenceError} When others than the caller hold it.
+   */
+  take(): BufferHandle<B> {
+    this.#checkAlive("take");
+    if (this.#references > 1) {
+      throw new ReferenceError(`Cannot take the block of a storage that ${this.#references} hold`);
+    }
+    this.#references = 0;
+    this.#leaveReplicas();
+    return this.#handle;
+  }
+
   /** Gives back the reference of a holder that the garbage collector found; counted as a leak. */
   reclaim(): void {
     this.#checkAlive("reclaim");

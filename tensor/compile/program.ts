@@ -13,6 +13,7 @@ import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/mod.ts";
 import type { Output, Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
+import { FormerPlaces } from "./former_places.ts";
 import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";
 import { planScratch } from "./scratch.ts";
 import { nodeOf } from "../core/internals.ts";
@@ -45,6 +46,8 @@ export interface RecordedProgram {
   /** Blocks that back the scratch slots. */
   readonly scratch: Block[];
   readonly launches: ReplayedLaunches;
+  /** Places of former values, for the next ones; null where setting arguments costs little. */
+  readonly former: FormerPlaces | null;
   /** The slots of values that were there before and are changed where they are. */
   readonly changed: readonly number[];
   /** By slot: the last launch that writes to it; -1 where none does. */
@@ -105,8 +108,9 @@ function lastWritesOf(launches: readonly ReplayLaunch[], slots: number): number[
 }
 
 /** Gives the memory of a program back, and its kernels. */
-export function releaseProgram({ slots, scratch, launches }: RecordedProgram): void {
+export function releaseProgram({ slots, scratch, launches, former }: RecordedProgram): void {
   launches[Symbol.dispose]();
+  former?.[Symbol.dispose]();
   for (const block of scratch.splice(0)) block.release();
   for (const slot of slots.splice(0)) {
     if (slot.kind === "constant") slot.storage.release();
@@ -146,13 +150,15 @@ class ProgramBuilder {
       inner: inner.map(({ ref }) => ref),
     };
     const written = new Set(launches.flatMap(({ outputs }) => outputs));
+    const { memory } = backendOf(this.#device);
     return {
       device: this.#device,
-      memory: backendOf(this.#device).memory,
+      memory,
       changed: [...written].filter((slot) => !this.#isOwn(slot)),
       slots: this.#slots,
       scratch,
       launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),
+      former: this.#device.deviceType === "gpu" ? new FormerPlaces(memory) : null,
       lastWrites: lastWritesOf(launches, this.#slots.length),
       ...targets,
       offsets,

@@ -73,7 +73,7 @@ export function replay(
       for (const slot of program.changed) nodes.push(makeOwn(slots[slot]!, program));
       marks?.allocate(places);
       for (let k = 0; k < slots.length; k++) {
-        blocks.push(places.get(k) ?? blockOf(slots[k]!, program));
+        blocks.push(places.get(k) ?? blockOf(slots[k]!, k, program));
         places.delete(k);
       }
     }, blocks);
@@ -130,7 +130,7 @@ function makeOwn(slot: BlockSlot, { device }: RecordedProgram): Node {
   return own;
 }
 
-function blockOf(slot: BlockSlot, program: RecordedProgram): Block {
+function blockOf(slot: BlockSlot, k: number, program: RecordedProgram): Block {
   switch (slot.kind) {
     case "role":
       return nodeOf(slot.refs[0]!.tensor!).storage!.handle;
@@ -139,7 +139,7 @@ function blockOf(slot: BlockSlot, program: RecordedProgram): Block {
     case "constant":
       return slot.storage.handle as Block;
     case "fresh":
-      return backendOf(program.device).memory.allocate(slot.nbytes);
+      return program.former?.take(k) ?? backendOf(program.device).memory.allocate(slot.nbytes);
     case "scratch":
       return slot.block;
   }
@@ -185,12 +185,25 @@ function deliver(
   };
   values.forEach((storage, k) => storage && give(results[k]!, storage, program.results[k]!));
   program.carried.forEach((target, k) => give(target.ref.tensor!, carried[k]!, target));
-  program.assigned.forEach(({ to }, k) => {
-    stateOf(isTensor(to) ? to : to.tensor!).replaceStored(next[k]!);
+  program.assigned.forEach(({ to, slot }, k) => {
+    const state = stateOf(isTensor(to) ? to : to.tensor!);
+    state.replaceStored(next[k]!, (former) => keepPlace(slot, former, program));
   });
   effects.left().forEach(([, standIn], k) => {
     give(standIn, gradients[k]!, program.gradients[k]!);
   });
+}
+
+/** Keeps the place of a former value for the next one but one of its tensor, where that is of use. */
+function keepPlace(
+  slot: number,
+  ended: Storage<unknown>,
+  { former, slots }: RecordedProgram,
+): void {
+  const target = slots[slot]!;
+  const fits = former !== null && target.kind === "fresh" && ended.nbytes === target.nbytes;
+  if (fits) former.keep(slot, ended);
+  else ended.release();
 }
 
 function become(standIn: Tensor, node: Node): void {

@@ -257,11 +257,14 @@ export class TensorState implements Temporary {
   }
 
   /** Gets a value of the same shape and type that was computed; takes over a reference on `storage`. */
-  replaceStored(storage: NodeStorage): void {
+  replaceStored(
+    storage: NodeStorage,
+    ended: (former: NodeStorage) => void = (former) => former.release(),
+  ): void {
     const { former, isVariable } = this.#token, { shape, dtype } = this.node;
     // It was changed where it is.
     if (this.node.storage === storage) return storage.release();
-    if (former === null && isVariable && this.node.exchange(storage)) return;
+    if (former === null && isVariable && this.node.exchange(storage, ended)) return;
     this.replace(Node.stored(storage, shape, dtype));
   }
 
