@@ -55,9 +55,9 @@ export interface RowSplits {
 
 /** Bounds of the bytes that kernels of a launch hold while they wait for others, or because they run early. */
 export interface HeldLimits {
-  /** What they read of other kernels. */
+  /** Bytes that they read of other kernels. */
   readonly waiting: number;
-  /** What they make before it is due. */
+  /** Bytes that they make before these are due. */
   readonly early: number;
   /** The same where they read nothing that a kernel makes, such as half copies of a model's weights. */
   readonly earlyOfStored: number;

@@ -6,7 +6,7 @@
 import type { Block } from "../../backend/internal.ts";
 import type { AnyDeviceMemory, Storage } from "../../memory/mod.ts";
 
-/** What holds places in a memory, and gives them back where that is short: one program, the last that ran. */
+/** The one program that keeps places in a memory: the last that ran. It gives them back where memory is short. */
 const holders = new WeakMap<AnyDeviceMemory, { present: FormerPlaces | null }>();
 
 /** The places of one program, by the slots of next values. */

@@ -64,8 +64,8 @@ export function planningRules(
 type Sharing = Omit<SharingRules, "maxKernels" | "argumentBytes">;
 
 /**
- * What is read soon after it was made is in a cache still, and parts of split sums are long work. With 1 MiB
- * waiting the gradients of a small GPT's biases took 9 launches on PoCL (768 rows of 512: 1.5 MiB), with 8 two.
+ * Rules of a CPU, whose caches have what was made a moment ago, and for which parts of split sums are long work.
+ * With 1 MiB waiting the gradients of a small GPT's biases took 9 launches on PoCL (768 rows of 512: 1.5 MiB), with 8 two.
  */
 const cpuSharing: Sharing = {
   maxBytes: Infinity,

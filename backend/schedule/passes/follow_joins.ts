@@ -1,6 +1,6 @@
 /**
- * What follows a sum that was divided is computed where its parts are joined: fusion left it to a kernel of its
- * own, since a product's kernel has no registers for it; the one that joins has.
+ * Computes what follows a divided sum where its parts are joined: fusion left it to a kernel of its own, since a
+ * product's kernel has no registers for it; the one that joins has.
  */
 import { add, type AffineExpr, affineKey, linearize, scale, symbol } from "../../kernel/affine.ts";
 import { canonicalize } from "../../kernel/canonicalize.ts";

@@ -1,4 +1,4 @@
-/** Which kernels may share a launch. */
+/** Conditions under which kernels may share a launch. */
 import { bytesMoved, bytesWritten } from "../../kernel/analysis.ts";
 import {
   extent,
@@ -45,7 +45,7 @@ export function shareable(
 /** Sizes and steps of a special kernel among the arguments, at most. */
 const MAX_NUMBERS = 48;
 
-/** What is written where it belongs, such as keys and values of a cache: the same of each. */
+/** The same for a kernel that writes where its result belongs, such as keys and values of a cache. */
 function shareableSpecial(
   kernel: SpecialKernel,
   { target: { isGpu, sharing } }: PlanningDevice,

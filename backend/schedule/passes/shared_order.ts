@@ -115,7 +115,7 @@ export class SharedOrder {
     }
   }
 
-  /** What has to run for a step, and has not: the last first. */
+  /** Steps that have to run for one, and have not: the last first. */
   #needed(wanted: number): Set<number> {
     const needed = new Set(this.#done[wanted] === 1 ? [] : [wanted]);
     for (const k of needed) for (const maker of this.#missing(k)) needed.add(maker);

@@ -1,4 +1,4 @@
-/** What tells the texts of products apart whose structure is equal, so that others share a launch. */
+/** Facts that tell the texts of products apart whose structure is equal, so that others share a launch. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { LaunchVariant } from "../../../kernel/template.ts";
 
