@@ -13,9 +13,8 @@ import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/mod.ts";
 import type { Output, Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
-import { FormerPlaces } from "./former_places.ts";
 import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";
-import { planScratch } from "./scratch.ts";
+import { FormerPlaces, planScratch } from "./scratch.ts";
 import { nodeOf } from "../core/internals.ts";
 
 /** Place in a replay of the block that the recording used. */
