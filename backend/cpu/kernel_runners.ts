@@ -12,7 +12,9 @@ import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
 import { referenceRunner } from "./reference/reference.ts";
 import { customRunner } from "./script/custom_runner.ts";
-import { type CheckIndex, orElse, type Runner } from "./script/runner.ts";
+import type { ScriptedSpecial } from "./script/codegen.ts";
+import { type CheckIndex, orElse, type PartialRunner, type Runner } from "./script/runner.ts";
+import type { WasmRuntime } from "./wasm/runtime.ts";
 import { argsortRunner } from "./script/sorting.ts";
 import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
@@ -101,21 +103,24 @@ export class KernelRunners {
 
   #special(kernel: SpecialKernel): Runner {
     const { wasm } = this.#strategy;
+    if (kernel.op === "argsort") return argsortRunner(kernel);
+    if (kernel.op === "recurrence") {
+      return orElse(
+        wasm && recurrenceRunner(kernel, wasm, this.#host),
+        () => referenceRunner(kernel, this.#check),
+      );
+    }
+    return orElse(wasm && this.#specialInLanes(kernel, wasm), () => this.#scripts.runner(kernel));
+  }
+
+  #specialInLanes(kernel: ScriptedSpecial, wasm: WasmRuntime): PartialRunner | null {
     switch (kernel.op) {
-      case "recurrence":
-        return orElse(
-          wasm && recurrenceRunner(kernel, wasm, this.#host),
-          () => referenceRunner(kernel, this.#check),
-        );
-      case "argsort":
-        return argsortRunner(kernel);
       case "scan":
-        return orElse(wasm && scanRunner(kernel, wasm), () => this.#scripts.runner(kernel));
+        return scanRunner(kernel, wasm);
       case "scatter":
-        return orElse(
-          wasm && rowScatterRunner(kernel, wasm, this.#check),
-          () => this.#scripts.runner(kernel),
-        );
+        return rowScatterRunner(kernel, wasm, this.#check);
+      default: // a new operation is computed by its script until it has lanes
+        return null;
     }
   }
 
