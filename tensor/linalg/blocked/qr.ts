@@ -27,7 +27,7 @@ function panelOf(a: Tensor, rows: number): QRPanel {
     Math.min(MAX_COLUMNS[dtype], MAX_OWN[dtype] * most / power),
   );
   const items = Math.max(MIN_ITEMS, Math.min(most, power * columns / 8));
-  return { dtype, columns, items, rows: Math.max(4, Math.ceil(power * columns / items)) };
+  return { dtype, columns, items, rows: Math.ceil(power * columns / items) };
 }
 
 /** The reflections of a panel. */

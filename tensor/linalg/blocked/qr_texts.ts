@@ -6,7 +6,7 @@ import { kernelText } from "./block_texts.ts";
 export interface QRPanel {
   readonly dtype: RealType;
   readonly columns: number;
-  /** Work-items of the group, and rows of each, a multiple of 4. */
+  /** Work-items of the group, and rows of each. */
   readonly items: number;
   readonly rows: number;
 }
@@ -26,71 +26,52 @@ export function qrPanelText({ dtype, columns, items, rows }: QRPanel, name: stri
     `#define NB ${columns}
 #define LANES (ITEMS / NB)
 #define R ${rows}
-#define PARTS (LANES < 4 ? LANES : 4)
-#define FAN ((LANES + 3) / 4)
 #define TINY ${dtype === "float64" ? "0x1p-1022" : "0x1p-126f"}
-  local T shown[R * LANES] __attribute__((aligned(32)));
-  local T sums[LANES * (NB + 1)], parts[4 * (NB + 1)], sizes[LANES], most[4];
-  local T top[NB], shares[NB], t[NB * NB];
-  const int j = get_local_id(0) % NB, lane = get_local_id(0) / NB, rest = m - from, first = lane * R;
+  local T shown[R * LANES], sums[LANES * (NB + 1)], sizes[LANES], top[NB], shares[NB], t[NB * NB];
+  const int j = get_local_id(0) % NB, lane = get_local_id(0) / NB, rest = m - from;
   const size_t matrix = get_group_id(0);
   a += matrix * m * n;
   v += matrix * rest * NB;
   r += matrix * NB * NB;
   turn += matrix * NB * NB;
-  T own[R], size = 0;
+  T own[R];
   #pragma unroll
   for (int s = 0; s < R; s++) {
-    const int i = first + s;
+    const int i = lane + s * LANES;
     own[s] = i < rest && j < width ? a[(size_t)(from + i) * n + from + j] : 0;
-    size = fmax(size, fabs(own[s]));
   }
-  if (j == 0) sizes[lane] = size;
   for (int e = get_local_id(0); e < NB * NB; e += ITEMS) t[e] = 0;
-  barrier(CLK_LOCAL_MEM_FENCE);
   for (int c = 0; c < width; c++) {
-    // Rows above are none of the vector.
-    if (j == c) {
-      #pragma unroll
-      for (int s = 0; s < R; s++) shown[first + s] = first + s > c ? own[s] : 0;
-    }
+    T size = 0;
     #pragma unroll
-    for (int s = 0; s < R; s++) if (first + s == c) top[j] = own[s];
-    if (j == c && lane < 4) {
-      size = TINY;
-      #pragma unroll
-      for (int s = 0; s < FAN; s++) if (lane + 4 * s < LANES) size = fmax(size, sizes[lane + 4 * s]);
-      most[lane] = size;
+    for (int s = 0; s < R; s++) {
+      const int i = lane + s * LANES;
+      if (j == c) {
+        shown[i] = own[s];
+        if (i > c) size = fmax(size, fabs(own[s]));
+      }
+      if (i == c) top[j] = own[s];
     }
+    if (j == c) sizes[lane] = size;
     barrier(CLK_LOCAL_MEM_FENCE);
-    const T head = top[c];
     size = TINY;
-    #pragma unroll
-    for (int s = 0; s < PARTS; s++) size = fmax(size, most[s]);
+    for (int s = 0; s < LANES; s++) size = fmax(size, sizes[s]);
+    const T head = top[c];
+    size = fmax(size, fabs(head));
     const T over = 1 / size;
     T sum = 0;
     #pragma unroll
-    for (int s = 0; s < R; s += 4) {
-      const T4 four = *(local const T4*)(shown + first + s) * over;
-      sum += four.s0 * own[s] + four.s1 * own[s + 1] + four.s2 * own[s + 2] + four.s3 * own[s + 3];
+    for (int s = 0; s < R; s++) {
+      const int i = lane + s * LANES;
+      if (i > c) sum += shown[i] * over * own[s];
     }
     sums[lane * (NB + 1) + j] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane < 4) {
-      sum = 0;
-      #pragma unroll
-      for (int s = 0; s < FAN; s++)
-        if (lane + 4 * s < LANES) sum += sums[(lane + 4 * s) * (NB + 1) + j];
-      parts[lane * (NB + 1) + j] = sum;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
     T product = 0, tail = 0;
-    #pragma unroll
-    for (int s = 0; s < PARTS; s++) {
-      product += parts[s * (NB + 1) + j];
-      tail += parts[s * (NB + 1) + c];
+    for (int s = 0; s < LANES; s++) {
+      product += sums[s * (NB + 1) + j];
+      tail += sums[s * (NB + 1) + c] * over;
     }
-    tail *= over;
     T beta = head, tau = 0, factor = 0;
     if (tail > 0) {
       const T length = size * sqrt(head * over * (head * over) + tail);
@@ -101,24 +82,11 @@ export function qrPanelText({ dtype, columns, items, rows }: QRPanel, name: stri
     // The product of this vector with column j.
     const T share = top[j] + product * factor;
     if (lane == 0) shares[j] = share;
-    const T taken = j > c ? tau * share : 0;
-    if (j >= c) {
-      const T by = taken * factor;
-      size = 0;
-      #pragma unroll
-      for (int s = 0; s < R; s += 4) {
-        const T4 four = *(local const T4*)(shown + first + s) * over;
-        own[s] = j == c && first + s > c ? four.s0 * factor : own[s] - four.s0 * by;
-        own[s + 1] = j == c && first + s + 1 > c ? four.s1 * factor : own[s + 1] - four.s1 * by;
-        own[s + 2] = j == c && first + s + 2 > c ? four.s2 * factor : own[s + 2] - four.s2 * by;
-        own[s + 3] = j == c && first + s + 3 > c ? four.s3 * factor : own[s + 3] - four.s3 * by;
-      }
-      #pragma unroll
-      for (int s = 0; s < R; s++) {
-        if (first + s == c) own[s] = j == c ? beta : own[s] - taken;
-        else if (first + s > c) size = fmax(size, fabs(own[s]));
-      }
-      if (j == c + 1) sizes[lane] = size;
+    #pragma unroll
+    for (int s = 0; s < R; s++) {
+      const int i = lane + s * LANES;
+      if (j == c) own[s] = i == c ? beta : i > c ? shown[i] * over * factor : own[s];
+      else if (j > c && i >= c) own[s] -= tau * share * (i == c ? 1 : shown[i] * over * factor);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = get_local_id(0); i <= c; i += ITEMS) {
@@ -130,7 +98,7 @@ export function qrPanelText({ dtype, columns, items, rows }: QRPanel, name: stri
   barrier(CLK_LOCAL_MEM_FENCE);
   #pragma unroll
   for (int s = 0; s < R; s++) {
-    const int i = first + s;
+    const int i = lane + s * LANES;
     if (i < rest) v[(size_t)i * NB + j] = j >= width || i < j ? 0 : i == j ? 1 : own[s];
     if (i < NB) r[i * NB + j] = i <= j && i < rest ? own[s] : 0;
   }
