@@ -97,9 +97,11 @@ function joined(reduce: "amax" | "amin", { x, at, indices, source, isSelf }: Sca
   return result("scatterReduce", [base, part, indices], node, null);
 }
 
-/** Stored in ascending or descending order, the last of equal indices wins. */
+/** Stored in ascending or descending order, the last of equal indices wins; NaN comes last in both. */
 function stored(reduce: "amax" | "amin", { x, at, indices, source, isSelf }: Scattered): Tensor {
-  const order = source.detach().argsort(at, { descending: reduce === "amin" }).contiguous();
+  const given = source.detach(), isTurned = reduce === "amin" && isFloat(given.dtype);
+  const descending = reduce === "amin" && !isTurned;
+  const order = (isTurned ? given.neg() : given).argsort(at, { descending }).contiguous();
   const found = scatter(
     x.detach(),
     at,

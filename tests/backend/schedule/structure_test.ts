@@ -109,6 +109,11 @@ for (const [name, device] of devices) {
     assert(shared > 100, `${shared} pairs`);
   });
 
+  Deno.test(`kernels of short rows have not the variant of long ones on ${name}`, () => {
+    const [short, long] = [2, 130].map((rows) => kernelsOf(makers[13]!(rows, 3, 1), device)[0]!);
+    assert(short!.key === null || short!.key !== long!.key, short!.key!);
+  });
+
   Deno.test(`planning counts no fewer bytes of arguments than a kernel has on ${name}`, () => {
     fc.assert(
       fc.property(input, ({ maker, rows, columns, value }) => {

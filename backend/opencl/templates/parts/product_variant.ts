@@ -35,7 +35,7 @@ function factsOfNumbers(
   ]);
   const all = [...lengths, ...steps];
   return [
-    ...lengths.map((n) => n < side ? n : aligned(n, side)),
+    ...lengths.map((n) => n < side ? n : `whole ${aligned(n, side)}`),
     ...steps.map((n) => aligned(n, VECTOR)),
     ...all.map((n) => all.indexOf(n)),
   ].join();

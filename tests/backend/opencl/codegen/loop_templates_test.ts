@@ -32,7 +32,7 @@ Deno.test("large maps are computed by neighbours, where neighbours are read and 
   assertEquals(templatesOf(() => zeros(1000).gelu()), single);
   assertEquals(templatesOf(() => zeros(1 << 20).slice([1, 1 << 20]).gelu()), single);
   assertEquals(templatesOf(() => zeros(1024, 1026).slice(null, [0, 1024]).gelu()), single);
-  assertEquals(templatesOf(() => zeros(1024, 512).transpose(0, 1).gelu()), single);
+  assertEquals(templatesOf(() => zeros(1024, 512).transpose(0, 1).gelu()), ["transposed tiles"]);
 });
 
 Deno.test("maps of elements of 16 bits are computed eight neighbours an item, where little is computed", () => {

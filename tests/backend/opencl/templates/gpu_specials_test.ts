@@ -97,6 +97,16 @@ sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", fun
       }
     }
   }
+  for (const reduce of ["amax", "amin"] as const) {
+    yield () => [
+      Tensor.zeros([90]).scatterReduce(
+        0,
+        Tensor.fromHost(integers(500, 90)),
+        Tensor.fromHost(values(500)),
+        { reduce, includeSelf: false },
+      ),
+    ];
+  }
   yield () => [Tensor.fromHost(integers(5000, 9)).bincount()];
   yield () => [Tensor.fromHost(whole(5000)).histogram(7).counts];
 });
@@ -119,9 +129,9 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
   };
   // Thirds: sums in another order than along the line would be rounded otherwise.
   yield () => {
-    const base = Tensor.fromHost(whole(5 * 300), { shape: [5, 300] }).div(3);
+    const base = Tensor.fromHost(whole(5 * 300), { shape: [5, 300] }).mul(1 / 3);
     const indices = Tensor.fromHost(integers(5 * 700, 300), { shape: [5, 700] });
-    const source = Tensor.fromHost(whole(5 * 700), { shape: [5, 700] }).div(3);
+    const source = Tensor.fromHost(whole(5 * 700), { shape: [5, 700] }).mul(1 / 3);
     return [
       base.scatterAdd(1, indices, source),
       base.scatter(1, indices, source),

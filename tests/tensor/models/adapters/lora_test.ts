@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { loadSafetensors, nn, noGrad, optim, Tensor, withDevice } from "../../../../mod.ts";
 import { type Adapters, LanguageModel, loadAdapters, lora } from "../../../../tensor/models/mod.ts";
@@ -111,7 +112,7 @@ Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", asyn
   );
 });
 
-const peft = (name: string) => new URL(`peft/${name}`, import.meta.url).pathname;
+const peft = (name: string) => fileURLToPath(new URL(`peft/${name}`, import.meta.url));
 const peftLogits = JSON.parse(Deno.readTextFileSync(peft("logits.json"))) as Record<
   string,
   number[]
