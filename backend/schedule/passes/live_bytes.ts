@@ -73,14 +73,21 @@ export class LiveBytes {
   }
 }
 
-/** The most bytes that are held at a time, in the order of the graph. */
-export function peakBytes(graph: KernelGraph): number {
+/**
+ * The most bytes that are held at a time.
+ *
+ * @param launches The steps of each launch, by number; one after the other where none are given.
+ */
+export function peakBytes(
+  graph: KernelGraph,
+  launches: Iterable<readonly number[]> = graph.steps.keys().map((k) => [k]),
+): number {
   const live = new LiveBytes(graph);
   let peak = live.held;
-  for (const step of graph.steps) {
-    live.begin(step);
+  for (const members of launches) {
+    for (const k of members) live.begin(graph.steps[k]!);
     peak = Math.max(peak, live.held);
-    live.end(step);
+    for (const k of members) live.end(graph.steps[k]!);
   }
   return peak;
 }

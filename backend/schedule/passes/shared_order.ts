@@ -16,7 +16,7 @@ export interface Shareable {
 }
 
 /** By so many bytes a schedule's peak may grow, whatever waits. */
-const MAX_GROWTH = 1 << 23;
+export const MAX_GROWTH = 1 << 23;
 /** So many kernels to come are looked at for one that can run early. */
 const MAX_AHEAD = 256;
 

@@ -117,7 +117,8 @@ Deno.test("fuseAlike lets kernels wait as long as the peak of memory does not gr
     return shared(nodes, false, gpu).map(({ outputs }) => outputs);
   };
   assertEquals(launchesOf(1 << 24, 1 << 22).slice(4), [[4], [6], [8], [5, 7, 9], [10], [11]]);
-  assertEquals(launchesOf(1 << 22, 1 << 24).slice(4), [[4], [6], [5], [8], [7], [10], [9], [11]]);
+  const inOrder = [[4], [5], [6], [7], [8], [9], [10], [11]];
+  assertEquals(launchesOf(1 << 22, 1 << 24).slice(4), inOrder, "two gradients would be held");
 });
 
 Deno.test("batches keep every dependency and every kernel", () => {

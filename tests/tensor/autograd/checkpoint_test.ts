@@ -161,7 +161,8 @@ testOnBackends("checkpoint: a kept graph is gone through again", async () => {
 /** The most memory that a step of a deep model holds, in activations. */
 function peakOf(backend: BackendName, run: Run): number {
   return seeded(backend, () => {
-    const [rows, width] = [512, 64];
+    // On a GPU some kernels wait for others that are like them, within 8 MiB: two activations of these.
+    const [rows, width] = [manager.default(backend).deviceType === "gpu" ? 16_384 : 512, 64];
     const weights = Array.from({ length: 32 }, () => {
       const w = Tensor.randn([width, width]).mul(0.1).realize();
       w.requiresGrad = true;
@@ -192,8 +193,8 @@ testOnBackends(
     if (isEager()) return;
     const plain = peakOf(backend, plainly), less = peakOf(backend, checkpoint);
     assert(plain > 32, `${plain} activations without checkpoints`);
-    // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights.
-    assert(less < 19, `${less} activations with checkpoints, ${plain} without`);
+    // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights, and what waits on a GPU.
+    assert(less < 21, `${less} activations with checkpoints, ${plain} without`);
   },
 );
 
