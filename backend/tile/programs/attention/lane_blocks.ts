@@ -50,7 +50,7 @@ export class LaneBlocks implements Blocks {
   readonly isExact = true;
   readonly isScaled = true;
   readonly isApart = false;
-  /** Sums that are multiplied by their factors. */
+  /** Sums that are multiplied by their factors: once, also where several outputs take them. */
   readonly #scaled = new Set<Grid>();
   readonly unroll = 1;
   readonly #tile: LaneTile;
@@ -345,7 +345,6 @@ export class LaneBlocks implements Blocks {
   store(output: Place, sums: Grid, columns: number, rows: StoredRows): void {
     const { p } = this;
     const factors = Array.from({ length: this.own }, (_, row) => rows.factor(row));
-    // Where they lie: once, also where several outputs take them.
     if (!this.#scaled.has(sums) && factors.every((factor) => factor !== null)) {
       this.#scaled.add(sums);
       change(this, sums, (sum, row) => fmul(sum, factors[row]!));
