@@ -36,7 +36,8 @@ const rules: Rules<EighOptions> = { upper: takes.bool };
  * Eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
  *
  * Gradients through the vectors are infinite or NaN where eigenvalues are equal, and defined only for
- * what does not depend on the vectors' signs.
+ * what does not depend on the vectors' signs. On GPUs the values of more than 32 rows are
+ * as accurate as the largest of them, not each by itself.
  *
  * @param a Matrices [..., n, n] of float32 or float64.
  * @param options See {@linkcode EighOptions}.

@@ -96,7 +96,7 @@ export function itemsOf({ n, width }: LinePlan): number {
   return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS);
 }
 
-/** A stage: transforms of `radix` numbers, behind which `joined` numbers of a line are transformed. */
+/** A stage: transforms of `radix` numbers, each of one of the transforms before it. */
 interface Stage {
   readonly index: number;
   readonly radix: number;
