@@ -187,7 +187,15 @@ Deno.test("chat_server.ts streams to several at once, ends who leaves, and Ctrl+
       const [address] = /http:\S+/.exec(out) ?? [];
       if (address === undefined) return;
       used ??= talks(address).then(() => ends(address)).then(() => interrupted(address, child))
-        .catch((error) => (child.kill("SIGINT"), Promise.reject(error)));
+        .catch((error) => {
+          try {
+            child.kill("SIGINT");
+          } catch (gone) {
+            // It has ended: what went wrong before is what counts.
+            assert(gone instanceof TypeError, String(gone));
+          }
+          throw error;
+        });
       used.catch(() => {}); // it is waited for when the server has ended
     });
     assert(used !== null, out + err);
