@@ -46,7 +46,7 @@ export const eachElement = (body: string): string =>
     ${body}
   }`;
 
-/** \`sum\` plus the product of two blocks in local memory; the parts of an item lie 16 apart. */
+/** `sum` plus the product of two blocks in local memory; the parts of an item lie 16 apart. */
 export const addProduct = (left: string, right: string): string =>
   `for (int k = 0; k < N; k++) {
     T f[S], g[S];
@@ -61,7 +61,7 @@ export const addProduct = (left: string, right: string): string =>
       for (int q = 0; q < S; q++) sum[p][q] += f[p] * g[q];
   }`;
 
-/** The elements of an item's part: what a body does with \`sum[p][q]\` in row \`i\` and column \`j\`. */
+/** The elements of an item's part: what a body does with `sum[p][q]` in row `i` and column `j`. */
 export const eachOwn = (body: string): string =>
   `#pragma unroll
   for (int p = 0; p < S; p++)
@@ -71,13 +71,23 @@ export const eachOwn = (body: string): string =>
       ${body}
     }`;
 
+/** Elements of a block as {@linkcode eliminate} leaves them: those of an item, `own[p][q]`, lie side by side. */
+export const eachEliminated = (body: string): string =>
+  `#pragma unroll
+  for (int p = 0; p < S; p++)
+    #pragma unroll
+    for (int q = 0; q < S; q++) {
+      const int i = S * ti + p, j = S * tj + q;
+      ${body}
+    }`;
+
 /** Local memory of {@linkcode eliminate}, declared where the kernel begins. */
 export const eliminationMemory = "local T column[2][N], row[2][N];";
 
 /**
- * The inverse of the lower triangle in \`room\`; with \`factors\` of its Cholesky factor, which \`own\` becomes. A
+ * The inverse of the lower triangle in `room`; with `factors` of its Cholesky factor, which `own` becomes. A
  * round a column, and a barrier a round: who owns it, and the row of what becomes the inverse, shows them, and
- * all take their share off. \`bad\` is the first round whose pivot is not positive, from 1.
+ * all take their share off. `bad` is the first round whose pivot is not positive, from 1.
  */
 export const eliminate = (factors: boolean): string =>
   `T own[S][S], inverse[S][S];

@@ -3,6 +3,7 @@ import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import {
   addProduct,
   eachElement,
+  eachEliminated,
   eachOwn,
   eliminate,
   eliminationMemory,
@@ -10,20 +11,16 @@ import {
   place,
 } from "./block_texts.ts";
 
-/** The block in \`room\`, which begins in row \`from\`: its factor and the inverse of it; the first bad pivot. */
+/** The block in `room`, which begins in row `from`: its factor and the inverse of it; the first bad pivot. */
 const factorBlock = `barrier(CLK_LOCAL_MEM_FENCE);
   ${eliminate(true)}
-  #pragma unroll
-  for (int p = 0; p < S; p++)
-    #pragma unroll
-    for (int q = 0; q < S; q++) {
-      const int i = S * ti + p, j = S * tj + q;
-      factor[i * N + j] = j <= i ? own[p][q] : 0;
-      factor[N * N + i * N + j] = j <= i ? inverse[p][q] : 0;
-    }
+  ${
+  eachEliminated(`factor[i * N + j] = j <= i ? own[p][q] : 0;
+      factor[N * N + i * N + j] = j <= i ? inverse[p][q] : 0;`)
+}
   if (get_local_id(0) == 0) info[0] = before != 0 ? before : bad > 0 ? from + bad : 0;`;
 
-/** Factors the first block: \`factor\` is it and its inverse, \`info\` its first bad pivot, from 1. */
+/** Factors the first block: `factor` is it and its inverse, `info` its first bad pivot, from 1. */
 export function firstBlockText(dtype: RealType, name: string): string {
   const parameters =
     "global const T* restrict a, global T* restrict factor, global int* restrict info, int n";

@@ -11,7 +11,7 @@ import type { Tensor } from "../../core/mod.ts";
 /** Most sweeps; random matrices take 9 to 12, and those behind the last one that is needed copy. */
 const MAX_SWEEPS = 14;
 
-/** Columns turned until those of the first \`measured\` rows are orthogonal. */
+/** Columns turned until those of the first `measured` rows are orthogonal. */
 function orthogonalized(z: Tensor, measured: number): Tensor {
   const [rows, n] = sides(z), batch = batchOf(z), { device } = z;
   const blocks = Math.ceil(n / JACOBI_BLOCK), players = blocks + blocks % 2, pairs = players / 2;

@@ -5,12 +5,12 @@ import { kernelText } from "./block_texts.ts";
 /** Columns of a block. */
 export const JACOBI_BLOCK = 16;
 
-/** The players of pair \`k\` of a round of a tournament. */
+/** The players of pair `k` of a round of a tournament. */
 const pair = (k: string, round: string, players: string, p: string, q: string): string =>
   `const int ${p} = ${k} == 0 ? ${players} - 1 : (${round} + ${k}) % (${players} - 1);
     const int ${q} = ${k} == 0 ? ${round} : (${round} + ${players} - 1 - ${k}) % (${players} - 1);`;
 
-/** The elements of a chunk of rows of a group's columns: what a body does with row \`i\` and column \`j\`. */
+/** The elements of a chunk of rows of a group's columns: what a body does with row `i` and column `j`. */
 const eachOfChunk = (body: string): string =>
   `for (int e = id; e < 64 * W; e += ITEMS) {
       const int i = e / W, j = e % W, c = (j < B ? first : second) * B + j % B;
@@ -20,9 +20,9 @@ const eachOfChunk = (body: string): string =>
 /**
  * A round of a tournament of blocks: a pair of blocks a group. The products of their columns are a matrix whose
  * eigenvectors Jacobi's rotations find, a sweep of them in local memory; the columns are multiplied by these.
- * Products are of the first \`measured\` rows; all rows are turned. Columns shorter than \`least\` are left as they
- * are: their directions are errors. \`before\` are the pairs that were not orthogonal in the last sweep: where there
- * are none, all is done. \`moved\` counts those of this one.
+ * Products are of the first `measured` rows; all rows are turned. Columns shorter than `least` are left as they
+ * are: their directions are errors. `before` are the pairs that were not orthogonal in the last sweep: where there
+ * are none, all is done. `moved` counts those of this one.
  */
 export function jacobiText(dtype: RealType, name: string): string {
   const parameters = `global const T* restrict z, global const T* restrict least,

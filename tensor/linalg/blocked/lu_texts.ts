@@ -51,8 +51,8 @@ function largestKey(items: number): string {
 /**
  * Columns from (from, from) on with exchanges of rows, which stay where they are: each knows its place. Items
  * hold rows whose numbers move on by one a round, so that the column of a round is always their first, and those
- * of L come in behind. \`order\` are the rows of the matrix in their new order, \`state\` the number of exchanges
- * and the first pivot of 0, from 1; \`inverse\` that of L's triangle.
+ * of L come in behind. `order` are the rows of the matrix in their new order, `state` the number of exchanges
+ * and the first pivot of 0, from 1; `inverse` that of L's triangle.
  */
 export function luPanelText(panel: LUPanel, name: string): string {
   const { dtype, columns, items, rows, fills } = panel;
@@ -157,7 +157,7 @@ ${keys[dtype]}
 
 /**
  * The matrix behind a panel: rows in their new order, U beside the panel by the inverse of L's triangle, and its
- * product with L taken off the rest; a block a group. \`permutation\` is the order of all rows so far.
+ * product with L taken off the rest; a block a group. `permutation` is the order of all rows so far.
  */
 export function luUpdateText(dtype: RealType, columns: number, name: string): string {
   const parameters = `global const T* restrict a, global const T* restrict panel,

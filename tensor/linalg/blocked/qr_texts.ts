@@ -12,7 +12,7 @@ export interface QRPanel {
 }
 
 /**
- * Reflections of columns from (from, from) on: \`v\` has their vectors, \`r\` the triangle on top, and \`turn\` the
+ * Reflections of columns from (from, from) on: `v` has their vectors, `r` the triangle on top, and `turn` the
  * triangle T of H1 H2 ... = I - V T Vᵀ (R. Schreiber, C. Van Loan, 1989). A round a column: its items show it,
  * and all others take their products with it, of which those with former vectors make up T.
  */
@@ -111,8 +111,8 @@ export function qrPanelText({ dtype, columns, items, rows }: QRPanel, name: stri
 export const REFLECTED = 16;
 
 /**
- * A matrix times the product of reflections from the left: that transposed for \`factors\`, where columns before
- * \`end\` are those of R. All rows of 16 columns a group: their products with the vectors, then these taken off.
+ * A matrix times the product of reflections from the left: that transposed for `factors`, where columns before
+ * `end` are those of R. All rows of 16 columns a group: their products with the vectors, then these taken off.
  */
 export function reflectText(
   dtype: RealType,

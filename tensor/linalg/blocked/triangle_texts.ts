@@ -3,6 +3,7 @@ import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import {
   addProduct,
   eachElement,
+  eachEliminated,
   eachOwn,
   eliminate,
   eliminationMemory,
@@ -31,13 +32,9 @@ export function inversesText(dtype: RealType, name: string): string {
     }
   barrier(CLK_LOCAL_MEM_FENCE);
   ${eliminate(false)}
-  #pragma unroll
-  for (int p = 0; p < S; p++)
-    #pragma unroll
-    for (int q = 0; q < S; q++) {
-      const int i = S * ti + p, j = S * tj + q;
-      const int at = upper ? (N - 1 - i) * N + N - 1 - j : i * N + j;
-      inverses[at] = j <= i ? inverse[p][q] : 0;
+  ${
+      eachEliminated(`const int at = upper ? (N - 1 - i) * N + N - 1 - j : i * N + j;
+      inverses[at] = j <= i ? inverse[p][q] : 0;`)
     }`,
   );
 }

@@ -1,7 +1,7 @@
 /**
  * The common part of functions of matrices: their arguments, batches, errors of a device, gradients.
  *
- * This folder (`common/`) is below all others of linear algebra. It imports \`tensor/core\`, \`tensor/ops\` and
+ * This folder (`common/`) is below all others of linear algebra. It imports `tensor/core`, `tensor/ops` and
  * what realizes tensors.
  */
 import { broadcastShapes, isEager, isFloat, Node, type Shape } from "../../../backend/internal.ts";
