@@ -96,14 +96,15 @@ function canMerge(
   return true;
 }
 
-function allIndices(kernel: LoopKernel): AffineExpr[] {
+/** Every index of a kernel, bounds among them. */
+export function allIndices(kernel: LoopKernel): AffineExpr[] {
   const indices: AffineExpr[] = [];
   mapIndices(kernel, (index) => (indices.push(index), index));
   return indices;
 }
 
 /** The kernel with every index replaced. */
-function mapIndices(kernel: LoopKernel, map: (index: AffineExpr) => AffineExpr): LoopKernel {
+export function mapIndices(kernel: LoopKernel, map: (index: AffineExpr) => AffineExpr): LoopKernel {
   const bound = (g: Bound): Bound => ({ index: map(g.index), size: g.size });
   const load = (l: Load): Load => ({ ...l, index: map(l.index), bounds: l.bounds.map(bound) });
   return {

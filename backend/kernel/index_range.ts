@@ -5,9 +5,10 @@
 import { type AffineExpr, rangeOf } from "./affine.ts";
 import { blockBytes } from "../formats/block_format.ts";
 import { formatTable } from "../formats/block_formats.ts";
-import { type Bound, extent, type Load, type LoopKernel, type SpecialKernel } from "./kernel.ts";
+import { extent, type Load, type LoopKernel, type SpecialKernel } from "./kernel.ts";
 import { gateCounts } from "../graph/op.ts";
 import { sizeOf } from "../graph/shape.ts";
+import { allIndices } from "./collapse.ts";
 
 /**
  * The first number that 32 bits are not trusted with. Loops run beyond the last element by a vector,
@@ -30,7 +31,7 @@ function loopReach(kernel: LoopKernel): number {
     ...sizes,
     extent(kernel, outer),
     extent(kernel, inner),
-    ...indicesOf(kernel).map((index) => reachOf(index, sizes)),
+    ...allIndices(kernel).map((index) => reachOf(index, sizes)),
     ...loadsOf(kernel).map(({ packed }) =>
       packed ? packed.blocks * blockBytes(formatTable[packed.format]) : 0
     ),
@@ -55,20 +56,6 @@ function largest(numbers: readonly number[]): number {
 
 function loadsOf({ loads, contraction: c }: LoopKernel): readonly Load[] {
   return c ? [...loads, c.a, c.b] : loads;
-}
-
-function indicesOf(kernel: LoopKernel): AffineExpr[] {
-  const ofBounds = (bounds: readonly Bound[]): AffineExpr[] =>
-    bounds.map(({ index: affine }) => affine);
-  return [
-    ...loadsOf(kernel).flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
-    ...kernel.outputs.map(({ index: affine }) => affine),
-    ...kernel.reductions.map(({ index }) => index),
-    ...kernel.exprs.flatMap((e) => {
-      if (e.op === "inside") return ofBounds(e.bounds);
-      return e.op === "index" || e.op === "random" ? [e.index] : [];
-    }),
-  ];
 }
 
 function specialReach(kernel: SpecialKernel): number {

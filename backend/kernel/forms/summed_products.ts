@@ -15,30 +15,44 @@ export function pushOperand(exprs: Expr[], load: number, of: Load, dtype: DType)
   return from === dtype ? own : push({ op: "cast", args: [own], dtype });
 }
 
-/** The same kernel with a sum of products for its contraction; others as they are. */
-export function summedProducts(kernel: LoopKernel): LoopKernel {
-  const { contraction, loads, exprs, outputs, indirect, reductions } = kernel;
-  if (contraction === null) return kernel;
-  const { a, b, dtype } = contraction, factors: Expr[] = [];
-  const args = [a, b].map((load, k) => pushOperand(factors, loads.length + k, load, dtype));
-  const expr = factors.push({ op: "primitive", fn: "mul", args, dtype }) - 1;
+/** A kernel with more expressions before its own, which can be operands of these. */
+export function withLeading(kernel: LoopKernel, leading: readonly Expr[]): LoopKernel {
+  const count = leading.length;
   const later = <T extends { readonly expr: number }>(of: T): T => ({
     ...of,
-    expr: of.expr + factors.length,
+    expr: of.expr + count,
   });
-  const moved = exprs.map((e): Expr => {
-    if (e.op === "contracted") {
-      return { op: "reduced", reduction: reductions.length, dtype: e.dtype };
-    }
-    return "args" in e ? { ...e, args: e.args.map((id) => id + factors.length) } : e;
-  });
+  const moved = (e: Expr): Expr => "args" in e ? { ...e, args: e.args.map((id) => id + count) } : e;
   return {
     ...kernel,
+    exprs: [...leading, ...kernel.exprs.map(moved)],
+    reductions: kernel.reductions.map(later),
+    outputs: kernel.outputs.map(later),
+    indirect: kernel.indirect.map(later),
+  };
+}
+
+/**
+ * The same kernel with a sum of products for its contraction; others as they are.
+ *
+ * @param sumType The type of products and sums: by default that of the contraction.
+ */
+export function summedProducts(kernel: LoopKernel, sumType?: DType): LoopKernel {
+  const { contraction, loads } = kernel;
+  if (contraction === null) return kernel;
+  const { a, b } = contraction, dtype = sumType ?? contraction.dtype, factors: Expr[] = [];
+  const args = [a, b].map((load, k) => pushOperand(factors, loads.length + k, load, dtype));
+  const expr = factors.push({ op: "primitive", fn: "mul", args, dtype }) - 1;
+  let sum: Expr = { op: "reduced", reduction: kernel.reductions.length, dtype };
+  if (dtype !== contraction.dtype) {
+    sum = { op: "cast", args: [factors.push(sum) - 1], dtype: contraction.dtype };
+  }
+  const { exprs, reductions, ...rest } = withLeading(kernel, factors);
+  return {
+    ...rest,
     loads: [...loads, a, b],
-    exprs: [...factors, ...moved],
-    reductions: [...reductions.map(later), { fn: "sum", expr, dtype, index: zero }],
-    outputs: outputs.map(later),
-    indirect: indirect.map(later),
+    exprs: exprs.map((e) => e.op === "contracted" ? sum : e),
+    reductions: [...reductions, { fn: "sum", expr, dtype, index: zero }],
     contraction: null,
   };
 }

@@ -20,6 +20,7 @@ import { stridesOf } from "../../graph/shape.ts";
 import type { Access } from "../../kernel/view.ts";
 import type { DecodedRead, Group, Member, Operand, Read } from "./group.ts";
 import type { NodeInfo } from "./node_info.ts";
+import { affineExprsOf } from "../../kernel/analysis.ts";
 
 /** A kernel with the nodes that it reads and writes; one that is stored in pieces stands for each of them. */
 export interface LoweredGroup {
@@ -277,7 +278,9 @@ class Lowering {
   /** A constant source needs no load, but its index must still be checked against the bounds. */
   #checkUnreadIndices(): void {
     if (this.#gathered.length === 0) return;
-    const read = new Set(this.#indicesInUse().flatMap(({ terms }) => terms.map(([s]) => s)));
+    const loads = this.#loads;
+    const indices = this.#exprs.flatMap((e) => e ? affineExprsOf({ loads }, e) : []);
+    const read = new Set(indices.flatMap(({ terms }) => terms.map(([s]) => s)));
     for (const { value, symbol, source } of this.#gathered) {
       if (read.has(symbol)) continue;
       const { dtype } = this.#exprs[value]!;
@@ -286,17 +289,6 @@ class Lowering {
       const test = this.#emit({ op: "primitive", fn: "ne", args: [index, none], dtype: "bool" });
       this.#exprs[value] = { op: "primitive", fn: "where", args: [test, source, source], dtype };
     }
-  }
-
-  #indicesInUse(): AffineExpr[] {
-    const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ index }) => index);
-    return [
-      ...this.#loads.flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
-      ...this.#exprs.flatMap((e) => {
-        if (e?.op === "inside") return ofBounds(e.bounds);
-        return e?.op === "index" || e?.op === "random" ? [e.index] : [];
-      }),
-    ];
   }
 
   #reduce({ info, reads, input, index }: In<"reduce">): void {

@@ -7,6 +7,8 @@ import { canonicalize } from "../../kernel/canonicalize.ts";
 import { type Expr, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
+import { mapIndices } from "../../kernel/collapse.ts";
+import { withLeading } from "../../kernel/forms/summed_products.ts";
 
 /** Parts of a sum: one that is longer keeps its work-item too busy for more. */
 const MAX_PARTS = 64;
@@ -56,41 +58,24 @@ function followed(join: Step, next: Step, isKept: boolean): Step | null {
       { offset, terms: [] } as AffineExpr,
     );
   const [output] = first.outputs, [at] = join.outputs, key = affineKey(output!.index);
-  const loads = second.loads.map((load): Load => ({
-    ...load,
-    input: load.input + first.inputs.length,
-    index: moved(load.index),
-    bounds: load.bounds.map((b) => ({ ...b, index: moved(b.index) })),
-  }));
   const isJoined = second.loads.map(({ input }) => next.inputs[input] === at);
+  const { loads, exprs, outputs } = withLeading(mapIndices(second, moved), first.exprs);
   if (loads.some((load, k) => isJoined[k] && !isElement(load, key))) return null;
-  const shift = first.exprs.length;
-  const exprs = second.exprs.map((e): Expr => {
-    switch (e.op) {
-      case "load":
-        return isJoined[e.load]
-          ? { op: "cast", args: [output!.expr], dtype: e.dtype }
-          : { ...e, load: e.load + first.loads.length };
-      case "primitive":
-      case "cast":
-        return { ...e, args: e.args.map((arg) => arg + shift) };
-      case "inside":
-        return { ...e, bounds: e.bounds.map((b) => ({ ...b, index: moved(b.index) })) };
-      case "index":
-        return { ...e, index: moved(e.index) };
-      default:
-        return e;
-    }
-  });
+  const own = first.exprs.length;
   const { kernel, inputs } = canonicalize({
     ...first,
     inputs: [...first.inputs, ...second.inputs],
-    loads: [...first.loads, ...loads],
-    exprs: [...first.exprs, ...exprs],
-    outputs: [
-      ...isKept ? [output!] : [],
-      ...second.outputs.map((o) => ({ ...o, expr: o.expr + shift, index: moved(o.index) })),
+    loads: [
+      ...first.loads,
+      ...loads.map((load) => ({ ...load, input: load.input + first.inputs.length })),
     ],
+    exprs: exprs.map((e, id): Expr => {
+      if (e.op !== "load" || id < own) return e;
+      return isJoined[e.load]
+        ? { op: "cast", args: [output!.expr], dtype: e.dtype }
+        : { ...e, load: e.load + first.loads.length };
+    }),
+    outputs: [...isKept ? [output!] : [], ...outputs],
     label: `${first.label}_${second.label}`,
   });
   const all = [...join.inputs, ...next.inputs];

@@ -9,6 +9,7 @@ import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { PlanningDevice } from "../../kernel/template.ts";
 import { type KernelGraph, type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
 import { leavesOf, shareable } from "./shareable.ts";
+import { withLeading } from "../../kernel/forms/summed_products.ts";
 
 /** Products for each part that they would have: so many fill a device together, with room for launches of fewer. */
 const MIN_ALIKE = 1;
@@ -108,23 +109,23 @@ interface PartialSums {
 /** Adds up the parts, and does what followed the product. */
 function finalOf(kernel: LoopKernel, { part, sizes, place, dtype }: PartialSums): LoopKernel {
   const load: Load = { input: kernel.inputs.length, dtype, index: place, bounds: [] };
+  const { exprs, outputs } = withLeading(kernel, [{
+    op: "load",
+    load: kernel.loads.length,
+    dtype,
+  }]);
   return {
     ...kernel,
     sizes,
     inner: [part],
     inputs: [...kernel.inputs, dtype],
     loads: [...kernel.loads, load],
-    exprs: [
-      { op: "load", load: kernel.loads.length, dtype },
-      ...kernel.exprs.map((e): Expr => {
-        if (e.op === "contracted") return { op: "reduced", reduction: 0, dtype: e.dtype };
-        if (e.op !== "primitive" && e.op !== "cast") return e;
-        return { ...e, args: e.args.map((a) => a + 1) };
-      }),
-    ],
+    exprs: exprs.map((e): Expr =>
+      e.op === "contracted" ? { op: "reduced", reduction: 0, dtype: e.dtype } : e
+    ),
     reductions: [{ fn: "sum", expr: 0, dtype, index: zero }],
     contraction: null,
-    outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + 1 })),
+    outputs,
     label: `${kernel.label}_join`,
   };
 }

@@ -19,6 +19,7 @@ import { reducesInGroups } from "../../kernel/row_order.ts";
 import type { RowSplit, RowSplits, Target } from "../../kernel/target.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
+import { withLeading } from "../../kernel/forms/summed_products.ts";
 
 /** The pass: rows that are too few for the device are reduced in parts. */
 export const splitReductions: Pass = (graph, { target }) =>
@@ -163,22 +164,15 @@ function finalOf(
   const loads = types.map((dtype, k) => ({ input: input + k, dtype, index: place, bounds: [] }));
   const exprs = types.map((dtype, k): Expr => ({ op: "load", load: load + k, dtype }));
   const reductions = joinedReductions(kernel, types, exprs);
-  const shift = exprs.length;
+  const later = withLeading(kernel, exprs);
   return {
-    ...kernel,
+    ...later,
     sizes,
     inner: [part],
     inputs: [...kernel.inputs, ...types],
     loads: [...kernel.loads, ...loads],
-    exprs: [
-      ...exprs,
-      ...kernel.exprs.map((e): Expr =>
-        e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map((a) => a + shift) } : e
-      ),
-    ],
-    indirect: kernel.indirect.map((d) => ({ ...d, expr: d.expr + shift })),
     reductions,
-    outputs: joined.map((o) => kernel.outputs[o]!).map((o) => ({ ...o, expr: o.expr + shift })),
+    outputs: joined.map((o) => later.outputs[o]!),
     label: `${kernel.label}_join`,
   };
 }

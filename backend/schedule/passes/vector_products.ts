@@ -4,11 +4,11 @@
  * were split in parts, a launch for these and one to join them, and no launch was shared. On paper a word of
  * a Llama of 12 layers took 304 launches.
  */
-import { zero } from "../../kernel/affine.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { isFloat } from "../../graph/dtype.ts";
-import { type Expr, extent, type Load, type LoopKernel, readsPacked } from "../../kernel/kernel.ts";
+import { extent, type Load, type LoopKernel, readsPacked } from "../../kernel/kernel.ts";
 import type { Pass } from "./kernel_graph.ts";
+import { summedProducts } from "../../kernel/forms/summed_products.ts";
 
 /** Shorter sums are those of small windows, for which there are kernels. */
 const MIN_SUM = 32;
@@ -20,7 +20,7 @@ export const vectorProducts: Pass = (graph, { target }) =>
       ...graph,
       steps: graph.steps.map((step) =>
         step.kernel.kind === "loop" && isVectorProduct(step.kernel)
-          ? { ...step, kernel: asReduction(step.kernel) }
+          ? { ...step, kernel: summedProducts(step.kernel, sumType(step.kernel)) }
           : step
       ),
     }
@@ -47,32 +47,6 @@ function readsOnce({ sizes }: LoopKernel, { index }: Load): boolean {
   return true;
 }
 
-/** The kernel with a sum over products of elements in place of the contraction. */
-function asReduction(kernel: LoopKernel): LoopKernel {
-  const { loads, exprs: former, outputs } = kernel, c = kernel.contraction!;
-  // Halves are added up in single precision.
-  const dtype: DType = c.dtype === "float64" ? "float64" : "float32";
-  const exprs: Expr[] = [];
-  const add = (e: Expr): number => exprs.push(e) - 1;
-  const operands = [c.a, c.b].map((operand, k) => {
-    const read = add({ op: "load", load: loads.length + k, dtype: operand.dtype });
-    return operand.dtype === dtype ? read : add({ op: "cast", args: [read], dtype });
-  });
-  const product = add({ op: "primitive", fn: "mul", args: operands, dtype });
-  const sum: Expr = { op: "reduced", reduction: 0, dtype };
-  const isNarrow = c.dtype !== dtype, total = isNarrow ? add(sum) : -1, shift = exprs.length;
-  exprs.push(...former.map((e): Expr => {
-    if (e.op === "contracted") {
-      return isNarrow ? { op: "cast", args: [total], dtype: e.dtype } : sum;
-    }
-    return "args" in e ? { ...e, args: e.args.map((a) => a + shift) } : e;
-  }));
-  return {
-    ...kernel,
-    loads: [...loads, c.a, c.b],
-    exprs,
-    reductions: [{ fn: "sum", expr: product, dtype, index: zero }],
-    contraction: null,
-    outputs: outputs.map((output) => ({ ...output, expr: output.expr + shift })),
-  };
-}
+/** Halves are added up in single precision. */
+const sumType = ({ contraction }: LoopKernel): DType =>
+  contraction!.dtype === "float64" ? "float64" : "float32";

@@ -4,14 +4,18 @@ import type { Blocks } from "../../../kernel/accumulation.ts";
 import type { Reduction } from "../../../kernel/kernel.ts";
 import type { ReduceStep } from "../../../kernel/row_program.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { Total } from "../../../codegen/total.ts";
-import { totalText } from "../tile_sums.ts";
+import { Total, type TotalText } from "../../../codegen/total.ts";
 import { computeType } from "../types.ts";
 import { ArgLanes } from "./arg_lanes.ts";
 import type { Lanes, VectorBody } from "./vector_body.ts";
 import { joinLanes, lanesOf, laneType, spreadLanes } from "./vector_types.ts";
 
-const floatLanes = totalText("float16");
+const floatLanes: TotalText = {
+  constant: (name, text) => `const float16 ${name} = ${text};`,
+  variable: (name, text) => `float16 ${name} = ${text};`,
+  zero: "0",
+  numberOrZero: (name) => `select(${name}, (float16)(0), ${name} != ${name})`,
+};
 
 /** True where one element is picked by comparisons, which NaN must survive. */
 function picks(reduction: Reduction): boolean {

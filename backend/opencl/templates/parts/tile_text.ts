@@ -1,25 +1,11 @@
 /** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
-import { type AffineExpr, coefficient, withoutPart } from "../../../kernel/affine.ts";
+import { type AffineExpr, withoutPart } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
-import type { Load } from "../../../kernel/kernel.ts";
 
 /** An index with some symbols left out, as text. */
 export function without(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
   return emitter.affine(withoutPart(index, symbols));
-}
-
-/** Step of an index with a symbol, as text. */
-export function step(emitter: Emitter, index: AffineExpr, symbol: number): string {
-  const c = coefficient(index, symbol);
-  return c === 1 || c === 0 ? `${c}` : emitter.index(c);
-}
-
-/** An element of an operand in the type that products are computed in; 0 where it is padding. */
-export function operandText(emitter: Emitter, load: Load, type: string): string {
-  const { index, bounds } = load;
-  const text = `(${type})${emitter.load(load, emitter.affine(index))}`;
-  return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${type})0)`;
 }
 
 /** Computes what follows the sum, which is `acc`, and stores the results. */
