@@ -2,9 +2,10 @@
 import type { Parameter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { generated } from "../../codegen/generated.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { type KernelSequence, type Planned, single, type SpecialTemplate } from "./template.ts";
+import type { Scratch } from "../../../kernel/template.ts";
 
 /** Collects scalar parameters under their position. */
 export class Parameters {
@@ -14,6 +15,27 @@ export class Parameters {
   index(value: number): string {
     return `p${this.list.push({ kind: "index", value }) - 1}`;
   }
+}
+
+/** A kernel of an operation whose loops carry state, of so many groups; it is written with its arguments. */
+export function generatedSpecial(
+  { kernel, target }: Planned<SpecialKernel>,
+  write: (p: Parameters) => string,
+  groups: number,
+  local: number,
+  scratch: readonly Pick<Scratch, "dtype">[] = [],
+): Generated {
+  const p = new Parameters(), body = write(p);
+  return generated({
+    inputs: kernel.inputs,
+    outputs: [kernel.output.dtype, ...scratch.map(({ dtype }) => dtype)],
+    parameters: p.list,
+    checksIndices: kernel.op === "scatter",
+    isWide: needsWideIndices(kernel, target.narrowEnd),
+    body,
+    global: [groups * local],
+    local: [local],
+  });
 }
 
 /** Work-items of a group; each walks a row of its own. */
@@ -41,19 +63,12 @@ export function rowTemplate<O extends Op>(
     matches: (kernel: SpecialKernel, target: Target) =>
       kernel.op === op ? { kernel: kernel as KernelOf<O>, target } : null,
     workItems,
-    emit: (plan): KernelSequence => {
-      const { kernel, target } = plan, p = new Parameters();
-      const text = `  const Index row = get_global_id(0);\n${body(kernel, p)}`;
-      return single(generated({
-        inputs: kernel.inputs,
-        outputs: [kernel.output.dtype],
-        parameters: p.list,
-        checksIndices: kernel.op === "scatter",
-        isWide: needsWideIndices(kernel, target.narrowEnd),
-        body: text,
-        global: [Math.ceil(workItems(plan) / GROUP) * GROUP],
-        local: [GROUP],
-      }));
-    },
+    emit: (plan): KernelSequence =>
+      single(generatedSpecial(
+        plan,
+        (p) => `  const Index row = get_global_id(0);\n${body(plan.kernel, p)}`,
+        Math.ceil(workItems(plan) / GROUP),
+        GROUP,
+      )),
   };
 }

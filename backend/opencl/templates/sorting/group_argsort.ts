@@ -2,13 +2,11 @@
 import { dtypes } from "../../../graph/dtype.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { Scratch } from "../../../kernel/template.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
-import { computeType, loadText } from "../../codegen/types.ts";
-import type { Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
-import { isOneBlock, keyBuffer, type SortedRows, sortKernels } from "./group_sort.ts";
-import { type Argsort, keyText } from "./merge_argsort.ts";
+import { isOneBlock, type MakeKernel, type SortedRows, sortKernels } from "./group_sort.ts";
+import { type Argsort, keyBuffer, keyTypeOf, sortKey } from "./merge_argsort.ts";
 import { radixSortKernels, stateSize } from "./radix_sort.ts";
+import { generatedSpecial } from "../parts/row_kernel.ts";
 
 interface GroupArgsort extends Planned<Argsort> {
   /** Bits in which keys differ, where they are sorted by digits. */
@@ -44,35 +42,18 @@ function scratchOf({ kernel, bits }: GroupArgsort): Scratch[] {
   return buffers;
 }
 
-function keyTypeOf({ inputs }: Argsort): SortedRows["keyType"] {
-  return dtypes[inputs[0]!].bytes === 8 ? "ulong" : "uint";
-}
-
 function sequenceOf(plan: GroupArgsort): KernelSequence {
-  const { kernel, target, bits } = plan;
-  const [dtype] = kernel.inputs, keyType = keyTypeOf(kernel);
-  const key = `const ${computeType(dtype!)} v = ${loadText("a0", dtype!, "i")};
-      const ${keyType} key = ${kernel.descending ? "~" : ""}${keyText(kernel, "v")};`;
+  const { kernel, bits } = plan, key = sortKey(kernel, "i");
   const sorted: SortedRows = {
     rows: kernel.rows,
     length: kernel.length,
-    keyType,
+    keyType: keyTypeOf(kernel),
     key: () => key,
     keys: ["o1", "o2"],
     places: ["o0", "o3"],
     keepsKeys: false,
   };
-  const make = (body: string, { list }: Parameters, groups: number, local: number): Generated =>
-    generated({
-      inputs: kernel.inputs,
-      outputs: [kernel.output.dtype, ...scratchOf(plan).map(({ dtype }) => dtype)],
-      parameters: list,
-      checksIndices: false,
-      isWide: needsWideIndices(kernel, target.narrowEnd),
-      body,
-      global: [groups * local],
-      local: [local],
-    });
+  const make: MakeKernel = (...all) => generatedSpecial(plan, ...all, scratchOf(plan));
   return {
     kernels: bits === null
       ? sortKernels(sorted, make)

@@ -3,9 +3,8 @@
  * a row is one run. A group finds its share of a merged run by the merge path (O. Green, R. McColl, D. Bader,
  * GPU Merge Path, 2012), brings both pieces to local memory, and merges them there. Equal keys keep their order.
  */
-import type { DType } from "../../../graph/dtype.ts";
 import type { Generated } from "../../codegen/generated.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import type { Parameters } from "../parts/row_kernel.ts";
 
 /** Elements that a work-item sorts in registers, and that it writes of each merged run. */
 const SHARE = 8;
@@ -27,18 +26,12 @@ export interface SortedRows {
   readonly keepsKeys: boolean;
 }
 
-/** Makes a kernel of a body, for so many groups of `local` work-items. */
+/** Makes a kernel, for so many groups of `local` work-items. */
 export type MakeKernel = (
-  body: string,
-  parameters: Parameters,
+  write: (p: Parameters) => string,
   groups: number,
   local: number,
 ) => Generated;
-
-/** The type of buffers that hold keys. */
-export function keyBuffer(keyType: SortedRows["keyType"]): DType {
-  return keyType === "ulong" ? "int64" : "int32";
-}
 
 /** True where a group sorts a row by itself: there is nothing to merge. */
 export function isOneBlock(length: number): boolean {
@@ -51,10 +44,7 @@ export function sortKernels(sorted: SortedRows, make: MakeKernel): Generated[] {
   const block = blockOf(length), blocks = rows * Math.ceil(length / block);
   const widths: number[] = [];
   for (let width = block; width < length; width *= 2) widths.push(width);
-  const made = (body: (p: Parameters) => string): Generated => {
-    const p = new Parameters();
-    return make(body(p), p, blocks, block / SHARE);
-  };
+  const made = (write: (p: Parameters) => string): Generated => make(write, blocks, block / SHARE);
   // The last pass writes the first buffers; each before it the others than the next.
   const target = (pass: number): 0 | 1 => (widths.length - pass) % 2 === 0 ? 0 : 1;
   return [

@@ -8,12 +8,12 @@
  * places. It imports `parts/`, `opencl/codegen/`, `kernel/` and `graph/`; scatters of `special/` sort by it.
  */
 import { type DType, dtypes, isFloat } from "../../../graph/dtype.ts";
-import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
+import type { Generated } from "../../codegen/generated.ts";
 import { computeType, loadText } from "../../codegen/types.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
+import type { Scratch } from "../../../kernel/template.ts";
 
 export type Argsort = SpecialKernel & { readonly op: "argsort" };
 
@@ -27,56 +27,53 @@ export const mergeArgsort: SpecialTemplate<Planned<Argsort>> = {
   name: "merge argsort",
   matches: (kernel, target) => kernel.op === "argsort" ? { kernel, target } : null,
   emit: sequenceOf,
-  scratch: ({ kernel }) =>
-    scratchTypes(kernel).map((dtype) => ({ dtype, size: kernel.rows * kernel.length })),
+  scratch: ({ kernel }) => scratchOf(kernel),
   workItems: ({ kernel }) => kernel.rows * Math.ceil(kernel.length / RUN),
 };
 
-/** The type of keys in memory: signed, of the width of unsigned ones. */
-function keyType(dtype: DType): DType {
-  return dtypes[dtype].bytes === 8 ? "int64" : "int32";
-}
+/** The type of keys: unsigned numbers, which lie in buffers of signed ones. */
+export const keyTypeOf = ({ inputs }: Argsort): "uint" | "ulong" =>
+  dtypes[inputs[0]!].bytes === 8 ? "ulong" : "uint";
+
+/** The type of buffers that hold keys. */
+export const keyBuffer = (keyType: "uint" | "ulong"): DType =>
+  keyType === "ulong" ? "int64" : "int32";
 
 /** Two buffers of keys, and one of indices beside the output: none where a row is one run. */
-function scratchTypes({ inputs, output, length }: Argsort): DType[] {
-  const key = keyType(inputs[0]!);
-  return length <= RUN ? [] : [key, key, output.dtype];
+function scratchOf(kernel: Argsort): Scratch[] {
+  const { rows, length, output } = kernel, key = keyBuffer(keyTypeOf(kernel));
+  return length <= RUN
+    ? []
+    : [key, key, output.dtype].map((dtype) => ({ dtype, size: rows * length }));
 }
 
-function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
-  const { length, rows } = kernel;
+function sequenceOf(plan: Planned<Argsort>): KernelSequence {
+  const { kernel } = plan, { length, rows } = kernel, scratch = scratchOf(kernel);
   const passes: number[] = [];
   for (let width = RUN; width < length; width *= 2) passes.push(width);
-  const index = kernel.output.dtype, scratch = scratchTypes(kernel);
-  const isWide = needsWideIndices(kernel, target.narrowEnd);
-  const make = (body: string, p: Parameters, items: number): Generated =>
-    generated({
-      inputs: kernel.inputs,
-      outputs: [index, ...scratch],
-      parameters: p.list,
-      checksIndices: false,
-      isWide,
-      body,
-      global: [items],
-      local: [1],
-    });
-  const runs = new Parameters();
+  const make = (write: (p: Parameters) => string, share: number): Generated =>
+    generatedSpecial(plan, write, rows * Math.ceil(length / share), 1, scratch);
   // The last pass writes to the output: so the first run is there after an even number of passes.
-  const kernels = [
-    make(sortRuns(kernel, runs, passes.length), runs, rows * Math.ceil(length / RUN)),
-  ];
-  passes.forEach((width, k) => {
-    const p = new Parameters();
-    const body = merge(kernel, p, width, (passes.length - k) % 2 === 0);
-    kernels.push(make(body, p, rows * Math.ceil(length / SHARE)));
-  });
-  return { kernels };
+  return {
+    kernels: [
+      make((p) => sortRuns(kernel, p, passes.length), RUN),
+      ...passes.map((width, k) =>
+        make((p) => merge(kernel, p, width, (passes.length - k) % 2 === 0), SHARE)
+      ),
+    ],
+  };
+}
+
+/** Declares `key` of an element: a number in the order that is asked for. */
+export function sortKey(kernel: Argsort, at: string): string {
+  const dtype = kernel.inputs[0]!, sign = kernel.descending ? "~" : "";
+  return `const ${computeType(dtype)} v = ${loadText("a0", dtype, at)};
+    const ${keyTypeOf(kernel)} key = ${sign}${keyText(kernel, "v")};`;
 }
 
 /** A key as an unsigned number: NaN is the largest, zeros are equal. */
-export function keyText(kernel: Argsort, value: string): string {
-  const dtype = kernel.inputs[0]!;
-  const isLong = dtypes[dtype].bytes === 8, U = isLong ? "ulong" : "uint";
+function keyText(kernel: Argsort, value: string): string {
+  const dtype = kernel.inputs[0]!, U = keyTypeOf(kernel), isLong = U === "ulong";
   const sign = isLong ? "0x8000000000000000UL" : "0x80000000u";
   if (!isFloat(dtype)) {
     return dtype === "uint8" || dtype === "bool" ? `(uint)${value}` : `((${U})${value} ^ ${sign})`;
@@ -88,8 +85,7 @@ export function keyText(kernel: Argsort, value: string): string {
 
 /** Sorts runs of `RUN` elements. */
 function sortRuns(kernel: Argsort, p: Parameters, passes: number): string {
-  const dtype = kernel.inputs[0]!;
-  const U = dtypes[dtype].bytes === 8 ? "ulong" : "uint";
+  const U = keyTypeOf(kernel);
   const [rows, length] = [p.index(kernel.rows), p.index(kernel.length)];
   const runs = p.index(Math.ceil(kernel.length / RUN));
   const isEven = passes % 2 === 0;
@@ -102,8 +98,7 @@ function sortRuns(kernel: Argsort, p: Parameters, passes: number): string {
   ${U} keys[${RUN}];
   int places[${RUN}];
   for (int k = 0; k < count; ++k) {
-    const ${computeType(dtype)} v = ${loadText("a0", dtype, "at + k")};
-    const ${U} key = ${kernel.descending ? "~" : ""}${keyText(kernel, "v")};
+    ${sortKey(kernel, "at + k")}
     int j = k;
     for (; j > 0 && keys[j - 1] > key; --j) { keys[j] = keys[j - 1]; places[j] = places[j - 1]; }
     keys[j] = key;
@@ -122,8 +117,7 @@ function merge(
   width: number,
   readsOutput: boolean,
 ): string {
-  const dtype = kernel.inputs[0]!;
-  const U = dtypes[dtype].bytes === 8 ? "ulong" : "uint";
+  const U = keyTypeOf(kernel);
   const [rows, length, run] = [p.index(kernel.rows), p.index(kernel.length), p.index(width)];
   const shares = p.index(Math.ceil(kernel.length / SHARE));
   const [from, to] = readsOutput ? [["o1", "o0"], ["o2", "o3"]] : [["o2", "o3"], ["o1", "o0"]];

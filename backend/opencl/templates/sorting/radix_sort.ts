@@ -9,7 +9,7 @@
  * A million keys of 32 bits with their places take 74 us on an H200, by merging (`group_sort.ts`) 190 us.
  */
 import type { Generated } from "../../codegen/generated.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import type { Parameters } from "../parts/row_kernel.ts";
 import type { MakeKernel, SortedRows } from "./group_sort.ts";
 
 /** Work-items of a group, keys of each, and of a tile. */
@@ -71,21 +71,13 @@ export function radixSortKernels(
   isClear = false,
 ): Generated[] {
   const digits = digitsOf(sorted), { passes, tiles } = digits;
-  const made = (
-    body: (p: Parameters) => string,
-    groups: number,
-    local: number = GROUP,
-  ): Generated => {
-    const p = new Parameters();
-    return make(body(p), p, groups, local);
-  };
   const { text, groups } = clearState(sorted);
   return [
-    ...isClear ? [] : [made(text, groups, 256)],
-    made((p) => countDigits(sorted, p, digits), tiles),
+    ...isClear ? [] : [make(text, groups, 256)],
+    make((p) => countDigits(sorted, p, digits), tiles, GROUP),
     ...Array.from(
       { length: passes },
-      (_, pass) => made((p) => sortDigit(sorted, p, digits, pass), tiles),
+      (_, pass) => make((p) => sortDigit(sorted, p, digits, pass), tiles, GROUP),
     ),
   ];
 }

@@ -5,14 +5,14 @@
  */
 import { isFloat } from "../../../graph/dtype.ts";
 import { combinerOf, identityOf } from "../../../graph/reductions.ts";
-import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
+import type { Generated } from "../../codegen/generated.ts";
 import { renderScalar } from "../../codegen/scalar_primitives.ts";
 import { computeType, literal, loadText, storeText } from "../../codegen/types.ts";
-import { Parameters } from "../parts/row_kernel.ts";
-import type { KernelSequence, SpecialTemplate } from "../parts/template.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
+import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
+import type { Scratch } from "../../../kernel/template.ts";
 
 type Scan = SpecialKernel & { readonly op: "scan" };
 
@@ -26,9 +26,7 @@ const MIN_CHUNK = 4 * GROUP * ITEM_ELEMENTS, MAX_CHUNKS = 512;
 const CPU_CHUNK = 1 << 14;
 
 /** Cuts of a row. */
-interface ScanPlan {
-  readonly kernel: Scan;
-  readonly target: Target;
+interface ScanPlan extends Planned<Scan> {
   /** Elements of a chunk, and chunks of a row. */
   readonly chunk: number;
   readonly chunks: number;
@@ -39,14 +37,14 @@ export const blockScan: SpecialTemplate<ScanPlan> = {
   name: "block scan",
   matches: (kernel, target) => kernel.op === "scan" ? planOf(kernel, target) : null,
   emit: sequenceOf,
-  scratch: (plan) =>
-    plan.chunks === 1 ? [] : [{ dtype: accumulator(plan.kernel), size: totals(plan) }],
+  scratch: scratchOf,
   workItems: ({ kernel, target, chunks }) => kernel.rows * chunks * (target.isGpu ? GROUP : 1),
 };
 
 /** Totals of chunks; on a GPU, beside each, what its additions have rounded off. */
-function totals({ kernel, target, chunks }: ScanPlan): number {
-  return kernel.rows * chunks * (target.isGpu && isCompensated(kernel) ? 2 : 1);
+function scratchOf({ kernel, target, chunks }: ScanPlan): Scratch[] {
+  const numbers = target.isGpu && isCompensated(kernel) ? 2 : 1;
+  return chunks === 1 ? [] : [{ dtype: accumulator(kernel), size: kernel.rows * chunks * numbers }];
 }
 
 function planOf(kernel: Scan, target: Target): ScanPlan | null {
@@ -77,24 +75,21 @@ function accumulator({ output: { dtype } }: Scan): Scan["output"]["dtype"] {
 
 function kernelOf(plan: ScanPlan, body: (plan: ScanPlan, p: Parameters) => string): Generated {
   const { kernel, target, chunk, chunks } = plan;
-  const p = new Parameters();
-  const length = p.index(kernel.length), share = p.index(chunk), count = p.index(chunks);
   const piece = target.isGpu ? "get_group_id(0)" : "get_global_id(0)";
-  const head = `  const Index piece = ${piece}, row = piece / ${count}, part = piece % ${count};
+  const write = (p: Parameters): string => {
+    const length = p.index(kernel.length), share = p.index(chunk), count = p.index(chunks);
+    return `  const Index piece = ${piece}, row = piece / ${count}, part = piece % ${count};
   const Index start = row * ${length} + part * ${share};
   const Index end = min(start + ${share}, (row + 1) * ${length});
-`;
-  const local = target.isGpu ? GROUP : 1;
-  return generated({
-    inputs: kernel.inputs,
-    outputs: [kernel.output.dtype, ...(chunks > 1 ? [accumulator(kernel)] : [])],
-    parameters: p.list,
-    checksIndices: false,
-    isWide: needsWideIndices(kernel, target.narrowEnd),
-    body: head + body(plan, p),
-    global: [kernel.rows * chunks * local],
-    local: [local],
-  });
+${body(plan, p)}`;
+  };
+  return generatedSpecial(
+    plan,
+    write,
+    kernel.rows * chunks,
+    target.isGpu ? GROUP : 1,
+    scratchOf(plan),
+  );
 }
 
 /** Words that scans are written with: the type, the identity, the join of two results. */

@@ -7,18 +7,11 @@
  * would touch a cache line an element. Against one item a line, 1,024 rows into 20,000 of 128 elements on
  * two cores with PoCL 3.1: a ninth of the processor time.
  */
-import { needsWideIndices } from "../../../kernel/index_range.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
-import { generated } from "../../codegen/generated.ts";
-import { Parameters } from "../parts/row_kernel.ts";
-import {
-  type KernelSequence,
-  type Planned,
-  single,
-  type SpecialTemplate,
-} from "../parts/template.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
+import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
 import { joinedText, type Scatter } from "./scatter_text.ts";
 
 /** Elements that are worth a work-item. */
@@ -35,8 +28,9 @@ export const rangeScatter: SpecialTemplate<Planned<Scatter>> = {
     !target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" && hasWholeRows(kernel)
       ? { kernel, target }
       : null,
-  emit: (plan) => kernelOf(plan),
-  workItems: (plan) => partsOf(plan).outer * partsOf(plan).ranges,
+  emit: (plan) =>
+    single(generatedSpecial(plan, (p) => bodyOf(plan, p), Math.max(1, itemsOf(plan)), 1)),
+  workItems: itemsOf,
 };
 
 /** True where an index says where a whole row of the source goes. */
@@ -51,27 +45,16 @@ interface Parts {
   readonly ranges: number;
 }
 
+function itemsOf(plan: Planned<Scatter>): number {
+  return partsOf(plan).outer * partsOf(plan).ranges;
+}
+
 function partsOf({ kernel: { shape, axis }, target }: Planned<Scatter>): Parts {
   const outer = sizeOf(shape.slice(0, axis)), inner = sizeOf(shape.slice(axis + 1));
   const wanted = target.computeUnits * (inner >= LONG_ROW ? RANGES_PER_CORE : 1);
   const worth = Math.ceil(shape[axis]! * inner / MIN_ELEMENTS);
   const ranges = Math.max(1, Math.min(Math.ceil(wanted / Math.max(outer, 1)), worth, shape[axis]!));
   return { outer, inner, ranges };
-}
-
-function kernelOf(plan: Planned<Scatter>): KernelSequence {
-  const { kernel, target } = plan, p = new Parameters();
-  const { outer, ranges } = partsOf(plan);
-  return single(generated({
-    inputs: kernel.inputs,
-    outputs: [kernel.output.dtype],
-    parameters: p.list,
-    checksIndices: true,
-    isWide: needsWideIndices(kernel, target.narrowEnd),
-    body: bodyOf(plan, p),
-    global: [Math.max(1, outer * ranges)],
-    local: [1],
-  }));
 }
 
 function bodyOf(plan: Planned<Scatter>, p: Parameters): string {

@@ -12,12 +12,10 @@ import {
   unread,
 } from "../../../codegen/recurrent_gates.ts";
 import { gateCounts } from "../../../graph/op.ts";
-import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { RecurrenceOfSizes, SpecialKernel } from "../../../kernel/kernel.ts";
-import { generated } from "../../codegen/generated.ts";
 import { literal } from "../../codegen/types.ts";
 import { ceilTo, laneProducts, LANES } from "../parts/lane_products.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
 import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
 
 type Recurrence = SpecialKernel & RecurrenceOfSizes;
@@ -41,20 +39,16 @@ export const recurrence: SpecialTemplate<RecurrencePlan> = {
     const rows = Math.ceil(kernel.batch / Math.max(1, turns * target.computeUnits));
     return { kernel, target, rows: Math.max(1, rows) };
   },
-  emit: ({ kernel, target, rows }) => {
-    const p = new Parameters();
-    const text = new RecurrenceText(kernel, rows, p);
-    return single(generated({
-      inputs: kernel.inputs,
-      outputs: [kernel.output.dtype],
-      parameters: p.list,
-      checksIndices: false,
-      isWide: needsWideIndices(kernel, target.narrowEnd),
-      body: (kernel.pass === "forward" ? text.forward() : text.backward()).join("\n"),
-      global: [Math.max(1, Math.ceil(kernel.batch / rows))],
-      local: [1],
-    }));
-  },
+  emit: (plan) =>
+    single(generatedSpecial(
+      plan,
+      (p) => {
+        const { kernel, rows } = plan, text = new RecurrenceText(kernel, rows, p);
+        return (kernel.pass === "forward" ? text.forward() : text.backward()).join("\n");
+      },
+      Math.max(1, Math.ceil(plan.kernel.batch / plan.rows)),
+      1,
+    )),
   workItems: ({ kernel, rows }) => Math.ceil(kernel.batch / rows),
 };
 

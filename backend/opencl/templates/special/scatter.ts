@@ -2,9 +2,7 @@
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
-import { needsWideIndices } from "../../../kernel/index_range.ts";
-import { generated } from "../../codegen/generated.ts";
-import { Parameters, rowTemplate } from "../parts/row_kernel.ts";
+import { generatedSpecial, type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
 import { hasSharedIndices, joinedText, type Scatter } from "./scatter_text.ts";
 import type { Target } from "../../../kernel/target.ts";
@@ -64,19 +62,13 @@ export const groupScatter: SpecialTemplate<Planned<Scatter>> = {
   matches: (kernel, target) =>
     kernel.op === "scatter" && isByGroup(kernel, target) ? { kernel, target } : null,
   workItems: ({ kernel }) => linesOf(kernel) * GROUP,
-  emit: ({ kernel, target }) => {
-    const p = new Parameters(), body = scatterByGroup(kernel, p);
-    return single(generated({
-      inputs: kernel.inputs,
-      outputs: [kernel.output.dtype],
-      parameters: p.list,
-      checksIndices: true,
-      isWide: needsWideIndices(kernel, target.narrowEnd),
-      body,
-      global: [Math.max(1, linesOf(kernel)) * GROUP],
-      local: [GROUP],
-    }));
-  },
+  emit: (plan) =>
+    single(generatedSpecial(
+      plan,
+      (p) => scatterByGroup(plan.kernel, p),
+      Math.max(1, linesOf(plan.kernel)),
+      GROUP,
+    )),
 };
 
 /** One work-item a line. */

@@ -7,7 +7,7 @@ import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import { renderScalar } from "../../codegen/scalar_primitives.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import type { Parameters } from "../parts/row_kernel.ts";
 import type { MakeKernel } from "../sorting/group_sort.ts";
 
 /** A scatter. */
@@ -71,12 +71,12 @@ export function copyBase(
   make: MakeKernel,
   beside: BesideCopy = { groups: 0, text: () => "" },
 ): Generated {
-  const p = new Parameters();
   const share = COPY * COPIED;
-  const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
+  const write = (p: Parameters): string =>
+    `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
   for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
     ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
   }
 ${beside.text(p)}`;
-  return make(body, p, Math.max(Math.ceil(size / share), beside.groups), COPY);
+  return make(write, Math.max(Math.ceil(size / share), beside.groups), COPY);
 }

@@ -8,12 +8,11 @@
  * Against one work-item a line, on an H100: 16,384 rows into 65 of 384 elements 3.5 ms before, 8,192 rows
  * into 200,000 of 128 elements 73 ms before.
  */
-import { needsWideIndices } from "../../../kernel/index_range.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import type { Generated } from "../../codegen/generated.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
 import type { Planned, SpecialTemplate } from "../parts/template.ts";
 import {
   addsOrSets,
@@ -35,7 +34,7 @@ export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
       hasSharedIndices(kernel)
       ? { kernel, target }
       : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),
+  emit: (plan) => ({ kernels: kernelsOf(plan) }),
   workItems: ({ kernel }) => kernel.sourceShape[kernel.axis]! * columnGroups(kernel),
 };
 
@@ -45,44 +44,20 @@ function columnGroups(kernel: Scatter): number {
 }
 
 /** The kernels in the order in which they run, all of the same buffers. */
-function kernelsOf(kernel: Scatter, narrowEnd: number): Generated[] {
-  const count = kernel.sourceShape[kernel.axis]!;
-  const isWide = needsWideIndices(kernel, narrowEnd);
+function kernelsOf(plan: Planned<Scatter>): Generated[] {
+  const { kernel } = plan, count = kernel.sourceShape[kernel.axis]!;
   const pieces = Array.from({ length: Math.ceil(count / PIECE) }, (_, k) => k * PIECE);
   return [
-    copyBase(kernel, (body, p, groups, local) => kernelOf(kernel, isWide, p, body, groups, local)),
-    ...pieces.map((first) => scatterPiece(kernel, isWide, first, Math.min(first + PIECE, count))),
+    copyBase(kernel, (...all) => generatedSpecial(plan, ...all)),
+    ...pieces.map((first) => {
+      const end = Math.min(first + PIECE, count), groups = (end - first) * columnGroups(kernel);
+      return generatedSpecial(plan, (p) => scatterPiece(kernel, p, first, end), groups, GROUP);
+    }),
   ];
 }
 
-function kernelOf(
-  kernel: Scatter,
-  isWide: boolean,
-  { list }: Parameters,
-  body: string,
-  groups: number,
-  local: number,
-): Generated {
-  return generated({
-    inputs: kernel.inputs,
-    outputs: [kernel.output.dtype],
-    parameters: list,
-    checksIndices: true,
-    isWide,
-    body,
-    global: [groups * local],
-    local: [local],
-  });
-}
-
 /** Adds (or sets) the source rows from `first` to before `end`. */
-function scatterPiece(
-  kernel: Scatter,
-  isWide: boolean,
-  first: number,
-  end: number,
-): Generated {
-  const p = new Parameters();
+function scatterPiece(kernel: Scatter, p: Parameters, first: number, end: number): string {
   const { shape, sourceShape, axis, indexStrides, mode, opName } = kernel;
   const { dtype } = kernel.output;
   const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
@@ -144,5 +119,5 @@ ${columnPlace(kernel, p, "line")}
     if (lid == 0) found = 0;
   }
   if (has) { ${storeText("o0", dtype, "target", "sum")} }`;
-  return kernelOf(kernel, isWide, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
+  return body + (isAdd ? add : set);
 }

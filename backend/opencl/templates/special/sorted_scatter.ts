@@ -11,11 +11,16 @@ import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { Scratch } from "../../../kernel/template.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
+import type { Generated } from "../../codegen/generated.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
-import { Parameters } from "../parts/row_kernel.ts";
+import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
-import { isOneBlock, type SortedRows, sortKernels } from "../sorting/group_sort.ts";
+import {
+  isOneBlock,
+  type MakeKernel,
+  type SortedRows,
+  sortKernels,
+} from "../sorting/group_sort.ts";
 import { clearState, radixSortKernels, stateSize } from "../sorting/radix_sort.ts";
 import {
   addsOrSets,
@@ -106,25 +111,9 @@ function scratchOf(plan: SortedScatter): Scratch[] {
 
 function sequenceOf(plan: SortedScatter): KernelSequence {
   const { kernel } = plan;
-  const make = (body: string, p: Parameters, groups: number, local: number): Generated =>
-    generated({
-      inputs: kernel.inputs,
-      outputs: [kernel.output.dtype, ...scratchOf(plan).map(({ dtype }) => dtype)],
-      parameters: p.list,
-      checksIndices: true,
-      isWide: false,
-      body,
-      global: [groups * local],
-      local: [local],
-    });
-  const made = (
-    body: (plan: SortedScatter, p: Parameters) => string,
-    groups: number,
-    local = GROUP,
-  ): Generated => {
-    const p = new Parameters();
-    return make(body(plan, p), p, groups, local);
-  };
+  const make: MakeKernel = (...all) => generatedSpecial(plan, ...all, scratchOf(plan));
+  const made = (body: (plan: SortedScatter, p: Parameters) => string, groups: number): Generated =>
+    make((p) => body(plan, p), groups, GROUP);
   const sorted: SortedRows = {
     rows: 1,
     length: plan.count,
