@@ -190,15 +190,30 @@ function reaches(
   return false;
 }
 
+/** Operations on the longest way from a pending value to one that was made after it; 0 where none leads there. */
+function pathBetween(from: Node, to: Node): number {
+  const between = new Set([to]);
+  for (const { inputs } of between) {
+    for (const input of inputs) if (input.id > from.id) between.add(input);
+  }
+  const lengths = new Map([[from, 0]]);
+  for (const node of [...between].sort((a, b) => a.id - b.id)) {
+    let length = -1;
+    for (const input of node.inputs) length = Math.max(length, lengths.get(input) ?? -1);
+    if (length >= 0) lengths.set(node, length + 1);
+  }
+  return lengths.get(to) ?? 0;
+}
+
 /** The pending work of one device. */
 export class PendingWork {
   /**
    * Tensors that are computed by the next schedule, such as those that were assigned a value: the former
-   * one, from which it may be computed, goes with the next `assign`. A new set whenever it is empty: V8
-   * links the former tables of a set to the present one, and with them, until a full collection, all that
-   * was ever in it.
+   * one, from which it may be computed, goes with the next `assign`. With one that was assigned several
+   * since the last schedule is the first of them. A new map whenever it is empty: V8 links the former tables of a map to
+   * the present one, and with them, until a full collection, all that was ever in it.
    */
-  #assignments = new Set<Tensor>();
+  #assignments = new Map<Tensor, Node | null>();
   /** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
   #roots: WeakRef<TensorState>[] = [];
   readonly #unread = new UnreadNodes();
@@ -212,21 +227,33 @@ export class PendingWork {
 
   /** Has a tensor computed by the next schedule. */
   addAssignment(tensor: Tensor): void {
-    this.#assignments.add(tensor);
+    if (!this.#assignments.has(tensor)) this.#assignments.set(tensor, null);
+  }
+
+  /**
+   * True for the next value of a state that was assigned others since the last schedule, where many
+   * operations lead from the first of these to it: what is computed now is planned once, for all steps.
+   */
+  isLong(tensor: Tensor, present: Node, next: Node): boolean {
+    const first = this.#assignments.get(tensor);
+    if (first === undefined) return false;
+    if (first === null) this.#assignments.set(tensor, present);
+    const from = first ?? present;
+    return next.depth - from.depth > MAX_DEPTH && pathBetween(from, next) > MAX_DEPTH;
   }
 
   /** The tensor is asked for now; true where it waited for the next schedule. */
   deleteAssignment(tensor: Tensor): boolean {
     const waited = this.#assignments.delete(tensor);
-    if (waited && this.#assignments.size === 0) this.#assignments = new Set();
+    if (waited && this.#assignments.size === 0) this.#assignments = new Map();
     return waited;
   }
 
   /** The tensors that wait for the schedule which is made now. */
   takeAssignments(): readonly Tensor[] {
     if (this.#assignments.size === 0) return none;
-    const open = [...this.#assignments].filter((t) => !t.disposed && !t.isRealized);
-    this.#assignments = new Set();
+    const open = [...this.#assignments.keys()].filter((t) => !t.disposed && !t.isRealized);
+    this.#assignments = new Map();
     return open;
   }
 

@@ -1,6 +1,6 @@
 /** Assignment: a tensor gets another value, which is computed with what is computed next. */
-import { formatShape, isFloat, Node, sameShape } from "../../backend/internal.ts";
-import { tellAssigned } from "../core/calls.ts";
+import { formatShape, isFloat, isRecording, Node, sameShape } from "../../backend/internal.ts";
+import { isFollowing, tellAssigned } from "../core/calls.ts";
 import { deviceError, shapeError } from "../core/rules/errors.ts";
 import { requireValue, shown, takes } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
@@ -8,12 +8,13 @@ import { isTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/mod.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
 import { scatteredNode } from "../ops/indexing/indexing.ts";
-import { realizeAll } from "./realization.ts";
+import { realizeAll, realizePending } from "./realization.ts";
 
 /** Gives a tensor another value of the same shape; returns the tensor. */
 export function assign(x: Tensor, value: Tensor): Tensor {
   requireAssignable(x, value);
-  nodeOf(x);
+  const present = nodeOf(x), isPlain = !isFollowing() && !isRecording();
+  if (isPlain && pendingOn(x.device).isLong(x, present, nodeOf(value))) realizePending();
   const op = { kind: value.dtype === x.dtype ? "reshape" : "cast" } as const;
   stateOf(x).assign(new Node(op, [nodeOf(value)], x.shape, x.dtype));
   tellAssigned(x);

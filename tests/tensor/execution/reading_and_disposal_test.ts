@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   DisposedError,
+  grad,
   manager,
   memory,
   nn,
@@ -244,4 +245,33 @@ testOnBackends("a state that is passed on from step to step unread stays short",
     assert(nodeOf(state).depth < 120, `${nodeOf(state).depth} operations`);
   }
   assert(Number.isFinite(state.itemSync()));
+});
+
+testOnBackends("assign computes a state that steps pass on unread before it is long", () => {
+  if (isEager()) return;
+  const states = {
+    "two that take turns": () => {
+      const p = Tensor.linspace(-1, 1, 8), v = Tensor.zeros([8]);
+      const pull = (): Tensor => p.sub(p.flip(0)).square().sum().neg().exp().mul(p).mul(0.01);
+      return { state: p, step: () => v.assign(v.sub(pull())) && p.assign(p.add(v)) };
+    },
+    "one with gradients on the way": () => {
+      const w = Tensor.linspace(-1, 1, 8);
+      const step = (): Tensor => {
+        const at = w.detach();
+        at.requiresGrad = true;
+        const [g] = grad(at.sin().square().sum(), [at]);
+        return w.assign(w.sub(g!.mul(0.1)));
+      };
+      return { state: w, step };
+    },
+  };
+  for (const [name, make] of Object.entries(states)) {
+    const { state, step } = make();
+    const kernels = kernelsOf(() => {
+      for (let k = 0; k < 90; k++) step();
+    });
+    const left = kernelsOf(() => state.toHostSync());
+    assert(left < kernels / 3, `${name}: ${kernels} kernels, and then ${left}`);
+  }
 });
