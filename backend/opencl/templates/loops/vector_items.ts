@@ -7,13 +7,14 @@
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { coefficient } from "../../../kernel/affine.ts";
-import { variesWith } from "../../../kernel/analysis.ts";
+import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import {
   closeStores,
   collect,
+  holdsTogether,
   LANES,
   neighbour,
   neighbourLoads,
@@ -102,6 +103,12 @@ function isLargeMap(kernel: LoopKernel, lanes: number): boolean {
     outputs.every(({ index }) => walksNeighbours(index, innermost(kernel), lanes));
 }
 
+/** True for a mask that is the same for all neighbours of a vector. */
+function isMaskOfAll(kernel: LoopKernel, id: number, lanes: number): boolean {
+  const e = kernel.exprs[id]!, along = innermost(kernel);
+  return e.op === "inside" && e.bounds.every((bound) => holdsTogether(bound, along, lanes));
+}
+
 function write(emitter: Emitter, dialect: Dialect, plan: VectorItems): WorkSize {
   const { lanes, vectors } = plan, { kernel } = emitter, along = innermost(kernel);
   const total = extent(kernel, kernel.outer), items = total / lanes;
@@ -110,14 +117,17 @@ function write(emitter: Emitter, dialect: Dialect, plan: VectorItems): WorkSize 
   decompose(emitter, kernel.outer, "at");
   const varies = variesWith(kernel, [along]);
   const ids = [...kernel.exprs.keys()], outputs = [...kernel.outputs.keys()];
-  emitter.declare(ids.filter((id) => !varies[id]));
+  const isOne = (id: number): boolean =>
+    !varies[id] ||
+    isMaskOfAll(kernel, id, lanes) && !operandsOf(kernel, kernel.exprs[id]!).some((o) => varies[o]);
+  emitter.declare(ids.filter(isOne));
   const isStreamed = streams(plan);
   for (const id of vectors) {
     readNeighbours(emitter, id, lanes, isStreamed && isReadOnce(kernel, id));
   }
   openStores(emitter, outputs, lanes);
   emitter.line(`const Index first = i${along};`);
-  const each = ids.filter((id) => varies[id]);
+  const each = ids.filter((id) => !isOne(id));
   for (let lane = 0; lane < lanes; lane++) {
     emitter.open("{");
     emitter.line(dialect.declareIndex(`i${along}`, `first + ${lane}`));

@@ -2,7 +2,7 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
-import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
 import { laneText, laneValue, vectorType } from "../../codegen/types.ts";
 
 /** Number of neighbours in a vector, where nothing says another. Blocks of memory begin at multiples of its bytes. */
@@ -34,11 +34,17 @@ export function neighbourLoads(
     if (e.op !== "load" || !varies[id]) continue;
     const { index, bounds, packed } = kernel.loads[e.load]!;
     if (packed || operandsOf(kernel, e).some((operand) => varies[operand]!)) continue;
-    const isBounded = bounds.some((bound) => coefficient(bound.index, along) !== 0);
-    if (isBounded || !walksNeighbours(index, along, lanes)) return null;
+    if (!walksNeighbours(index, along, lanes)) return null;
+    if (!bounds.every((bound) => holdsTogether(bound, along, lanes))) return null;
     found.add(id);
   }
   return found;
+}
+
+/** True for a bound that all neighbours of a vector are inside, or none: halves of a row, as rotations read them. */
+export function holdsTogether({ index, size }: Bound, along: number, lanes: number): boolean {
+  if (coefficient(index, along) === 0) return true;
+  return size % lanes === 0 && walksNeighbours(index, along, lanes);
 }
 
 /**

@@ -29,6 +29,13 @@ Deno.test("large maps are computed by neighbours, where neighbours are read and 
   assertEquals(templatesOf(() => zeros(1024, 512).add(zeros(512)).mul(zeros(1024, 1))), vectors);
   const ids = (): Tensor => Tensor.zeros([4096], { dtype: "int32" }).realize();
   assertEquals(templatesOf(() => zeros(100, 128).indexSelect(0, ids()).add(1)), vectors);
+  const halves = (at: number): Tensor => {
+    const x = zeros(1024, 512).tanh();
+    const parts = [x.slice(null, [at, 512]).neg(), x.slice(null, [0, at])];
+    return Tensor.concat(parts, 1).mul(2);
+  };
+  assertEquals(templatesOf(() => halves(256)), vectors);
+  assertEquals(templatesOf(() => halves(255)), single);
   assertEquals(templatesOf(() => zeros(1000).gelu()), single);
   assertEquals(templatesOf(() => zeros(1 << 20).slice([1, 1 << 20]).gelu()), single);
   assertEquals(templatesOf(() => zeros(1024, 1026).slice(null, [0, 1024]).gelu()), single);

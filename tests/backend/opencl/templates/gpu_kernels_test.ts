@@ -107,7 +107,7 @@ testOpenCL(
 );
 
 testOpenCL(
-  "maps of a GPU have eight neighbours of 16 bits an item, and rows that they share",
+  "maps of a GPU have eight neighbours of 16 bits an item, and rows and masks that they share",
   () =>
     withGpu(async () => {
       const x = (dtype: DType) =>
@@ -117,6 +117,9 @@ testOpenCL(
         const limit = dtype === "float16" ? 1e-3 : 8e-3;
         await compare(`${dtype}, whole`, () => x(dtype).mul(3).tanh().add(x(dtype)), limit);
         await compare(`${dtype}, rows`, () => x(dtype).mul(bias().cast(dtype)), limit);
+        const halves = () => [x(dtype).slice(null, [256, 512]).neg(), x(dtype).slice(null, [0, 256])];
+        const turned = () => Tensor.concat(halves(), 1).add(x(dtype));
+        await compare(`${dtype}, halves that change places`, turned, limit);
         await compare(`${dtype}, columns`, () => x(dtype).gt(bias().unsqueeze(1).cast(dtype)));
       }
     }),
