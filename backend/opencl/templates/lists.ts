@@ -27,6 +27,7 @@ import { innerProductGemm } from "./gemm/inner_product_gemm.ts";
 import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
 import { packedGemv } from "./gemm/packed_gemv.ts";
 import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
+import { shortSums } from "./gemm/short_sums.ts";
 import { itemRows } from "./loops/item_rows.ts";
 import { packedCopies } from "./loops/packed_copy.ts";
 import { columnGroups, groupReduction, registerRows } from "./loops/shared_rows.ts";
@@ -66,6 +67,7 @@ export const contractions: readonly ContractionTemplate[] = [
   registerTiledGemm,
   innerProductGemm,
   packedGemv,
+  shortSums,
   generalContraction,
 ];
 

@@ -117,10 +117,47 @@ testOpenCL(
         const limit = dtype === "float16" ? 1e-3 : 8e-3;
         await compare(`${dtype}, whole`, () => x(dtype).mul(3).tanh().add(x(dtype)), limit);
         await compare(`${dtype}, rows`, () => x(dtype).mul(bias().cast(dtype)), limit);
-        const halves = () => [x(dtype).slice(null, [256, 512]).neg(), x(dtype).slice(null, [0, 256])];
+        const halves =
+          () => [x(dtype).slice(null, [256, 512]).neg(), x(dtype).slice(null, [0, 256])];
         const turned = () => Tensor.concat(halves(), 1).add(x(dtype));
         await compare(`${dtype}, halves that change places`, turned, limit);
         await compare(`${dtype}, columns`, () => x(dtype).gt(bias().unsqueeze(1).cast(dtype)));
+      }
+    }),
+);
+
+testOpenCL(
+  "a GPU's short sums read each element once, padding in no copy, and are stored in vectors",
+  () =>
+    withGpu(async () => {
+      const geometries = [
+        { image: [4, 24, 28, 28], weight: [24, 1, 3, 3], options: { padding: 1 } },
+        { image: [4, 24, 14, 14], weight: [24, 1, 3, 3], options: { padding: 1, stride: 2 } },
+        { image: [2, 24, 13, 7], weight: [24, 1, 5, 3], options: { padding: [2, 1] } },
+        { image: [2, 24, 16, 16], weight: [24, 1, 3, 3], options: { padding: 2, dilation: 2 } },
+        { image: [1, 3, 5, 5], weight: [3, 1, 7, 7], options: { padding: 3 } },
+      ];
+      for (const dtype of ["float32", "bfloat16"] as const) {
+        const limit = dtype === "float32" ? 1e-6 : 1e-2;
+        const of = (shape: number[], step: number) =>
+          Tensor.fromHost(wave(shape.reduce((a, b) => a * b), step), { shape }).cast(dtype);
+        for (const { image, weight, options } of geometries) {
+          const convolved = (x: Tensor) =>
+            x.conv2d(of(weight, 0.7), { ...options, groups: weight[0]! }).mul(2).relu();
+          const text = convolved(of(image, 0.1).realize()).explain();
+          assertMatch(text, /sum0 \+= a_\d+ \* b_\d+;/);
+          assertEquals(/o0\[.*\] = v\d+;[^]*sum0/.test(text), false, "the image is copied");
+          await compare(`${dtype} ${image}`, () => convolved(of(image, 0.1)), limit);
+          await compare(`gradient, ${dtype} ${image}`, () => {
+            const x = of(image, 0.1).detach();
+            x.requiresGrad = true;
+            convolved(x).sum().backward();
+            return x.grad!;
+          }, limit);
+        }
+        const sequence = () => of([2, 24, 2048], 0.1);
+        const line = () => sequence().conv1d(of([24, 1, 4], 0.7), { padding: 3, groups: 24 });
+        await compare(`along one axis, ${dtype}`, line, limit);
       }
     }),
 );
