@@ -121,9 +121,12 @@ export interface LoopNest {
   readonly inner: readonly number[];
 }
 
-/** An operand as matrix units read it, which is one more input of its kernel. */
+/**
+ * What another kernel has prepared, as one more input: an operand as matrix units read it, the targets of a
+ * scatter in order, and the places that their sources had.
+ */
 export interface PreparedOperand {
-  readonly name: "a" | "b";
+  readonly name: "a" | "b" | "keys" | "places";
   readonly input: number;
 }
 
@@ -137,7 +140,7 @@ export interface LoopKernel extends LoopNest {
   readonly reductions: readonly Reduction[];
   readonly contraction: Contraction | null;
   readonly outputs: readonly Output[];
-  /** Operands of the contraction that another kernel has prepared: the inputs that have them so. */
+  /** Operands of the contraction that another kernel has prepared. */
   readonly prepared?: readonly PreparedOperand[];
   /** Row `part` walks only `length` elements of one inner loop: the first half of a split reduction. */
   readonly chunk?: { readonly symbol: number; readonly part: number; readonly length: number };
@@ -150,6 +153,8 @@ export type SpecialKernel = {
   readonly kind: "special";
   readonly inputs: readonly DType[];
   readonly output: { readonly dtype: DType; readonly size: number };
+  /** The order of a scatter's sources, where another kernel has found it. */
+  readonly prepared?: readonly PreparedOperand[];
   readonly label: string;
 } & SpecialOp;
 

@@ -3,7 +3,7 @@
  * one takes a kernel is decided by the kernel's structure and data about the device alone.
  */
 import type { DType } from "../graph/dtype.ts";
-import type { CustomKernelCall, Kernel } from "./kernel.ts";
+import type { CustomKernelCall, Kernel, PreparedOperand } from "./kernel.ts";
 import type { Target } from "./target.ts";
 
 /** Decision of a template about a kernel, as far as planning is concerned. */
@@ -31,9 +31,11 @@ export interface Scratch {
 
 /** Preparation of a kernel's input: the same where input and key are. */
 export interface ScratchContent {
-  readonly name: "a" | "b";
+  readonly name: PreparedOperand["name"];
   readonly input: number;
   readonly key: string;
+  /** It is small beside what kernels do with it: worth its memory until the last one that needs it. */
+  readonly isLasting?: true;
 }
 
 /** Further data that a kernel's text depends on: equal structures and keys have one text. */

@@ -1,9 +1,10 @@
 /**
- * Operands that matrix units read in another form are prepared once for kernels near each other: both gradients
- * of a product read that of its result.
+ * What kernels prepare of their inputs is prepared once for kernels near each other: operands as matrix units
+ * read them, since both gradients of a product read that of its result, and the order of a scatter's sources,
+ * which the layers of a graph network and their gradients have in common.
  */
-import type { LoopKernel, PreparedOperand } from "../../kernel/kernel.ts";
-import type { PlanningDevice } from "../../kernel/template.ts";
+import type { LoopKernel, PreparedOperand, SpecialKernel } from "../../kernel/kernel.ts";
+import type { PlanningDevice, Scratch } from "../../kernel/template.ts";
 import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
 
 /** Kernels further apart would hold in memory what is soon prepared again. */
@@ -15,50 +16,82 @@ interface Prepared {
   readonly used: number;
 }
 
+/** Scratch of another kernel that a kernel reads instead of its own. */
+interface Found {
+  readonly scratch: Scratch;
+  readonly buffer: number;
+}
+
 /** The pass: kernels are in the order in which they run, and have their scratch. */
 export const sharePrepared: Pass = (graph, device) => {
   // What is computed later runs without what these kernels leave.
-  if (!device.target.warpgroups || device.planKernel === null || graph.later.size > 0) return graph;
+  if (device.planKernel === null || graph.later.size > 0) return graph;
   const known = new Map<string, Prepared>();
   const steps = graph.steps.map((step, k) => shared(step, k, known, device));
   return { ...graph, steps } satisfies KernelGraph;
 };
+
+/** True for kernels that may have such scratch. */
+function prepares({ kernel }: Step, { target }: PlanningDevice): boolean {
+  return kernel.kind === "special"
+    ? kernel.op === "scatter"
+    : kernel.kind === "loop" && kernel.contraction !== null && target.warpgroups;
+}
 
 /** A step that reads what is prepared already; notes what it prepares itself. */
 function shared(
   step: Step,
   place: number,
   known: Map<string, Prepared>,
+  device: PlanningDevice,
+): Step {
+  if (!prepares(step, device)) return step;
+  const kernel = step.kernel as LoopKernel | SpecialKernel;
+  const { scratch } = device.planKernel!(kernel, device.target);
+  const own = step.outputs.slice(step.outputs.length - scratch.length);
+  const found = scratch.flatMap((each, at): Found[] => {
+    const { content } = each;
+    if (!content) return [];
+    const key = `${step.inputs[content.input]} ${content.key}`;
+    const before = known.get(key);
+    const isNear = before && (content.isLasting || place - before.used <= MAX_DISTANCE);
+    const buffer = isNear ? before.buffer : own[at]!;
+    known.set(key, { buffer, used: place });
+    return buffer === own[at] ? [] : [{ scratch: each, buffer }];
+  });
+  return found.length === 0 ? step : readingPrepared(step, kernel, scratch, found, device);
+}
+
+/** The step with more inputs, and without the scratch that it needs no more. */
+function readingPrepared(
+  { inputs, outputs }: Step,
+  kernel: LoopKernel | SpecialKernel,
+  scratch: readonly Scratch[],
+  found: readonly Found[],
   { target, planKernel }: PlanningDevice,
 ): Step {
-  const { kernel } = step;
-  if (kernel.kind !== "loop" || kernel.contraction === null) return step;
-  const scratch = planKernel!(kernel, target).scratch;
-  const buffers = step.outputs.slice(step.outputs.length - scratch.length);
-  const found: { readonly name: "a" | "b"; readonly own: number; readonly buffer: number }[] = [];
-  scratch.forEach(({ content }, at) => {
-    if (!content) return;
-    const own = buffers[at]!, key = `${step.inputs[content.input]} ${content.key}`;
-    const before = known.get(key), isNear = before && place - before.used <= MAX_DISTANCE;
-    const buffer = isNear ? before.buffer : own;
-    known.set(key, { buffer, used: place });
-    if (buffer !== own) found.push({ name: content.name, own, buffer });
+  const prepared = found.map(({ scratch: { content } }, k): PreparedOperand => ({
+    name: content!.name,
+    input: inputs.length + k,
+  }));
+  const next = {
+    ...kernel,
+    inputs: [...kernel.inputs, ...found.map(({ scratch: { dtype } }) => dtype)],
+    prepared,
+  };
+  const results = outputs.length - scratch.length;
+  const left = outputs.slice(results);
+  const kept = planKernel!(next, target).scratch.map((needed) => {
+    const at = scratch.findIndex((each, k) => left[k] !== -1 && isSame(each, needed));
+    return left.splice(at, 1, -1)[0]!;
   });
-  if (found.length === 0) return step;
-  const unused = new Set(found.map(({ own }) => own));
   return {
-    kernel: withPrepared(kernel, found.map(({ name }) => name)),
-    inputs: [...step.inputs, ...found.map(({ buffer }) => buffer)],
-    outputs: step.outputs.filter((at) => !unused.has(at)),
+    kernel: next,
+    inputs: [...inputs, ...found.map(({ buffer }) => buffer)],
+    outputs: [...outputs.slice(0, results), ...kept],
   };
 }
 
-/** The kernel with more inputs: prepared operands, which are numbers of 16 bits. */
-function withPrepared(kernel: LoopKernel, names: readonly PreparedOperand["name"][]): LoopKernel {
-  const first = kernel.inputs.length;
-  return {
-    ...kernel,
-    inputs: [...kernel.inputs, ...names.map(() => "bfloat16" as const)],
-    prepared: names.map((name, k) => ({ name, input: first + k })),
-  };
+function isSame(a: Scratch, b: Scratch): boolean {
+  return a.dtype === b.dtype && a.size === b.size && a.content?.name === b.content?.name;
 }

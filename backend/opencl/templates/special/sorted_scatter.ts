@@ -10,6 +10,7 @@
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { PreparedOperand } from "../../../kernel/kernel.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
@@ -24,6 +25,7 @@ import {
 import { clearState, radixSortKernels, stateSize } from "../sorting/radix_sort.ts";
 import {
   addsOrSets,
+  type BesideCopy,
   columnPlace,
   copyBase,
   hasSharedIndices,
@@ -99,14 +101,51 @@ function chunksOf({ count, chunk }: SortedScatter): number {
   return Math.ceil(count / chunk);
 }
 
-/** Targets and places, twice each for sorting; what chunks keep of runs that begin, or end, elsewhere. */
+/**
+ * What chunks keep of runs that begin, or end, elsewhere; targets and places, twice each for sorting. Scatters by
+ * the same indices, as a graph's layers and their gradients have, are sorted once.
+ */
 function scratchOf(plan: SortedScatter): Scratch[] {
-  const { count, bits } = plan, int = { dtype: "int32", size: count } as const;
+  const { kernel, count, bits } = plan;
+  const part = { dtype: scatterAccumulator(kernel), size: chunksOf(plan) * plan.columns };
+  const parts = kernel.mode === "set" ? [] : [part, part];
+  if (kernel.prepared) return parts;
+  const int = { dtype: "int32", size: count } as const;
+  const sorted = (name: PreparedOperand["name"]): Scratch => ({
+    ...int,
+    content: { name, input: 1, key: `${name} ${sortKey(plan)}`, isLasting: true },
+  });
   const size = bits === null ? 0 : stateSize({ rows: 1, length: count, bits });
   const state = size === 0 ? [] : [{ dtype: "int32", size } as const];
-  if (plan.kernel.mode === "set") return [int, int, int, int, ...state];
-  const part = { dtype: scatterAccumulator(plan.kernel), size: chunksOf(plan) * plan.columns };
-  return [int, int, int, int, part, part, ...state];
+  return [...parts, sorted("keys"), int, sorted("places"), int, ...state];
+}
+
+/** A text that is the same for scatters whose sources have one order. */
+function sortKey({ kernel, count, bits }: SortedScatter): string {
+  const { shape, sourceShape, indexStrides, axis } = kernel;
+  return hasSharedIndices(kernel)
+    ? `${count} ${bits} ${shape[axis]} ${indexStrides[axis]}`
+    : `${bits} ${[shape, sourceShape, indexStrides].join(" ")} ${axis}`;
+}
+
+/** The names of buffers in the kernels. */
+interface Names {
+  /** Sorted targets, and the places that their sources had. */
+  readonly keys: string;
+  readonly places: string;
+  /** Where chunks keep what they have of a run that began before them, and of one that goes on behind them. */
+  readonly heads: string;
+  readonly tails: string;
+}
+
+function namesOf({ kernel: { mode, prepared = [] } }: SortedScatter): Names {
+  const input = (name: PreparedOperand["name"]): string | undefined => {
+    const found = prepared.find((operand) => operand.name === name);
+    return found && `a${found.input}`;
+  };
+  const first = mode === "set" ? 1 : 3;
+  const keys = input("keys") ?? `o${first}`, places = input("places") ?? `o${first + 2}`;
+  return { keys, places, heads: "o1", tails: "o2" };
 }
 
 function sequenceOf(plan: SortedScatter): KernelSequence {
@@ -114,34 +153,43 @@ function sequenceOf(plan: SortedScatter): KernelSequence {
   const make: MakeKernel = (...all) => generatedSpecial(plan, ...all, scratchOf(plan));
   const made = (body: (plan: SortedScatter, p: Parameters) => string, groups: number): Generated =>
     make((p) => body(plan, p), groups, GROUP);
-  const sorted: SortedRows = {
-    rows: 1,
-    length: plan.count,
-    keyType: "uint",
-    key: (p) => keyText(plan, p),
-    keys: ["o1", "o2"],
-    places: ["o3", "o4"],
-    keepsKeys: true,
-  };
-  const { bits } = plan, state = kernel.mode === "set" ? "o5" : "o7";
-  const digits = bits === null ? null : { ...sorted, bits, state };
-  const sort = digits ? radixSortKernels(digits, make, true) : sortKernels(sorted, make);
-  const base = copyBase(kernel, make, digits ? clearState(digits) : undefined);
+  const sort = kernel.prepared ? null : sortOf(plan, make);
+  const base = copyBase(kernel, make, sort?.clear);
+  const before = [base, ...sort?.kernels ?? []];
   if (kernel.mode === "set") {
     const items = plan.count * plan.columns;
-    return { kernels: [base, ...sort, made(setLast, Math.ceil(items / GROUP))] };
+    return { kernels: [...before, made(setLast, Math.ceil(items / GROUP))] };
   }
   const byColumn = plan.columns >= MIN_COLUMNS;
   const chunks = chunksOf(plan);
   const groups = chunks * (byColumn ? Math.ceil(plan.columns / GROUP) : plan.columns);
   return {
     kernels: [
-      base,
-      ...sort,
+      ...before,
       made(byColumn ? addColumns : addRuns, groups),
       ...chunks > 1 ? [made(joinRuns, Math.ceil(chunks * plan.columns / GROUP))] : [],
     ],
   };
+}
+
+/** The kernels that sort, and what must be cleared before them. */
+function sortOf(
+  plan: SortedScatter,
+  make: MakeKernel,
+): { readonly kernels: readonly Generated[]; readonly clear?: BesideCopy } {
+  const first = plan.kernel.mode === "set" ? 1 : 3, { keys, places } = namesOf(plan);
+  const sorted: SortedRows = {
+    rows: 1,
+    length: plan.count,
+    keyType: "uint",
+    key: (p) => keyText(plan, p),
+    keys: [keys, `o${first + 1}`],
+    places: [places, `o${first + 3}`],
+    keepsKeys: true,
+  };
+  if (plan.bits === null) return { kernels: sortKernels(sorted, make) };
+  const digits = { ...sorted, bits: plan.bits, state: `o${first + 4}` };
+  return { kernels: radixSortKernels(digits, make, true), clear: clearState(digits) };
 }
 
 /** Destination of source `i`: a row of the result, or an element of it. */
@@ -190,22 +238,23 @@ function addresses({ kernel, columns }: SortedScatter, p: Parameters): {
 function setLast(plan: SortedScatter, p: Parameters): string {
   const { dtype } = plan.kernel.output;
   const count = p.index(plan.count), columns = p.index(plan.columns);
-  const { open, source, target } = addresses(plan, p);
+  const { open, source, target } = addresses(plan, p), { keys, places } = namesOf(plan);
   return `  const int item = get_global_id(0);
   if (item >= ${count} * ${columns}) return;
   const int t = item / ${columns}, column = item % ${columns};
-  if (t + 1 < ${count} && o1[t + 1] == o1[t]) return;
+  if (t + 1 < ${count} && ${keys}[t + 1] == ${keys}[t]) return;
 ${open}
-  ${storeText("o0", dtype, target("o1[t]"), loadText("a2", dtype, source("o3[t]")))}`;
+  ${storeText("o0", dtype, target(`${keys}[t]`), loadText("a2", dtype, source(`${places}[t]`)))}`;
 }
 
 /** Adds the sum of a run to its target, or keeps it for the chunk in which the run ends. */
 function endRun(
-  { kernel: { output: { dtype } } }: SortedScatter,
+  plan: SortedScatter,
   target: (key: string) => string,
   part: string,
 ): string {
-  return `if (key == first && is_behind) o5[${part}] = total;
+  const { dtype } = plan.kernel.output, { heads } = namesOf(plan);
+  return `if (key == first && is_behind) ${heads}[${part}] = total;
       else { const int goal = ${target("key")}; ${
     storeText("o0", dtype, "goal", `${loadText("o0", dtype, "goal")} + total`)
   } }`;
@@ -216,7 +265,7 @@ function addRuns(plan: SortedScatter, p: Parameters): string {
   const { dtype } = plan.kernel.output;
   const T = computeType(scatterAccumulator(plan.kernel));
   const count = p.index(plan.count), columns = p.index(plan.columns);
-  const { open, source, target } = addresses(plan, p);
+  const { open, source, target } = addresses(plan, p), { keys, places, tails } = namesOf(plan);
   const part = `chunk * ${columns} + column`;
   return `  local ${T} sums[${GROUP}];
   local int heads[${GROUP}], lasts[${GROUP}];
@@ -225,14 +274,14 @@ function addRuns(plan: SortedScatter, p: Parameters): string {
   const int start = chunk * ${plan.chunk}, from = start + lid * ${SHARE};
   const int end = min(start + ${plan.chunk}, ${count}), behind = min(from + ${SHARE}, end);
 ${open}
-  const int first = o1[start];
-  const int is_behind = start > 0 && o1[start - 1] == first;
+  const int first = ${keys}[start];
+  const int is_behind = start > 0 && ${keys}[start - 1] == first;
   ${T} v[${SHARE}];
   int keys[${SHARE}];
   #pragma unroll
   for (int e = 0; e < ${SHARE}; ++e) {
     keys[e] = -1; v[e] = 0;
-    if (from + e < end) { keys[e] = o1[from + e]; const int place = o3[from + e]; v[e] = ${
+    if (from + e < end) { keys[e] = ${keys}[from + e]; const int place = ${places}[from + e]; v[e] = ${
     loadText("a2", dtype, source("place"))
   }; }
   }
@@ -264,11 +313,11 @@ ${open}
     total += v[e];
     const int is_last = t + 1 == ${count} || (e + 1 < ${SHARE} && t + 1 < end ? keys[min(e + 1, ${
     SHARE - 1
-  })] : o1[t + 1]) != key;
+  })] : ${keys}[t + 1]) != key;
     if (is_last) {
       ${endRun(plan, target, part)}
       total = 0;
-    } else if (t + 1 == end) o6[${part}] = total;
+    } else if (t + 1 == end) ${tails}[${part}] = total;
   }`;
 }
 
@@ -278,35 +327,35 @@ function addColumns(plan: SortedScatter, p: Parameters): string {
   const T = computeType(scatterAccumulator(plan.kernel));
   const count = p.index(plan.count), columns = p.index(plan.columns);
   const across = p.index(Math.ceil(plan.columns / GROUP)), chunkSize = p.index(plan.chunk);
-  const { open, source, target } = addresses(plan, p);
+  const { open, source, target } = addresses(plan, p), { keys, places, tails } = namesOf(plan);
   const part = `chunk * ${columns} + column`;
   return `  const int chunk = get_group_id(0) / ${across};
   const int column = get_group_id(0) % ${across} * ${GROUP} + (int)get_local_id(0);
   if (column >= ${columns}) return;
   const int start = chunk * ${chunkSize}, end = min(start + ${chunkSize}, ${count});
 ${open}
-  const int first = o1[start];
-  const int is_behind = start > 0 && o1[start - 1] == first;
+  const int first = ${keys}[start];
+  const int is_behind = start > 0 && ${keys}[start - 1] == first;
   ${T} total = 0;
   for (int t0 = start; t0 < end; t0 += ${SHARE}) {
     ${T} v[${SHARE}];
     #pragma unroll
-    for (int e = 0; e < ${SHARE}; ++e) { const int place = o3[min(t0 + e, end - 1)]; v[e] = ${
+    for (int e = 0; e < ${SHARE}; ++e) { const int place = ${places}[min(t0 + e, end - 1)]; v[e] = ${
     loadText("a2", dtype, source("place"))
   }; }
     #pragma unroll
     for (int e = 0; e < ${SHARE}; ++e) {
       const int t = t0 + e;
       if (t >= end) continue;
-      const int key = o1[t];
+      const int key = ${keys}[t];
       total += v[e];
-      if (t + 1 == ${count} || o1[t + 1] != key) {
+      if (t + 1 == ${count} || ${keys}[t + 1] != key) {
       ${endRun(plan, target, part)}
         total = 0;
       }
     }
   }
-  if (end < ${count} && o1[end] == o1[end - 1]) o6[${part}] = total;`;
+  if (end < ${count} && ${keys}[end] == ${keys}[end - 1]) ${tails}[${part}] = total;`;
 }
 
 /** Joins the parts of a run that ends in another chunk than it began in, in order. */
@@ -315,25 +364,25 @@ function joinRuns(plan: SortedScatter, p: Parameters): string {
   const T = computeType(scatterAccumulator(plan.kernel));
   const count = p.index(plan.count), columns = p.index(plan.columns);
   const chunks = p.index(chunksOf(plan)), chunkSize = p.index(plan.chunk);
-  const { open, target } = addresses(plan, p);
+  const { open, target } = addresses(plan, p), { keys, heads, tails } = namesOf(plan);
   return `  const int item = get_global_id(0);
   if (item >= ${chunks} * ${columns}) return;
   const int chunk = item / ${columns}, column = item % ${columns};
   const int start = chunk * ${chunkSize}, end = min(start + ${chunkSize}, ${count});
-  const int key = o1[start];
-  if (start == 0 || o1[start - 1] != key || (end < ${count} && o1[end] == key)) return;
+  const int key = ${keys}[start];
+  if (start == 0 || ${keys}[start - 1] != key || (end < ${count} && ${keys}[end] == key)) return;
 ${open}
   // The first chunk that ends with the run: it began there.
   int low = 0, high = chunk - 1;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if ((uint)o1[(middle + 1) * ${chunkSize} - 1] < (uint)key) low = middle + 1;
+    if ((uint)${keys}[(middle + 1) * ${chunkSize} - 1] < (uint)key) low = middle + 1;
     else high = middle;
   }
   ${T} total = 0;
   #pragma unroll 8
-  for (int c = low; c < chunk; ++c) total += o6[c * ${columns} + column];
-  total += o5[item];
+  for (int c = low; c < chunk; ++c) total += ${tails}[c * ${columns} + column];
+  total += ${heads}[item];
   const int goal = ${target("key")};
   ${storeText("o0", dtype, "goal", `${loadText("o0", dtype, "goal")} + total`)}`;
 }

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
+import { launchSteps } from "../../../../backend/opencl/templates/launch_steps.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
 import { testOnCPU, testOpenCL } from "../../../opencl.ts";
@@ -111,6 +112,20 @@ sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", fun
   yield () => [Tensor.fromHost(whole(5000)).histogram(7).counts];
 });
 
+/** Scatters by the same indices: of rows of several lengths, added up and stored. */
+function sameOrder(long: number): Tensor {
+  const ids = Tensor.fromHost(integers(long, 9)).unsqueeze(1);
+  return Tensor.concat(
+    [3, 40, 1].flatMap((columns) => {
+      const base = Tensor.fromHost(whole(9 * columns), { shape: [9, columns] });
+      const source = Tensor.fromHost(whole(long * columns), { shape: [long, columns] });
+      const rows = ids.expand([long, columns]);
+      return [base.scatterAdd(0, rows, source), base.scatter(0, rows, source)];
+    }),
+    1,
+  );
+}
+
 sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", function* () {
   const long = 20_000;
   for (const columns of [3, 40]) {
@@ -127,6 +142,7 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
     const source = Tensor.fromHost(whole(3 * 3000 * 2), { shape: [3, 3000, 2] });
     return [base.scatterAdd(1, indices, source), base.scatter(1, indices, source)];
   };
+  yield () => [sameOrder(20_000)];
   // Thirds: sums in another order than along the line would be rounded otherwise.
   yield () => {
     const base = Tensor.fromHost(whole(5 * 300), { shape: [5, 300] }).mul(1 / 3);
@@ -176,6 +192,17 @@ testOnCPU("on a GPU no work-item walks a million elements alone", () => {
       assertEquals(alone.includes(template), false, `${name}: ${template}`);
     }
   }
+});
+
+testOnCPU("scatters by the same indices are sorted once on a GPU", () => {
+  const { kernels } = schedule([nodeOf(sameOrder(20_000))], { device: gpu });
+  const scatters = kernels.map(({ kernel }) => kernel).filter(({ kind }) => kind === "special");
+  const launches = scatters.map((kernel) =>
+    kernel.kind === "special" ? launchSteps(kernel, gpu.target).length : 0
+  );
+  const [first, ...others] = launches.toSorted((a, b) => b - a);
+  assertEquals(scatters.length, 6);
+  assert(first! > 3 && others.every((count) => count <= 3), `launches: ${launches}`);
 });
 
 testOpenCL(
