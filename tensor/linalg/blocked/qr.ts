@@ -3,15 +3,21 @@ import { callDeviceKernel } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { full } from "../../ops/creation/sequences.ts";
 import { batchOf, block, identityLike, sides } from "../common/matrices.ts";
-import { callBlocks } from "./blocks.ts";
-import { type QRPanel, qrPanelText, REFLECTED, reflectText } from "./qr_texts.ts";
+import {
+  MAX_PARTS,
+  type QRPanel,
+  qrPanelText,
+  REFLECTED,
+  type Reflecting,
+  reflectText,
+} from "./qr_texts.ts";
 import type { Tensor } from "../../core/mod.ts";
 
 /** Numbers of an item: more would not fit the registers. */
 const MAX_OWN = { float32: 64, float64: 32 } as const;
 const MAX_COLUMNS = { float32: 32, float64: 16 } as const;
 const MIN_COLUMNS = 4, MIN_ITEMS = 64, MAX_ITEMS = 512;
-/** Rows whose column a group can show in local memory. */
+/** Rows that the registers of a group hold with fewest columns. */
 const MAX_ROWS = { float32: 8192, float64: 4096 } as const;
 
 /** Rows of the highest matrix that a group factors the panels of. */
@@ -20,14 +26,17 @@ export function isReflectable(a: Tensor): boolean {
 }
 
 function panelOf(a: Tensor, rows: number): QRPanel {
-  const dtype = a.dtype as RealType, power = 2 ** Math.ceil(Math.log2(rows));
+  const dtype = a.dtype as RealType, power = Math.max(MIN_ITEMS, 2 ** Math.ceil(Math.log2(rows)));
   const most = Math.min(MAX_ITEMS, a.device.clDevice!.maxWorkGroupSize);
-  const columns = Math.max(
-    MIN_COLUMNS,
-    Math.min(MAX_COLUMNS[dtype], MAX_OWN[dtype] * most / power),
-  );
-  const items = Math.max(MIN_ITEMS, Math.min(most, power * columns / 8));
-  return { dtype, columns, items, rows: Math.ceil(power * columns / items) };
+  // Two rows an item, so that fewer items join what they have, where that leaves more columns.
+  const items = Math.max(MIN_ITEMS, Math.min(most, power / 2)), each = Math.ceil(power / items);
+  const room = Math.min(MAX_OWN[dtype] / each, MAX_PARTS[dtype] / items);
+  return {
+    dtype,
+    columns: Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], room)),
+    items,
+    rows: each,
+  };
 }
 
 /** The reflections of a panel. */
@@ -74,13 +83,15 @@ function reflected(
   { v, turn, columns, numbers }: Reflections,
   r: Tensor | null,
 ): Tensor {
-  const [m, n] = sides(a);
-  return callBlocks(
-    `${r ? "qr_update" : "qr_product"}_${columns}`,
-    (dtype, name) => reflectText(dtype, columns, r !== null, name),
+  const [m, n] = sides(a), batch = batchOf(a), dtype = a.dtype as RealType;
+  const items = Math.min(MAX_ITEMS, a.device.clDevice!.maxWorkGroupSize), factors = r !== null;
+  const plan: Reflecting = { dtype, columns, items, factors };
+  const name = `${factors ? "qr_update" : "qr_product"}_${columns}`;
+  return callDeviceKernel(
+    { name, key: JSON.stringify(plan), items, source: () => reflectText(plan, name) },
     r ? [a, v, turn, r] : [a, v, turn],
-    [{ shape: [m, n] }],
+    [{ shape: [...batch, m, n], dtype }],
     [m, n, ...numbers],
-    Math.ceil(n / REFLECTED),
+    batch.reduce((product, side) => product * side, Math.ceil(n / REFLECTED)),
   )[0]!;
 }
