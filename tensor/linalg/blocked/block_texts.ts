@@ -82,12 +82,38 @@ export const eachEliminated = (body: string): string =>
     }`;
 
 /** Local memory of {@linkcode eliminate}, declared where the kernel begins. */
-export const eliminationMemory = "local T column[2][N], row[2][N];";
+export const eliminationMemory = "local T column[2][S][N], row[2][S][N];";
+
+/** The factor of a positive square of S columns in `d`, and one over its diagonal; `bad` as below. */
+const factorSquare = `#pragma unroll
+    for (int k = 0; k < S; k++) {
+      if (!(d[k][k] > 0) && bad == 0) bad = S * b + k + 1;
+      d[k][k] = sqrt(d[k][k]);
+      over[k][k] = 1 / d[k][k];
+      #pragma unroll
+      for (int p = k + 1; p < S; p++) {
+        d[p][k] *= over[k][k];
+        #pragma unroll
+        for (int q = k + 1; q <= p; q++) d[p][q] -= d[p][k] * d[q][k];
+      }
+    }`;
+
+/** Columns of an item's rows, or of those that its columns are, times the inverse of the square's factor. */
+const overSquare = (name: string, first: string): string =>
+  `T ${name}[S][S];
+      #pragma unroll
+      for (int p = 0; p < S; p++)
+        #pragma unroll
+        for (int k = 0; k < S; k++) {
+          ${name}[p][k] = 0;
+          #pragma unroll
+          for (int l = 0; l <= k; l++) ${name}[p][k] += column[turn][l][${first} + p] * over[k][l];
+        }`;
 
 /**
  * The inverse of the lower triangle in `room`; with `factors` of its Cholesky factor, which `own` becomes. A
- * round a column, and a barrier a round: who owns it, and the row of what becomes the inverse, shows them, and
- * all take their share off. `bad` is the first round whose pivot is not positive, from 1.
+ * round, and a barrier, for S columns: who owns them, and the rows of what becomes the inverse, shows them, and
+ * all take their share off. `bad` is the first column whose pivot is not positive, from 1.
  */
 export const eliminate = (factors: boolean): string =>
   `T own[S][S], inverse[S][S];
@@ -99,38 +125,67 @@ export const eliminate = (factors: boolean): string =>
       inverse[p][q] = S * ti + p == S * tj + q ? 1 : 0;
     }
   int bad = 0;
-  for (int k = 0; k < N; k++) {
-    const int turn = k % 2, part = k % S;
+  for (int b = 0; b < N / S; b++) {
+    const int turn = b % 2;
     #pragma unroll
     for (int p = 0; p < S; p++)
       #pragma unroll
       for (int q = 0; q < S; q++) {
-        if (tj == k / S && q == part) column[turn][S * ti + p] = own[p][q];
-        if (ti == k / S && p == part) row[turn][S * tj + q] = inverse[p][q];
+        if (tj == b) column[turn][q][S * ti + p] = own[p][q];
+        if (ti == b) row[turn][p][S * tj + q] = inverse[p][q];
       }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const T pivot = column[turn][k];
+    T d[S][S], over[S][S], y[S][S];
+    #pragma unroll
+    for (int p = 0; p < S; p++)
+      #pragma unroll
+      for (int q = 0; q <= p; q++) d[p][q] = column[turn][q][S * b + p];
     ${
-    factors
-      ? "if (!(pivot > 0) && bad == 0) bad = k + 1;\n    const T root = sqrt(pivot), over = 1 / root;"
-      : "const T over = 1 / pivot;"
+    factors ? factorSquare : `#pragma unroll
+    for (int k = 0; k < S; k++) over[k][k] = 1 / d[k][k];`
   }
     #pragma unroll
-    for (int p = 0; p < S; p++) {
-      const int i = S * ti + p;
-      const T f = column[turn][i]${factors ? " * over" : ""};
+    for (int k = 0; k < S; k++)
+      #pragma unroll
+      for (int i = k + 1; i < S; i++) {
+        T sum = 0;
+        #pragma unroll
+        for (int l = k; l < i; l++) sum += d[i][l] * over[l][k];
+        over[i][k] = -sum * over[i][i];
+      }
+    #pragma unroll
+    for (int k = 0; k < S; k++)
       #pragma unroll
       for (int q = 0; q < S; q++) {
-        const int j = S * tj + q;
-        const T y = row[turn][j] * over;
-        if (i == k) inverse[p][q] = y;
-        if (i > k) inverse[p][q] -= f * y;
-        ${
+        y[k][q] = 0;
+        #pragma unroll
+        for (int l = 0; l <= k; l++) y[k][q] += over[k][l] * row[turn][l][S * tj + q];
+        if (ti == b) inverse[k][q] = y[k][q];
+        ${factors ? "if (ti == b && tj == b && q <= k) own[k][q] = d[k][q];" : ""}
+      }
+    if (ti > b) {
+      ${factors ? overSquare("f", "S * ti") : ""}
+      #pragma unroll
+      for (int p = 0; p < S; p++)
+        #pragma unroll
+        for (int q = 0; q < S; q++) {
+          ${factors ? "if (tj == b) own[p][q] = f[p][q];" : ""}
+          #pragma unroll
+          for (int k = 0; k < S; k++)
+            inverse[p][q] -= ${factors ? "f[p][k]" : "column[turn][k][S * ti + p]"} * y[k][q];
+        }
+      ${
     factors
-      ? `if (j == k) own[p][q] = i == k ? root : f;
-        if (i > k && j > k) own[p][q] -= f * (column[turn][j] * over);`
+      ? `if (tj > b) {
+        ${overSquare("g", "S * tj")}
+        #pragma unroll
+        for (int p = 0; p < S; p++)
+          #pragma unroll
+          for (int q = 0; q < S; q++)
+            #pragma unroll
+            for (int k = 0; k < S; k++) own[p][q] -= f[p][k] * g[q][k];
+      }`
       : ""
   }
-      }
     }
   }`;

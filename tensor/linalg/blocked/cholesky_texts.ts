@@ -85,7 +85,9 @@ export function stepText(dtype: RealType, name: string): string {
   ${place}
   const int blocks = (n + N - 1) / N, rest = blocks - last - 1;
   const size_t matrix = get_group_id(0) / (blocks * blocks);
-  const int ri = get_group_id(0) / blocks % blocks, cj = get_group_id(0) % blocks;
+  // The next block takes longest: its group is the first.
+  const int group = (get_group_id(0) + (last + 1) * (blocks + 1)) % (blocks * blocks);
+  const int ri = group / blocks, cj = group % blocks;
   a += matrix * n * n;
   b += matrix * n * n;
   done += matrix * 2 * N * N;
