@@ -195,6 +195,8 @@ export type SpecialOp =
     readonly indexStrides: readonly number[];
     readonly axis: number;
     readonly opName: string;
+    /** What the base is everywhere: none is read then, and the source is the first input, too. */
+    readonly fill?: number;
   }
   | RowKernelOp
   | RecurrenceOfSizes;

@@ -25,6 +25,8 @@ export interface FusionRules {
   readonly storesPieces: boolean;
   /** True when a product's kernel stores what follows it and is read by windows that overlap. */
   readonly storesWindowed: boolean;
+  /** Scatters into one number everywhere, as gradients are made of zeros, read no base. */
+  readonly fillsScatters: boolean;
   /** Convolutions of channels by themselves pad what they read, where no templates say so. */
   readonly padsChannels: boolean;
 }
@@ -129,6 +131,7 @@ export const defaultFusion: FusionRules = {
   attendsViews: false,
   storesPieces: true,
   storesWindowed: true,
+  fillsScatters: false,
   padsChannels: false,
 };
 

@@ -68,9 +68,9 @@ function lowerUnit(unit: Unit, buffers: ValueBuffer[]): Step {
       };
     }
     case "special": {
-      const { node } = unit.info;
+      const { info: { node }, fill } = unit;
       return {
-        kernel: specialKernel(node),
+        kernel: specialKernel(node, fill),
         inputs: positionsOf(unit.operands.map((operand) => operand.node)),
         outputs: [node.position],
       };

@@ -99,6 +99,7 @@ function gpuFusion(computeUnits: number): FusionRules {
     joinsReductions: true,
     storesPieces: true,
     storesWindowed: false,
+    fillsScatters: true,
   };
 }
 

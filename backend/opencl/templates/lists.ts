@@ -30,6 +30,7 @@ import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
 import { shortSums } from "./gemm/short_sums.ts";
 import { itemRows } from "./loops/item_rows.ts";
 import { packedCopies } from "./loops/packed_copy.ts";
+import { pairTiles } from "./loops/pair_tiles.ts";
 import { columnGroups, groupReduction, registerRows } from "./loops/shared_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
 import { transposedMaps } from "./loops/transposed_maps.ts";
@@ -74,6 +75,7 @@ export const contractions: readonly ContractionTemplate[] = [
 /** Maps and reductions. */
 export const loops: readonly Template<LoopKernel>[] = [
   packedCopies,
+  pairTiles,
   columnGroups,
   registerRows,
   groupReduction,

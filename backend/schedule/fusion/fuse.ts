@@ -16,6 +16,7 @@ import { coefficient } from "../../kernel/affine.ts";
 import { extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
 import { channelConvolution } from "../../kernel/forms/channel_convolution.ts";
 import { primitives } from "../../graph/primitives.ts";
+import type { Node } from "../../graph/node.ts";
 import type { Op } from "../../graph/op.ts";
 import type { FusionRules } from "../../kernel/target.ts";
 import type { PlanningDevice } from "../../kernel/template.ts";
@@ -38,7 +39,13 @@ const MIN_REPEATED_PRODUCTS = 1 << 20;
 export type Unit =
   | { readonly kind: "group"; readonly group: Group }
   /** An operation that does not fuse, and the values in memory that it reads. */
-  | { readonly kind: "special"; readonly info: NodeInfo; readonly operands: readonly NodeInfo[] }
+  | {
+    readonly kind: "special";
+    readonly info: NodeInfo;
+    readonly operands: readonly NodeInfo[];
+    /** The number that a scatter's base is everywhere: it is no operand then. */
+    readonly fill: number | null;
+  }
   /** A call of a user's kernel, with those of its outputs that are read. */
   | {
     readonly kind: "custom";
@@ -74,7 +81,8 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
       if (unit) units.push(unit);
     } else if (!info.materialized || node.size === 0) continue;
     else if (isSpecial(node.op)) {
-      units.push({ kind: "special", info, operands: storedOperands(info) });
+      const fill = device.target.fusion.fillsScatters ? fillOf(node) : null;
+      units.push({ kind: "special", info, operands: storedOperands(info, fill !== null), fill });
     } else {
       const group = groupOf(info, device, partners);
       commit(group);
@@ -164,11 +172,23 @@ function commit({ stores, served }: Group): void {
   for (const info of served) info.accounted++;
 }
 
-/** Operands of an operation in memory: a value that was reshaped is read where it lies. */
-function storedOperands(info: NodeInfo): NodeInfo[] {
+/** The number that the base of a scatter is everywhere; null where it may be several, or is written itself. */
+function fillOf({ op, inputs }: Node): number | null {
+  if (op.kind !== "scatter" || op.mode === "write") return null;
+  let base = inputs[0]!;
+  while (base.op.kind === "expand" || base.op.kind === "reshape") base = base.inputs[0]!;
+  return base.op.kind === "constant" ? base.op.value : null;
+}
+
+/**
+ * Operands of an operation in memory: a value that was reshaped is read where it lies. Of a scatter that reads no
+ * base the source stands for it.
+ */
+function storedOperands(info: NodeInfo, isFilled = false): NodeInfo[] {
   const seen = new Set<NodeInfo>();
   for (const input of info.inputs) input.accounted++;
-  return info.node.inputs.map((_, k) => {
+  return info.node.inputs.map((_, at) => {
+    const k = isFilled && at === 0 ? 2 : at;
     let operand = inputInfo(info, k);
     while (!operand.node.isLeaf && !operand.materialized && operand.node.op.kind === "reshape") {
       const [source] = operand.inputs;

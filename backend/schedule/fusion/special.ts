@@ -18,8 +18,8 @@ export function isSpecial(op: Op): boolean {
     kind === "recurrence";
 }
 
-/** The kernel of a node that does not fuse. */
-export function specialKernel(node: Node): SpecialKernel {
+/** The kernel of a node that does not fuse; `fill` is what a scatter's base is everywhere, where it reads none. */
+export function specialKernel(node: Node, fill: number | null): SpecialKernel {
   const special = specialOp(node);
   return {
     kind: "special",
@@ -27,6 +27,7 @@ export function specialKernel(node: Node): SpecialKernel {
     output: { dtype: node.dtype, size: node.size },
     label: special.op,
     ...special,
+    ...fill === null ? {} : { fill },
   };
 }
 

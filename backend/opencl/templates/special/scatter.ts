@@ -4,7 +4,7 @@ import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { generatedSpecial, type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
-import { hasSharedIndices, joinedText, type Scatter } from "./scatter_text.ts";
+import { baseText, hasSharedIndices, joinedText, type Scatter } from "./scatter_text.ts";
 import type { Target } from "../../../kernel/target.ts";
 
 /** Neighbouring lines of a strip: two cache lines of floats, whose rows the second cache has room for. */
@@ -126,7 +126,7 @@ function scatter(kernel: Scatter, p: Parameters): string {
   const head = `  if (row >= ${p.index(linesOf(kernel))}) return;\n  Index rest = row;`;
   const place = placeLine(kernel, p, shape.map((_, k) => k).filter((k) => k !== axis));
   const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
-  const target = `base + j * ${step}`, source = loadText("a0", dtype, target);
+  const target = `base + j * ${step}`, source = baseText(kernel, target);
   return [
     head,
     ...place,
@@ -147,7 +147,7 @@ function scatterByGroup(kernel: Scatter, p: Parameters): string {
   const { shape, axis, output: { dtype } } = kernel;
   const place = placeLine(kernel, p, shape.map((_, k) => k).filter((k) => k !== axis));
   const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
-  const target = `base + j * ${step}`, source = loadText("a0", dtype, target);
+  const target = `base + j * ${step}`, source = baseText(kernel, target);
   const copy = `  for (Index j = item; j < ${count}; j += ${GROUP}) { ${
     storeText("o0", dtype, target, source)
   } }`;
@@ -199,7 +199,7 @@ function scatterStrip(kernel: Scatter, p: Parameters): string {
   );
   const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
   const along = p.index(indexStrides[last]!), target = `base + j * ${step} + c`;
-  const source = loadText("a0", dtype, target);
+  const source = baseText(kernel, target);
   const end = (size: number): string => `min(first + ${STRIP}, (Index)${p.index(size)})`;
   return [
     ...head,

@@ -6,7 +6,7 @@ import { scatterCombiner } from "../../../graph/reductions.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import { renderScalar } from "../../codegen/scalar_primitives.ts";
-import { loadText, storeText } from "../../codegen/types.ts";
+import { literal, loadText, storeText } from "../../codegen/types.ts";
 import type { Parameters } from "../parts/row_kernel.ts";
 import type { MakeKernel } from "../sorting/group_sort.ts";
 
@@ -30,6 +30,11 @@ export function addsOrSets({ mode }: Scatter): boolean {
 export function joinedText(mode: ScatterMode, dtype: DType, at: string, source: string): string {
   const join = scatterCombiner(mode), former = loadText("o0", dtype, at);
   return join === null ? source : renderScalar(join, [former, source], dtype, dtype);
+}
+
+/** An element of what sources are joined with. */
+export function baseText({ fill, output: { dtype } }: Scatter, at: string): string {
+  return fill === undefined ? loadText("a0", dtype, at) : literal(fill, dtype);
 }
 
 /** Elements of a source row. */
@@ -65,17 +70,17 @@ export interface BesideCopy {
   readonly text: (p: Parameters) => string;
 }
 
-/** The kernel that copies the base to the result, in groups of 256 work-items. */
+/** The kernel that writes the base to the result, in groups of 256 work-items. */
 export function copyBase(
-  { output: { dtype, size } }: Scatter,
+  kernel: Scatter,
   make: MakeKernel,
   beside: BesideCopy = { groups: 0, text: () => "" },
 ): Generated {
-  const share = COPY * COPIED;
+  const share = COPY * COPIED, { dtype, size } = kernel.output;
   const write = (p: Parameters): string =>
     `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
   for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
-    ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
+    ${storeText("o0", dtype, "i", baseText(kernel, "i"))}
   }
 ${beside.text(p)}`;
   return make(write, Math.max(Math.ceil(size / share), beside.groups), COPY);

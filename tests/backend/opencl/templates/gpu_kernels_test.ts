@@ -127,6 +127,50 @@ testOpenCL(
 );
 
 testOpenCL(
+  "a GPU's reductions of pairs of rows are computed in tiles, masked, strided, of any length and type",
+  () =>
+    withGpu(async () => {
+      const of = (shape: number[], step: number) =>
+        Tensor.fromHost(wave(shape.reduce((a, b) => a * b), step), { shape }).realize();
+      const distances = (x: Tensor, y: Tensor) =>
+        x.unsqueeze(-2).sub(y.unsqueeze(-3)).square().sum(-1).add(1).sqrt();
+      for (
+        const [rows, columns, terms] of [[300, 131, 36], [129, 320, 37], [64, 600, 200]] as const
+      ) {
+        const x = () => of([rows, terms], 0.1), y = () => of([columns, terms], 0.7);
+        assertMatch(distances(x(), y()).explain(), /\bs3_3 = /);
+        await compare(`${rows} ${columns} ${terms}`, () => distances(x(), y()), 2e-6);
+        if (terms !== 36) continue;
+        await compare("largest", () => x().unsqueeze(1).sub(y().unsqueeze(0)).abs().max(-1));
+        await compare("gradient", () => {
+          const at = x().detach();
+          at.requiresGrad = true;
+          distances(at, y()).mul(of([rows, columns], 0.3)).sum().backward();
+          return at.grad!;
+        }, 4e-6);
+        await compare("columns of a wider matrix", () => {
+          const part = (t: Tensor) => t.slice(null, [1, terms - 2]);
+          return distances(part(x()), part(y()));
+        }, 2e-6);
+        await compare("padded", () => {
+          const padded = Tensor.concat(
+            [Tensor.zeros([rows, 4]), x().slice(null, [0, terms - 4])],
+            1,
+          );
+          return distances(padded, y());
+        }, 2e-6);
+        const halves = () => [x().cast("float16"), y().cast("float16")] as const;
+        await compare("halves", () => distances(...halves()).cast("float32"), 2e-3);
+      }
+      await compare(
+        "in a batch",
+        () => distances(of([3, 70, 16], 0.1), of([3, 260, 16], 0.7)),
+        2e-6,
+      );
+    }),
+);
+
+testOpenCL(
   "a GPU's short sums read each element once, padding in no copy, and are stored in vectors",
   () =>
     withGpu(async () => {

@@ -98,6 +98,13 @@ sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", fun
       }
     }
   }
+  for (const columns of [1, 20]) {
+    yield () => {
+      const rows = Tensor.fromHost(integers(500, 90)).unsqueeze(1).expand([500, columns]);
+      const source = Tensor.fromHost(whole(500 * columns), { shape: [500, columns] });
+      return [Tensor.ones([90, columns]).scatterAdd(0, rows, source)];
+    };
+  }
   for (const reduce of ["amax", "amin"] as const) {
     yield () => [
       Tensor.zeros([90]).scatterReduce(
@@ -119,8 +126,8 @@ function sameOrder(long: number): Tensor {
     [3, 40, 1].flatMap((columns) => {
       const base = Tensor.fromHost(whole(9 * columns), { shape: [9, columns] });
       const source = Tensor.fromHost(whole(long * columns), { shape: [long, columns] });
-      const rows = ids.expand([long, columns]);
-      return [base.scatterAdd(0, rows, source), base.scatter(0, rows, source)];
+      const rows = ids.expand([long, columns]), filled = Tensor.full([9, columns], -0.5);
+      return [base.scatterAdd(0, rows, source), filled.scatter(0, rows, source)];
     }),
     1,
   );
@@ -192,6 +199,15 @@ testOnCPU("on a GPU no work-item walks a million elements alone", () => {
       assertEquals(alone.includes(template), false, `${name}: ${template}`);
     }
   }
+});
+
+testOnCPU("scatters into one number everywhere read no base on a GPU", () => {
+  const ids = Tensor.zeros([3000, 1], { dtype: "int32" }).realize();
+  const source = Tensor.zeros([3000, 40]).realize(), rows = ids.expand([3000, 40]);
+  const count = (base: Tensor) =>
+    schedule([nodeOf(base.scatterAdd(0, rows, source))], { device: gpu }).kernels.length;
+  assertEquals([Tensor.zeros([9, 40]), Tensor.zeros([9, 40]).realize()].map(count), [1, 1]);
+  assertEquals(count(Tensor.zeros([9, 40]).realize().add(1)), 2);
 });
 
 testOnCPU("scatters by the same indices are sorted once on a GPU", () => {
