@@ -150,7 +150,7 @@ export interface Reflecting {
   readonly factors: boolean;
 }
 
-/** What a body does with each vector's element `w` of row `i`, four of them read at once, and its number. */
+/** A body for each vector's element `w` of row `i`, four of them read at once, and its number. */
 const eachVector = (columns: number, body: (w: string, k: number) => string): string =>
   Array.from(
     { length: columns / 4 },

@@ -102,7 +102,7 @@ function chunksOf({ count, chunk }: SortedScatter): number {
 }
 
 /**
- * What chunks keep of runs that begin, or end, elsewhere; targets and places, twice each for sorting. Scatters by
+ * Parts of runs that begin, or end, in another chunk; targets and places, twice each for sorting. Scatters by
  * the same indices, as a graph's layers and their gradients have, are sorted once.
  */
 function scratchOf(plan: SortedScatter): Scratch[] {
@@ -133,7 +133,7 @@ interface Names {
   /** Sorted targets, and the places that their sources had. */
   readonly keys: string;
   readonly places: string;
-  /** Where chunks keep what they have of a run that began before them, and of one that goes on behind them. */
+  /** Parts that chunks have of a run that began before them, and of one that goes on behind them. */
   readonly heads: string;
   readonly tails: string;
 }

@@ -1,4 +1,7 @@
-/** Kernels that are written for GPUs, run on whatever device there is. */
+/**
+ * Kernels that are written for GPUs, run on whatever device there is. The file is long because all of them are
+ * held against the built-in backend by the same few lines.
+ */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { backendOf } from "../../../../backend/internal.ts";
 import { type DType, manager, nn, noGrad, profiler, Tensor, withDevice } from "../../../../mod.ts";
