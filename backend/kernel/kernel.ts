@@ -122,7 +122,7 @@ export interface LoopNest {
 }
 
 /**
- * What another kernel has prepared, as one more input: an operand as matrix units read it, the targets of a
+ * A preparation by another kernel, as one more input: an operand as matrix units read it, the targets of a
  * scatter in order, and the places that their sources had.
  */
 export interface PreparedOperand {
@@ -195,7 +195,7 @@ export type SpecialOp =
     readonly indexStrides: readonly number[];
     readonly axis: number;
     readonly opName: string;
-    /** What the base is everywhere: none is read then, and the source is the first input, too. */
+    /** The number that the base is everywhere: none is read then, and the source is the first input, too. */
     readonly fill?: number;
   }
   | RowKernelOp

@@ -1,5 +1,5 @@
 /**
- * What kernels prepare of their inputs is prepared once for kernels near each other: operands as matrix units
+ * Preparations of inputs are made once for kernels near each other: operands as matrix units
  * read them, since both gradients of a product read that of its result, and the order of a scatter's sources,
  * which the layers of a graph network and their gradients have in common.
  */
