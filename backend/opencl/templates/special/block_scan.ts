@@ -20,8 +20,10 @@ type Scan = SpecialKernel & { readonly op: "scan" };
 const MIN_LENGTH = 64;
 /** Work-items of a group, and elements that each of them takes side by side. */
 const GROUP = 256, ITEM_ELEMENTS = 4;
+/** Elements that a group takes side by side, and how often at a time. */
+const TILE = GROUP * ITEM_ELEMENTS, MAX_TILES = 4;
 /** A chunk has so many elements at least, and a row so many chunks at most: each adds up all before it. */
-const MIN_CHUNK = 4 * GROUP * ITEM_ELEMENTS, MAX_CHUNKS = 512;
+const MIN_CHUNK = MAX_TILES * TILE, MAX_CHUNKS = 512;
 /** Elements of a CPU device's chunk. */
 const CPU_CHUNK = 1 << 14;
 
@@ -132,6 +134,7 @@ function openGroup(kernel: Scan): string {
 function groupTotals({ kernel }: ScanPlan): string {
   const { load } = words(kernel);
   return `${openGroup(kernel)}
+  #pragma unroll 8
   for (Index i = start + lid; i < end; i += ${GROUP}) { ${carryOn(kernel, load("i"))} }
   ${joinGroup(kernel)}
   if (lid == 0) { ${
@@ -154,34 +157,66 @@ function joinBefore(kernel: Scan): string {
   barrier(CLK_LOCAL_MEM_FENCE);`;
 }
 
-function groupResults({ kernel, chunks }: ScanPlan): string {
+/**
+ * A group takes some tiles at a time, so that what work-items join of all of them waits together: items have
+ * neighbours of each tile, and sum them up, then what items have is summed up in local memory.
+ */
+function groupResults({ kernel, chunk, chunks }: ScanPlan): string {
   const { T, identity, join, load, store } = words(kernel), isLong = isCompensated(kernel);
+  const tiles = Math.min(MAX_TILES, Math.ceil(chunk / TILE));
   // What is small is added up first: the result is rounded once, where it is large.
   const value = isLong
-    ? join("carry", join("rest", join("low", "x[k]")))
-    : join("carry", join("low", "x[k]"));
+    ? join("carry", join("rest", join("low", "x[u][k]")))
+    : join("carry", join("low", "x[u][k]"));
+  const each = (body: string): string =>
+    `for (int u = 0; u < ${tiles}; ++u) {
+      ${body}
+    }`;
   return `${openGroup(kernel)}${chunks === 1 ? "" : joinBefore(kernel)}
-  for (Index base = start; base < end; base += ${GROUP * ITEM_ELEMENTS}) {
-    ${T} x[${ITEM_ELEMENTS}], so = ${identity};
-    for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
-      const Index i = base + lid * ${ITEM_ELEMENTS} + k;
-      if (i < end) so = ${join("so", load("i"))};
-      x[k] = so;
-    }
-    joined[lid] = so;
+  local ${T} sums[2][${tiles * GROUP}];
+  for (Index base = start + lid * ${ITEM_ELEMENTS}; base - lid * ${ITEM_ELEMENTS} < end; base += ${
+    tiles * TILE
+  }) {
+    ${T} x[${tiles}][${ITEM_ELEMENTS}], so[${tiles}];
+    #pragma unroll
+    ${
+    each(`so[u] = ${identity};
+      #pragma unroll
+      for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
+        const Index i = base + u * ${TILE} + k;
+        x[u][k] = i < end ? ${load("i")} : ${identity};
+      }`)
+  }
+    #pragma unroll
+    ${
+    each(`#pragma unroll
+      for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
+        if (base + u * ${TILE} + k < end) so[u] = ${join("so[u]", "x[u][k]")};
+        x[u][k] = so[u];
+      }
+      sums[0][u * ${GROUP} + lid] = so[u];`)
+  }
+    int from = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int h = 1; h < ${GROUP}; h <<= 1) {
-      const ${T} other = lid >= h ? joined[lid - h] : ${identity};
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if (lid >= h) joined[lid] = ${join("other", "joined[lid]")};
+      #pragma unroll
+      ${
+    each(`if (lid >= h) so[u] = ${join(`sums[from][u * ${GROUP} + lid - h]`, "so[u]")};
+      sums[1 - from][u * ${GROUP} + lid] = so[u];`)
+  }
+      from = 1 - from;
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const ${T} low = lid > 0 ? joined[lid - 1] : ${identity};
-    for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
-      const Index i = base + lid * ${ITEM_ELEMENTS} + k;
-      if (i < end) { ${store("i", value)} }
-    }
-    ${carryOn(kernel, `joined[${GROUP - 1}]`)}
+    #pragma unroll
+    ${
+    each(`const ${T} low = lid > 0 ? sums[from][u * ${GROUP} + lid - 1] : ${identity};
+      #pragma unroll
+      for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
+        const Index i = base + u * ${TILE} + k;
+        if (i < end) { ${store("i", value)} }
+      }
+      ${carryOn(kernel, `sums[from][u * ${GROUP} + ${GROUP - 1}]`)}`)
+  }
     barrier(CLK_LOCAL_MEM_FENCE);
   }`;
 }
