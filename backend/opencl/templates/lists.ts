@@ -46,6 +46,7 @@ import { groupArgsort } from "./sorting/group_argsort.ts";
 import { mergeArgsort } from "./sorting/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
 import { recurrence } from "./special/recurrence.ts";
+import { countedScatter } from "./special/counted_scatter.ts";
 import { rangeScatter } from "./special/range_scatter.ts";
 import { groupScatter, lineScatter, stripScatter } from "./special/scatter.ts";
 import { groupSelection } from "./sorting/group_selection.ts";
@@ -98,6 +99,7 @@ export const attentions: readonly Template<AttentionKernel>[] = [
 
 /** Operations whose loops carry state. */
 export const specials: readonly Template<SpecialKernel>[] = [
+  countedScatter,
   groupScatter,
   sortedScatter,
   sharedScatter,

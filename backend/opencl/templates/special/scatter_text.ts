@@ -1,4 +1,5 @@
 /** Common parts of scatters: joins, and on GPUs places of rows and the copy of what is added to. */
+import { opCode } from "../../../graph/index_error.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import type { ScatterMode } from "../../../graph/op.ts";
@@ -45,6 +46,29 @@ export function linesOf({ sourceShape, axis }: Scatter): number {
 /** The type that sources of a target are added up in. */
 export function scatterAccumulator({ output: { dtype } }: Scatter): DType {
   return dtype === "float16" || dtype === "bfloat16" ? "float32" : dtype;
+}
+
+/** The index at a place, if it is one of the result's axis. */
+export function checkedText({ shape, axis, opName }: Scatter, p: Parameters, at: string): string {
+  const size = p.index(shape[axis]!), code = p.index(opCode(opName));
+  return `checked_index((long)a1[${at}], ${size}, (int)${code}, errors)`;
+}
+
+/** Declares \`key\`, the element of the result that source \`i\` goes to. */
+export function elementText(kernel: Scatter, p: Parameters): string {
+  const { shape, sourceShape, indexStrides, axis } = kernel, strides = stridesOf(shape);
+  const lines = [...sourceShape.keys()].toReversed().map((k) => {
+    const n = p.index(sourceShape[k]!);
+    const step = k === axis ? "" : ` goal += c * ${p.index(strides[k]!)};`;
+    return `{ const int c = rest % ${n}; rest /= ${n}; index += c * ${
+      p.index(indexStrides[k]!)
+    };${step} }`;
+  });
+  return `int rest = i, goal = 0, index = 0;
+      ${lines.join("\n      ")}
+      const uint key = (uint)(goal + (int)${checkedText(kernel, p, "index")} * ${
+    p.index(strides[axis]!)
+  });`;
 }
 
 /** Declares where a column of the source rows begins in the sources (`at`) and in the result (`base`). */

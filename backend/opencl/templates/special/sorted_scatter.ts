@@ -7,7 +7,6 @@
  * A million numbers into 37 took a work-item 97 ms one after the other, into as many 250 ms (H100); sorted
  * by merging they take 0.24 and 0.25 ms (H200), of which the sort is 0.2.
  */
-import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { PreparedOperand } from "../../../kernel/kernel.ts";
@@ -26,8 +25,10 @@ import { clearState, radixSortKernels, stateSize } from "../sorting/radix_sort.t
 import {
   addsOrSets,
   type BesideCopy,
+  checkedText,
   columnPlace,
   copyBase,
+  elementText,
   hasSharedIndices,
   linesOf,
   type Scatter,
@@ -194,24 +195,9 @@ function sortOf(
 
 /** Destination of source `i`: a row of the result, or an element of it. */
 function keyText({ kernel, columns }: SortedScatter, p: Parameters): string {
-  const { shape, sourceShape, indexStrides, axis, opName } = kernel;
-  const checked = (at: string): string =>
-    `checked_index((long)a1[${at}], ${p.index(shape[axis]!)}, (int)${
-      p.index(opCode(opName))
-    }, errors)`;
-  const isShared = columns > 1 || hasSharedIndices(kernel);
-  if (isShared) return `const uint key = (uint)${checked(`i * ${p.index(indexStrides[axis]!)}`)};`;
-  const strides = stridesOf(shape);
-  const lines = [...sourceShape.keys()].toReversed().map((k) => {
-    const n = p.index(sourceShape[k]!);
-    const step = k === axis ? "" : ` goal += c * ${p.index(strides[k]!)};`;
-    return `{ const int c = rest % ${n}; rest /= ${n}; index += c * ${
-      p.index(indexStrides[k]!)
-    };${step} }`;
-  });
-  return `int rest = i, goal = 0, index = 0;
-      ${lines.join("\n      ")}
-      const uint key = (uint)(goal + (int)${checked("index")} * ${p.index(strides[axis]!)});`;
+  const { indexStrides, axis } = kernel;
+  if (columns === 1 && !hasSharedIndices(kernel)) return elementText(kernel, p);
+  return `const uint key = (uint)${checkedText(kernel, p, `i * ${p.index(indexStrides[axis]!)}`)};`;
 }
 
 /** Addresses of sources and targets in a kernel: a sorted place or key, in a column. */

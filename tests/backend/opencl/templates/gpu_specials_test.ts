@@ -147,7 +147,12 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
     const base = Tensor.fromHost(whole(3 * 11 * 2), { shape: [3, 11, 2] });
     const indices = Tensor.fromHost(integers(2 * 3000 * 2, 11), { shape: [2, 3000, 2] });
     const source = Tensor.fromHost(whole(3 * 3000 * 2), { shape: [3, 3000, 2] });
-    return [base.scatterAdd(1, indices, source), base.scatter(1, indices, source)];
+    const counts = [base, source].map((x) => x.cast("int32")) as [Tensor, Tensor];
+    return [
+      base.scatterAdd(1, indices, source),
+      base.scatter(1, indices, source),
+      counts[0].scatterAdd(1, indices, counts[1]),
+    ];
   };
   yield () => [sameOrder(20_000)];
   // Thirds: sums in another order than along the line would be rounded otherwise.
@@ -199,6 +204,20 @@ testOnCPU("on a GPU no work-item walks a million elements alone", () => {
       assertEquals(alone.includes(template), false, `${name}: ${template}`);
     }
   }
+});
+
+testOnCPU("few whole numbers are counted in local memory on a GPU", () => {
+  const ids = Tensor.zeros([3000], { dtype: "int32" }).realize();
+  const kernels = (dtype: "int32" | "float32") => {
+    const base = Tensor.zeros([37], { dtype }), ones = Tensor.ones([3000], { dtype }).realize();
+    return schedule([nodeOf(base.scatterAdd(0, ids, ones))], { device: gpu }).kernels;
+  };
+  const templatesOf = (dtype: "int32" | "float32") =>
+    kernels(dtype).map(({ kernel }) =>
+      kernel.kind === "special" ? planKernel(kernel, gpu.target).name : kernel.kind
+    );
+  assertEquals(templatesOf("int32"), ["counted scatter"]);
+  assertEquals(templatesOf("float32"), ["sorted scatter"]);
 });
 
 testOnCPU("scatters into one number everywhere read no base on a GPU", () => {
