@@ -126,7 +126,9 @@ function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): L
     const isIdle = !limits.cutsRows && leavesIdle(kernel, device.target);
     return isIdle ? { ...limits, cutsRows: true } : null;
   }
-  if (!limits.storesPadding && isMasked(kernel) && !isSpecialized(kernel, device)) {
+  // A GPU's general kernels read padding as fast as they would read what was stored.
+  const storesMasked = !device.target.isGpu && !limits.storesPadding && isMasked(kernel);
+  if (storesMasked && !isSpecialized(kernel, device)) {
     return { ...limits, storesPadding: true };
   }
   if (!limits.storesRepeats && repeatsTerms(kernel) && !isSpecialized(kernel, device)) {

@@ -6,6 +6,7 @@
  */
 import { scalarTotal, Total } from "../../../codegen/total.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { primitives } from "../../../graph/primitives.ts";
 import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
 import { type Blocks, blocksOf, isBlocked } from "../../../kernel/accumulation.ts";
 import { neededBy, variesWith } from "../../../kernel/analysis.ts";
@@ -19,8 +20,15 @@ import { decomposeInto } from "../parts/tile_text.ts";
 
 /** Results of a work-item, and work-items of a group, along both loops. */
 const TILE = 4, SIDE = 16, GROUP = SIDE * SIDE, SPAN = TILE * SIDE;
-/** Groups that a compute unit needs, of whole tiles; terms that are worth a tile. */
-const MIN_GROUPS = 4, MIN_TERMS = 8;
+/**
+ * Places of a group's work-items: 32 in a row have eight rows and four columns, so that what they read lies in
+ * as few lines of memory as may be.
+ */
+const DOWN = "(lid >> 2 & 7 | lid >> 7 << 3)", ACROSS = "(lid & 3 | (lid >> 5 & 3) << 2)";
+/** Groups of whole tiles that a compute unit needs; fewer where they save operations of so many additions. */
+const MIN_GROUPS = 1, MIN_GROUPS_COSTLY = 1 / 4, MIN_COSTLY = 4;
+/** Terms that are worth a tile. */
+const MIN_TERMS = 8;
 /** More expressions fill the registers, some for every result. */
 const MAX_EXPRS = 40;
 
@@ -48,8 +56,6 @@ export const pairTiles: LoopTemplate<PairTiles> = {
     }
     if (isArgReduction(reduction!.fn) || indirect.length > 0 || chunk) return null;
     if (exprs.length > MAX_EXPRS || sizes[along!]! < MIN_TERMS) return null;
-    const groups = extent(kernel, outer) / (SPAN * SPAN);
-    if (groups < MIN_GROUPS * target.computeUnits) return null;
     if (Math.min(sizes[row!]!, sizes[column!]!) < SPAN / 2) return null;
     return planOf({ kernel, target }, row!, column!, along!);
   },
@@ -90,6 +96,13 @@ function planOf(
   };
   const vectors = new Set([...ofRow, ...ofColumn].filter(isVector));
   if (needed.some((id) => isPacked(kernel, id))) return null;
+  const isCostly = [...ofRow, ...ofColumn].some((id) => {
+    const e = exprs[id]!;
+    return e.op === "primitive" && primitives[e.fn].cost >= MIN_COSTLY;
+  });
+  const least = isCostly ? MIN_GROUPS_COSTLY : MIN_GROUPS;
+  const groups = extent(kernel, kernel.outer) / (SPAN * SPAN);
+  if (groups < least * planned.target.computeUnits) return null;
   const others = of(false, false);
   return { ...planned, row, column, along, ofRow, ofColumn, ofBoth, others, vectors };
 }
@@ -129,8 +142,8 @@ class PairWriter {
     const batch = outer.slice(0, -2);
     emitter.line(`const Index group = get_group_id(0), tile = group / ${emitter.index(across)};`);
     emitter.line(`const int lid = get_local_id(0);`);
-    this.#place(row, `tile % ${emitter.index(down)} * ${SPAN} + lid / ${SIDE}`);
-    this.#place(column, `group % ${emitter.index(across)} * ${SPAN} + lid % ${SIDE}`);
+    this.#place(row, `tile % ${emitter.index(down)} * ${SPAN} + ${DOWN}`);
+    this.#place(column, `group % ${emitter.index(across)} * ${SPAN} + ${ACROSS}`);
     decomposeInto(emitter, batch, `(tile / ${emitter.index(down)})`, "i");
     for (const total of this.#totals) total.declare();
     if (!this.#blocks) this.#declareSums();

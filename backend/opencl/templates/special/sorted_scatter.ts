@@ -42,7 +42,7 @@ const MIN_COLUMNS = 32;
 /** Sorted sources of a chunk of such rows: as many as there are chunks, within these bounds. */
 const MIN_CHUNK = 32, MAX_CHUNK = 1024;
 /** Fewer rows, of so many columns, are found by a search in all of them: `shared_scatter.ts`. */
-const MIN_SHARED = 16_384, MIN_SHARED_COLUMNS = 8;
+const MIN_SHARED = 3072, MIN_SHARED_COLUMNS = 8;
 /** Sources that a line's work-item walks while they are sorted: at least, and per thousand. */
 const MIN_WALK = 400, WALK_PER_THOUSAND = 1.25;
 

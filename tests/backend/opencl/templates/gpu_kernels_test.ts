@@ -188,18 +188,19 @@ testOpenCL(
         const limit = dtype === "float32" ? 1e-6 : 1e-2;
         const of = (shape: number[], step: number) =>
           Tensor.fromHost(wave(shape.reduce((a, b) => a * b), step), { shape }).cast(dtype);
-        for (const { image, weight, options } of geometries) {
-          const convolved = (x: Tensor) =>
-            x.conv2d(of(weight, 0.7), { ...options, groups: weight[0]! }).mul(2).relu();
+        const some = dtype === "float32" ? geometries : geometries.slice(0, 1);
+        for (const { image, weight, options } of some) {
+          const convolved = (x: Tensor, w = of(weight, 0.7)) =>
+            x.conv2d(w, { ...options, groups: weight[0]! }).mul(2).relu();
           const text = convolved(of(image, 0.1).realize()).explain();
           assertMatch(text, /sum0 \+= a_\d+ \* b_\d+;/);
           assertEquals(/o0\[.*\] = v\d+;[^]*sum0/.test(text), false, "the image is copied");
           await compare(`${dtype} ${image}`, () => convolved(of(image, 0.1)), limit);
-          await compare(`gradient, ${dtype} ${image}`, () => {
-            const x = of(image, 0.1).detach();
-            x.requiresGrad = true;
-            convolved(x).sum().backward();
-            return x.grad!;
+          await compare(`gradients, ${dtype} ${image}`, () => {
+            const both = [of(image, 0.1), of(weight, 0.7)].map((x) => x.detach());
+            for (const x of both) x.requiresGrad = true;
+            convolved(both[0]!, both[1]).sum().backward();
+            return Tensor.concat(both.map((x) => x.grad!.flatten().div(x.grad!.abs().max())));
           }, limit);
         }
         const sequence = () => of([2, 24, 2048], 0.1);
