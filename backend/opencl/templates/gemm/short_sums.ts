@@ -65,13 +65,22 @@ function tileOf(kernel: LoopKernel, { computeUnits }: Target): Place | null {
     isShared = true;
     const taken = [...tile.values()].reduce((x, y) => x * y, 1);
     const count = NEIGHBOURS.find((n) =>
-      sizes[s]! % n === 0 && taken * n <= MAX_SUMS &&
+      isNear(kernel, walks(a, s) ? a : b, s) && sizes[s]! % n === 0 && taken * n <= MAX_SUMS &&
       itemsOf(kernel, new Map([...tile, [s, n]])) >= computeUnits * BUSY_ITEMS
     );
     if (count !== undefined) tile.set(s, count);
     if (tile.size === 2) break;
   }
   return isShared ? tile : null;
+}
+
+/** True where neighbours along a loop lie side by side, or see the same elements: windows that overlap. */
+function isNear({ inner, sizes }: LoopKernel, { index }: Load, symbol: number): boolean {
+  const step = Math.abs(coefficient(index, symbol));
+  return step <= 1 || inner.some((k) => {
+    const each = Math.abs(coefficient(index, k));
+    return each > 0 && step % each === 0 && step < each * sizes[k]!;
+  });
 }
 
 function walks({ index, bounds }: Load, symbol: number): boolean {
