@@ -88,7 +88,7 @@ export class Lines {
 /** Writes one loop kernel. */
 export class Emitter extends Lines {
   readonly kernel: LoopKernel;
-  readonly #dialect: Dialect;
+  readonly dialect: Dialect;
   readonly #hidden: ReadonlySet<number>;
   readonly #shifted: ReadonlySet<number>;
   readonly #texts = new Map<string, string>();
@@ -98,7 +98,7 @@ export class Emitter extends Lines {
   constructor(kernel: LoopKernel, dialect: Dialect) {
     super();
     this.kernel = kernel;
-    this.#dialect = dialect;
+    this.dialect = dialect;
     this.#hidden = hiddenConstants(kernel);
     this.#shifted = dialect.contracts ? shiftedProducts(kernel) : new Set();
   }
@@ -141,12 +141,12 @@ export class Emitter extends Lines {
 
   /** An element of an input in compute type. */
   load(load: Load, index: string): string {
-    return this.#dialect.load(load, index, load.packed ? this.index(load.packed.blocks) : "");
+    return this.dialect.load(load, index, load.packed ? this.index(load.packed.blocks) : "");
   }
 
   /** The text of an expression whose operands have names. */
   #text(id: number): string {
-    const d = this.#dialect;
+    const d = this.dialect;
     const e = this.kernel.exprs[id]!;
     switch (e.op) {
       case "load": {
@@ -191,7 +191,7 @@ export class Emitter extends Lines {
    * that a compiler must not see: see {@linkcode hiddenConstants}.
    */
   #constant(value: number, dtype: DType, isHidden: boolean): string {
-    if (isWrittenConstant(value, isHidden)) return this.#dialect.constant(value, dtype);
+    if (isWrittenConstant(value, isHidden)) return this.dialect.constant(value, dtype);
     const key = `${dtype}:${value}`;
     let name = this.#constants.get(key);
     if (!name) {
@@ -215,17 +215,17 @@ export class Emitter extends Lines {
   declare(ids: readonly number[]): void {
     for (const id of ids) {
       const e = this.kernel.exprs[id]!;
-      if (e.op === "reduced") this.#names.set(id, this.#dialect.total(`r${e.reduction}`, e.dtype));
-      else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
+      if (e.op === "reduced") this.#names.set(id, this.dialect.total(`r${e.reduction}`, e.dtype));
+      else if (e.op === "contracted") this.#names.set(id, this.dialect.total("acc", e.dtype));
       else if (e.op === "constant") this.#names.set(id, this.#text(id));
-      else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(id)));
+      else this.line(this.dialect.declare(e.dtype, `v${id}`, this.#text(id)));
       this.#declareIndirect(id);
     }
   }
 
   /** Declares an expression whose value a text gives. */
   declareAs(id: number, text: string): void {
-    this.line(this.#dialect.declare(this.kernel.exprs[id]!.dtype, `v${id}`, text));
+    this.line(this.dialect.declare(this.kernel.exprs[id]!.dtype, `v${id}`, text));
     this.#declareIndirect(id);
   }
 
@@ -246,15 +246,15 @@ export class Emitter extends Lines {
     for (const d of this.kernel.indirect) {
       if (d.expr !== id) continue;
       const op = this.index(opCode(d.opName));
-      const text = this.#dialect.checkedIndex(this.name(id), this.index(d.size), op);
-      this.line(this.#dialect.declareIndex(`i${d.symbol}`, text));
+      const text = this.dialect.checkedIndex(this.name(id), this.index(d.size), op);
+      this.line(this.dialect.declareIndex(`i${d.symbol}`, text));
     }
   }
 
   /** Stores an output where it lies, or at another index. */
   store(output: number, index?: string): void {
     const o = this.kernel.outputs[output]!;
-    const text = this.#dialect.store(
+    const text = this.dialect.store(
       output,
       o.dtype,
       index ?? this.affine(o.index),

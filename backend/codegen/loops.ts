@@ -1,16 +1,15 @@
 /** Loops over the symbols of a kernel, cut into blocks where long sums are. */
 import type { Blocks } from "../kernel/accumulation.ts";
-import type { Dialect, Emitter } from "./emit.ts";
+import type { Emitter } from "./emit.ts";
 
 /** Opens the loop over a symbol: all of it, or the part that this row was given. */
-export function openLoop(emitter: Emitter, dialect: Dialect, symbol: number): void {
-  emitter.open(dialect.loopHead(`i${symbol}`, ...boundsOf(emitter, dialect, symbol)));
+export function openLoop(emitter: Emitter, symbol: number): void {
+  emitter.open(emitter.dialect.loopHead(`i${symbol}`, ...boundsOf(emitter, symbol)));
 }
 
 /** Bounds of the loop over a symbol: all of it, or the part that this row was given. */
 export function boundsOf(
   emitter: Emitter,
-  dialect: Dialect,
   symbol: number,
 ): [start: string, end: string] {
   const { chunk } = emitter.kernel;
@@ -18,19 +17,18 @@ export function boundsOf(
   if (chunk?.symbol !== symbol) return ["0", size];
   const length = emitter.index(chunk.length);
   const start = `i${chunk.part} * ${length}`;
-  return [start, dialect.smaller(`${start} + ${length}`, size)];
+  return [start, emitter.dialect.smaller(`${start} + ${length}`, size)];
 }
 
 /** Opens a loop over the blocks of a symbol's loop, and gives the bounds of the loop within. */
 export function openBlocks(
   emitter: Emitter,
-  dialect: Dialect,
   { symbol, length }: Blocks,
-  [start, end]: readonly [string, string] = boundsOf(emitter, dialect, symbol),
+  [start, end]: readonly [string, string] = boundsOf(emitter, symbol),
 ): [start: string, end: string] {
   const step = emitter.index(length), block = `b${symbol}`;
-  emitter.open(dialect.loopHead(block, start, end, step));
-  return [block, dialect.smaller(`${block} + ${step}`, `e${block}`)];
+  emitter.open(emitter.dialect.loopHead(block, start, end, step));
+  return [block, emitter.dialect.smaller(`${block} + ${step}`, `e${block}`)];
 }
 
 /** Statements before and after the iterations of each block of a loop. */
@@ -43,17 +41,16 @@ interface InBlocks {
 /** Runs a body in the loops over symbols, one of which may be cut into blocks. */
 export function walk(
   emitter: Emitter,
-  dialect: Dialect,
   symbols: readonly number[],
   sums: InBlocks | null,
   body: () => void,
 ): void {
   for (const s of symbols) {
-    if (sums?.blocks?.symbol !== s) openLoop(emitter, dialect, s);
+    if (sums?.blocks?.symbol !== s) openLoop(emitter, s);
     else {
-      const bounds = openBlocks(emitter, dialect, sums.blocks);
+      const bounds = openBlocks(emitter, sums.blocks);
       sums.begin();
-      emitter.open(dialect.loopHead(`i${s}`, ...bounds));
+      emitter.open(emitter.dialect.loopHead(`i${s}`, ...bounds));
     }
   }
   body();

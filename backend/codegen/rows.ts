@@ -8,22 +8,22 @@ import {
   type StoreEachStep,
   writeRow,
 } from "../kernel/row_program.ts";
-import type { Dialect, Emitter } from "./emit.ts";
+import type { Emitter } from "./emit.ts";
 import { walk } from "./loops.ts";
 import { StageSums } from "./stage_sums.ts";
 
 /** The statements of one row, its elements in loops. */
-export function emitRow(emitter: Emitter, dialect: Dialect): void {
+export function emitRow(emitter: Emitter): void {
   const { kernel } = emitter;
-  const program = inItems(kernel, rowProgram(kernel), (dtype) => dialect.sumsWide(dtype));
-  const each: Walk = (sums, body) => walk(emitter, dialect, kernel.inner, sums, body);
-  writeRow(program, new ScalarRow(emitter, dialect, each));
+  const program = inItems(kernel, rowProgram(kernel), (dtype) => emitter.dialect.sumsWide(dtype));
+  const each: Walk = (sums, body) => walk(emitter, kernel.inner, sums, body);
+  writeRow(program, new ScalarRow(emitter, each));
 }
 
 /** The statements of one short row, its elements written out one after the other. */
-export function emitUnrolledRow(emitter: Emitter, dialect: Dialect): void {
-  const each: Walk = (_, body) => eachIteration(emitter, dialect, body);
-  writeRow(rowProgram(emitter.kernel), new ScalarRow(emitter, dialect, each));
+export function emitUnrolledRow(emitter: Emitter): void {
+  const each: Walk = (_, body) => eachIteration(emitter, body);
+  writeRow(rowProgram(emitter.kernel), new ScalarRow(emitter, each));
 }
 
 /** Writes a body for each element of the row, and what blocks of sums need around it. */
@@ -32,12 +32,10 @@ type Walk = (sums: StageSums | null, body: () => void) => void;
 /** The steps of a row, an element at a time. */
 class ScalarRow implements RowWriter {
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #walk: Walk;
 
-  constructor(emitter: Emitter, dialect: Dialect, walk: Walk) {
+  constructor(emitter: Emitter, walk: Walk) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#walk = walk;
   }
 
@@ -46,7 +44,7 @@ class ScalarRow implements RowWriter {
   }
 
   reduce(step: ReduceStep): void {
-    const sums = new StageSums(this.#emitter, this.#dialect, step);
+    const sums = new StageSums(this.#emitter, step);
     sums.declare();
     this.#walk(sums, () => {
       this.#emitter.declare(step.exprs);
@@ -69,14 +67,14 @@ class ScalarRow implements RowWriter {
 }
 
 /** Writes a body once for each iteration of the inner loops. */
-function eachIteration(emitter: Emitter, dialect: Dialect, body: () => void): void {
+function eachIteration(emitter: Emitter, body: () => void): void {
   const { inner, sizes } = emitter.kernel;
   const count = extent(emitter.kernel, inner);
   for (let at = 0; at < count; at++) {
     emitter.open("{");
     let rest = at;
     for (const s of inner.toReversed()) {
-      emitter.line(dialect.declareIndex(`i${s}`, `${rest % sizes[s]!}`));
+      emitter.line(emitter.dialect.declareIndex(`i${s}`, `${rest % sizes[s]!}`));
       rest = Math.floor(rest / sizes[s]!);
     }
     body();

@@ -3,7 +3,7 @@ import { identityOf, isArgReduction } from "../graph/reductions.ts";
 import type { Blocks } from "../kernel/accumulation.ts";
 import { accumulatorType } from "../kernel/kernel.ts";
 import type { ReduceStep } from "../kernel/row_program.ts";
-import type { Dialect, Emitter } from "./emit.ts";
+import type { Emitter } from "./emit.ts";
 import { scalarTotal, Total } from "./total.ts";
 
 /**
@@ -14,24 +14,21 @@ export class StageSums {
   /** Null where no sum of the stage needs them. */
   readonly blocks: Blocks | null;
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #step: ReduceStep;
   readonly #totals: ReadonlyMap<number, Total>;
 
   constructor(
     emitter: Emitter,
-    dialect: Dialect,
     step: ReduceStep,
   ) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#step = step;
     const { reductions } = emitter.kernel, { blocked } = step;
     this.blocks = blocked?.blocks ?? null;
     this.#totals = new Map(
       blocked?.sums.map((r) => [
         r,
-        new Total(emitter, scalarTotal(dialect, reductions[r]!.dtype), `r${r}`),
+        new Total(emitter, scalarTotal(emitter.dialect, reductions[r]!.dtype), `r${r}`),
       ]),
     );
   }
@@ -45,7 +42,7 @@ export class StageSums {
   }
 
   #declare(r: number, name: string): void {
-    const dialect = this.#dialect, reduction = this.#emitter.kernel.reductions[r]!;
+    const dialect = this.#emitter.dialect, reduction = this.#emitter.kernel.reductions[r]!;
     const dtype = accumulatorType(this.#emitter.kernel, reduction);
     const isArg = isArgReduction(reduction.fn);
     const text = dialect.constant(identityOf(reduction.fn, dtype), dtype);
@@ -67,7 +64,7 @@ export class StageSums {
       const index = isArgReduction(reduction.fn) ? emitter.affine(reduction.index) : "";
       const acc = this.#totals.has(r) ? `q${r}` : `r${r}`;
       const dtype = accumulatorType(emitter.kernel, reduction);
-      const lines = this.#dialect.accumulate(reduction.fn, dtype, acc, value, index);
+      const lines = this.#emitter.dialect.accumulate(reduction.fn, dtype, acc, value, index);
       for (const text of lines) emitter.line(text);
     }
   }
@@ -80,16 +77,16 @@ export class StageSums {
   /** After the last block. */
   finish(): void {
     for (const total of this.#totals.values()) total.finish();
-    finishArgs(this.#emitter, this.#dialect, this.#step.reductions);
+    finishArgs(this.#emitter, this.#step.reductions);
   }
 }
 
 /** Declares the results of arg-reductions, once their loops are done. */
-function finishArgs(emitter: Emitter, dialect: Dialect, stage: readonly number[]): void {
+function finishArgs(emitter: Emitter, stage: readonly number[]): void {
   for (const r of stage) {
     const reduction = emitter.kernel.reductions[r]!;
     if (!isArgReduction(reduction.fn)) continue;
-    const text = dialect.argResult(`r${r}`, reduction.dtype);
-    emitter.line(dialect.declare(reduction.dtype, `r${r}`, text));
+    const text = emitter.dialect.argResult(`r${r}`, reduction.dtype);
+    emitter.line(emitter.dialect.declare(reduction.dtype, `r${r}`, text));
   }
 }

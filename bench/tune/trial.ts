@@ -53,7 +53,7 @@ export class Trial {
       const split = parts > 1 ? splitK(work.kernel, parts) : null;
       const kernels = split ? [split.partial, split.final] : [work.kernel];
       const steps = kernels.map((kernel) => ({
-        texts: generateLoops(kernel, target).kernels,
+        texts: generateLoops(kernel, target),
         scratch: planKernel(kernel, target).scratch,
       }));
       return { split, steps };

@@ -109,7 +109,7 @@ testOpenCL(
           const steps = columns < shape.n ? [rows, columns] : [rows];
           for (const step of steps) assertStringIncludes(source, ` * ${step})`);
           // A program's name stands before what was generated.
-          const textOf = (target: Target) => generateLoops(kernel, target).kernels[0]!.source;
+          const textOf = (target: Target) => generateLoops(kernel, target)[0]!.source;
           const tuned = new Map([[keyOf(shape), { tile }]]);
           assertStringIncludes(source, textOf({ ...untuned, tuned }));
           assert(!source.includes(textOf(untuned)), "the text is that of the usual tile");

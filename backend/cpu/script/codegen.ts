@@ -24,8 +24,8 @@ export interface GeneratedScript {
 /** Writes a loop kernel. */
 export function generateScript(given: LoopKernel): GeneratedScript {
   const kernel = summedProducts(given), emitter = new Emitter(kernel, scriptDialect);
-  for (const s of kernel.outer) openLoop(emitter, scriptDialect, s);
-  emitRow(emitter, scriptDialect);
+  for (const s of kernel.outer) openLoop(emitter, s);
+  emitRow(emitter);
   for (const _ of kernel.outer) emitter.close();
   return { body: emitter.lines.join("\n"), parameters: emitter.parameters };
 }

@@ -5,7 +5,7 @@
  * helpers that a program begins with. It decides nothing about how a kernel is computed (`opencl/templates`
  * does), and imports `backend/codegen`, the kernel IR and dtypes alone.
  */
-import { type Dialect, Emitter, type Parameter } from "../../codegen/emit.ts";
+import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
@@ -173,12 +173,11 @@ function parameterType(p: Parameter): string {
 export function generatedLoop(
   kernel: LoopKernel,
   target: Target,
-  write: (emitter: Emitter, dialect: Dialect) => WorkSize,
+  write: (emitter: Emitter) => WorkSize,
   scratch: readonly DType[] = [],
 ): Generated {
-  const dialect = openclDialect(target.isGpu);
-  const emitter = new Emitter(kernel, dialect);
-  const size = write(emitter, dialect);
+  const emitter = new Emitter(kernel, openclDialect(target.isGpu));
+  const size = write(emitter);
   return generated({
     ...size,
     inputs: kernel.inputs,

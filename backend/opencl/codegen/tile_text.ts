@@ -21,6 +21,7 @@ import {
   type TileKernel,
   type Warpgroup,
 } from "../../tile/language/statements.ts";
+import type { WorkSize } from "./generated.ts";
 import { castText, indexText, prefersText } from "./dialect.ts";
 import { renderScalar } from "./scalar_primitives.ts";
 import {
@@ -293,7 +294,7 @@ const arrayText = ({ space, buffer, element }: Place): string =>
   space === "ring" ? `((local ${elements[element]}*)${buffer})` : buffer;
 
 /**
- * Appends a kernel's statements.
+ * Appends a kernel's statements, and says how it is launched.
  *
  * @param finish Takes the results that it hands out.
  */
@@ -302,7 +303,7 @@ export function emitTile(
   kernel: TileKernel,
   finish: Finish = noResults,
   ring: RingText = "MMA",
-): void {
+): WorkSize {
   for (const array of kernel.arrays) declareArray(emitter, array, kernel.items, ring);
   emitter.line("const Index group = get_group_id(0);");
   if (kernel.items > 1) emitter.line("const int item = get_local_id(0);");
@@ -310,6 +311,7 @@ export function emitTile(
     emitter.line(`${type} ${[...names].join(", ")};`);
   }
   emitBody(emitter, kernel.body, { finish, ring });
+  return { global: [kernel.groups * kernel.items], local: [kernel.items] };
 }
 
 const noResults: Finish = () => {

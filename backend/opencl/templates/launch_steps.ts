@@ -53,7 +53,7 @@ export function launchSteps(
 /** The launches of kernels that read about as much as they write. */
 function sequenceSteps(
   label: string,
-  { kernels }: KernelSequence,
+  kernels: KernelSequence,
   outputs: readonly { readonly dtype: DType; readonly size: number }[],
 ): LaunchStep[] {
   const work = { bytes: 2 * bytesWritten(outputs), operations: Infinity };
@@ -79,7 +79,7 @@ function stepOf(kernel: SharedKernel, target: Target): LaunchStep {
 
 /** Launches, makers of scratch before the last; bytes that must move count once. */
 function loopSteps(kernel: LoopKernel, target: Target): LaunchStep[] {
-  const { kernels } = generateLoops(kernel, target), { label } = kernel;
+  const kernels = generateLoops(kernel, target), { label } = kernel;
   const work = {
     bytes: bytesMoved(kernel),
     operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,

@@ -51,7 +51,7 @@ function kernelsOf(node: Node, { target }: PlanningDevice): Planned[] {
     if (kernel.kind !== "loop") return [];
     const { name, variant } = planKernel(kernel, target);
     const key = variant && `${name}|${variant.key}|${structureOf(kernel).key}`;
-    return [{ kernel, key, text: generateLoops(kernel, target).kernels[0]! }];
+    return [{ kernel, key, text: generateLoops(kernel, target)[0]! }];
   });
 }
 

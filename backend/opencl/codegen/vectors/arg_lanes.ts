@@ -1,5 +1,5 @@
 /** Accumulators of a reduction that gives a position, in vectors of 16 lanes. */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { type ArgReduceFn, identityOf, prefersLarger } from "../../../graph/reductions.ts";
 import { accumulatorType } from "../../../kernel/kernel.ts";
 import type { Lanes, VectorBody } from "./vector_body.ts";
@@ -16,13 +16,13 @@ export class ArgLanes {
   readonly #type: "float16" | "int16";
   readonly #identity: string;
 
-  constructor(emitter: Emitter, dialect: Dialect, r: number, fn: ArgReduceFn) {
+  constructor(emitter: Emitter, r: number, fn: ArgReduceFn) {
     const { kernel } = emitter, dtype = accumulatorType(kernel, kernel.reductions[r]!);
     this.#emitter = emitter;
     this.#r = r;
     this.#fn = fn;
     this.#type = lanesOf(dtype).type;
-    this.#identity = dialect.constant(identityOf(fn, dtype), dtype);
+    this.#identity = emitter.dialect.constant(identityOf(fn, dtype), dtype);
   }
 
   #names(copy: string): [best: string, place: string] {

@@ -2,7 +2,7 @@
  * Results of two elements a lane, which lie one beside the other: both are computed, then stored in
  * turn.
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import type { Lanes, VectorBody } from "./vector_body.ts";
 import { LANES, lanesOf, storePairs } from "./vector_types.ts";
 
@@ -15,7 +15,6 @@ import { LANES, lanesOf, storePairs } from "./vector_types.ts";
  */
 export function emitElements(
   emitter: Emitter,
-  dialect: Dialect,
   body: VectorBody,
   pair: number | null,
   outputs: readonly number[],
@@ -34,14 +33,14 @@ export function emitElements(
   }
   ["even", "odd"].forEach((name, k) => {
     emitter.open("{");
-    emitter.line(dialect.declareMutableIndex(`i${pair}`, String(k)));
+    emitter.line(emitter.dialect.declareMutableIndex(`i${pair}`, String(k)));
     element();
     for (const o of outputs) {
       emitter.line(`${name}${o} = ${body.name(kernel.outputs[o]!.expr, tag)};`);
     }
     emitter.close();
   });
-  emitter.line(dialect.declareMutableIndex(`i${pair}`, "0"));
+  emitter.line(emitter.dialect.declareMutableIndex(`i${pair}`, "0"));
   for (const o of outputs) {
     const { dtype, index } = kernel.outputs[o]!;
     const pointer = `o${o} + ${emitter.affine(index)}${shift === 0 ? "" : ` + ${2 * shift}`}`;

@@ -3,7 +3,7 @@ import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
 import type { Blocks } from "../../../kernel/accumulation.ts";
 import type { Reduction } from "../../../kernel/kernel.ts";
 import type { ReduceStep } from "../../../kernel/row_program.ts";
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { Total, type TotalText } from "../../../codegen/total.ts";
 import { computeType } from "../types.ts";
 import { ArgLanes } from "./arg_lanes.ts";
@@ -33,22 +33,20 @@ export class LaneSums {
   /** Null where no sum of the stage needs them. */
   readonly blocks: Blocks | null;
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #step: ReduceStep;
   readonly #areRows: boolean;
   readonly #totals: ReadonlyMap<number, readonly Total[]>;
   readonly #args: ReadonlyMap<number, ArgLanes>;
 
   /** @param areRows Whether vectors walk a loop of the row. */
-  constructor(emitter: Emitter, dialect: Dialect, step: ReduceStep, areRows: boolean) {
+  constructor(emitter: Emitter, step: ReduceStep, areRows: boolean) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#step = step;
     this.#areRows = areRows;
     this.blocks = step.blocked?.blocks ?? null;
     this.#args = new Map(step.reductions.flatMap((r) => {
       const { fn } = emitter.kernel.reductions[r]!;
-      return isArgReduction(fn) ? [[r, new ArgLanes(emitter, dialect, r, fn)]] : [];
+      return isArgReduction(fn) ? [[r, new ArgLanes(emitter, r, fn)]] : [];
     }));
     const totals = areRows ? 1 : step.copies;
     this.#totals = new Map(
@@ -132,7 +130,7 @@ export class LaneSums {
     for (const r of this.#step.reductions) {
       const { fn, dtype } = kernel.reductions[r]!;
       const text = this.#args.get(r)?.fold("_0") ?? `fold_${fn}_${computeType(dtype)}(z${r}_0)`;
-      this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
+      this.#emitter.line(this.#emitter.dialect.declare(dtype, `r${r}`, text));
     }
   }
 

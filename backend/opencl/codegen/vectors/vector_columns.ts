@@ -1,5 +1,5 @@
 /** Neighbouring rows that read neighbouring elements: each lane reduces one. */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { walk } from "../../../codegen/loops.ts";
 import { extent } from "../../../kernel/kernel.ts";
 import {
@@ -16,7 +16,7 @@ import { columnCopies, vectorColumnProgram } from "./vector_plan.ts";
 import { LANES } from "./vector_types.ts";
 
 /** Writes the columns of a kernel: several vectors of them a work-item. */
-export function emitVectorColumns(emitter: Emitter, dialect: Dialect, symbol: number): WorkSize {
+export function emitVectorColumns(emitter: Emitter, symbol: number): WorkSize {
   const { kernel } = emitter;
   const lead = kernel.outer.slice(0, -1);
   const length = kernel.sizes[symbol]!, size = emitter.size(symbol);
@@ -24,7 +24,7 @@ export function emitVectorColumns(emitter: Emitter, dialect: Dialect, symbol: nu
   const width = copies * LANES;
   const i = `i${symbol}`;
   const block = (copies: number, left: string): void => {
-    const columns = new VectorColumns(emitter, dialect, symbol, copies, left);
+    const columns = new VectorColumns(emitter, symbol, copies, left);
     writeRow(vectorColumnProgram(kernel, copies), columns);
   };
   if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
@@ -49,19 +49,16 @@ export function emitVectorColumns(emitter: Emitter, dialect: Dialect, symbol: nu
 /** The steps of the rows in a few vectors, or in one of which `left` lanes count. */
 class VectorColumns implements RowWriter {
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #body: VectorBody;
   readonly #lanes: readonly Lanes[];
 
   constructor(
     emitter: Emitter,
-    dialect: Dialect,
     symbol: number,
     copies: number,
     left: string,
   ) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#body = new VectorBody(emitter, symbol);
     this.#lanes = Array.from(
       { length: copies },
@@ -76,9 +73,9 @@ class VectorColumns implements RowWriter {
 
   reduce(step: ReduceStep): void {
     const { kernel } = this.#emitter;
-    const sums = new LaneSums(this.#emitter, this.#dialect, step, false);
+    const sums = new LaneSums(this.#emitter, step, false);
     sums.declare();
-    walk(this.#emitter, this.#dialect, kernel.inner, sums, () => {
+    walk(this.#emitter, kernel.inner, sums, () => {
       this.compute(step.exprs);
       for (const lanes of this.#lanes) sums.accumulate(this.#body, lanes);
       this.store(step.outputs);
@@ -93,7 +90,7 @@ class VectorColumns implements RowWriter {
   }
 
   storeEach({ exprs, outputs }: StoreEachStep): void {
-    walk(this.#emitter, this.#dialect, this.#emitter.kernel.inner, null, () => {
+    walk(this.#emitter, this.#emitter.kernel.inner, null, () => {
       this.compute(exprs);
       this.store(outputs);
     });

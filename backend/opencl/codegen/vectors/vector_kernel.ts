@@ -3,7 +3,7 @@
  * columns that are reduced side by side. A work-item does thousands of elements in loops of its own,
  * in a group of its own.
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import type { WorkSize } from "../generated.ts";
 import { emitVectorColumns } from "./vector_columns.ts";
 import { emitMap } from "./vector_map.ts";
@@ -13,7 +13,6 @@ import { emitVectorRows } from "./vector_rows.ts";
 /** Writes a kernel in vectors. */
 export function emitVectorKernel(
   emitter: Emitter,
-  dialect: Dialect,
   form: VectorForm,
 ): WorkSize {
   const { kind, symbol } = form;
@@ -21,9 +20,9 @@ export function emitVectorKernel(
     case "map":
       return emitMap(emitter, symbol);
     case "rows":
-      return emitVectorRows(emitter, dialect, form);
+      return emitVectorRows(emitter, form);
     case "columns":
-      return emitVectorColumns(emitter, dialect, symbol);
+      return emitVectorColumns(emitter, symbol);
     default:
       return kind satisfies never;
   }

@@ -1,5 +1,5 @@
 /** Rows in vectors along their last loop: lanes are parts of one result. */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { boundsOf, openBlocks, walk } from "../../../codegen/loops.ts";
 import { extent } from "../../../kernel/kernel.ts";
 import {
@@ -22,25 +22,23 @@ import { windowReader } from "./window_lanes.ts";
 const PREFETCH_DISTANCE = 512;
 
 /** Writes the rows of a kernel; a work-item takes many. */
-export function emitVectorRows(emitter: Emitter, dialect: Dialect, form: VectorForm): WorkSize {
+export function emitVectorRows(emitter: Emitter, form: VectorForm): WorkSize {
   const { kernel } = emitter;
   const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
   const items = openRows(emitter, kernel.outer, rowsOfItem(kernel, length));
-  writeRow(vectorRowProgram(kernel, form), new VectorRows(emitter, dialect, form));
+  writeRow(vectorRowProgram(kernel, form), new VectorRows(emitter, form));
   emitter.close();
   return { global: [items], local: [1] };
 }
 
 class VectorRows implements RowWriter {
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #symbol: number;
   readonly #pair: number | null;
   readonly #body: VectorBody;
 
-  constructor(emitter: Emitter, dialect: Dialect, { symbol, apart = null }: VectorForm) {
+  constructor(emitter: Emitter, { symbol, apart = null }: VectorForm) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#symbol = symbol;
     this.#pair = apart?.pair ?? null;
     this.#body = new VectorBody(emitter, symbol, apart ? windowReader(emitter, symbol) : undefined);
@@ -56,15 +54,13 @@ class VectorRows implements RowWriter {
 
   /** The statements of the loops within a row; `line` is the vectorized one, from `i` to `end`. */
   #loops(exprs: readonly number[], sums: LaneSums | null, line: () => void): void {
-    const emitter = this.#emitter, dialect = this.#dialect, symbol = this.#symbol;
+    const emitter = this.#emitter, symbol = this.#symbol;
     const isCut = sums?.blocks?.symbol === symbol;
     emitter.open("{");
     const around = emitter.kernel.inner.filter((s) => s !== symbol && s !== this.#pair);
-    walk(emitter, dialect, around, sums, () => {
+    walk(emitter, around, sums, () => {
       if (this.#pair === null) this.#body.declareScalars(exprs);
-      const bounds = isCut
-        ? openBlocks(emitter, dialect, sums.blocks!)
-        : boundsOf(emitter, dialect, symbol);
+      const bounds = isCut ? openBlocks(emitter, sums.blocks!) : boundsOf(emitter, symbol);
       if (isCut) sums.begin();
       emitter.line(`Index i${symbol} = ${bounds[0]};`);
       emitter.line(`const Index end = ${bounds[1]};`);
@@ -83,7 +79,7 @@ class VectorRows implements RowWriter {
     lanes: Lanes,
     element: () => void,
   ): void {
-    emitElements(this.#emitter, this.#dialect, this.#body, this.#pair, outputs, lanes, () => {
+    emitElements(this.#emitter, this.#body, this.#pair, outputs, lanes, () => {
       if (this.#pair !== null) this.#body.declareScalars(exprs);
       this.#body.declareVectors(exprs, lanes);
       element();
@@ -91,7 +87,7 @@ class VectorRows implements RowWriter {
   }
 
   reduce(step: ReduceStep): void {
-    const sums = new LaneSums(this.#emitter, this.#dialect, step, true);
+    const sums = new LaneSums(this.#emitter, step, true);
     sums.declare();
     this.#loops(step.exprs, sums, () => this.#accumulate(sums, step));
     sums.finish();

@@ -1,5 +1,5 @@
 /** Short windows side by side: each lane has one, whose elements are written out. */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { extent } from "../../../kernel/kernel.ts";
 import {
@@ -22,13 +22,13 @@ import { type WindowForm, windowReader } from "./window_lanes.ts";
 const ITEM_ELEMENTS = 8192;
 
 /** Writes the windows of a kernel; a work-item takes lines of them. */
-export function emitWindows(emitter: Emitter, dialect: Dialect, form: WindowForm): WorkSize {
+export function emitWindows(emitter: Emitter, form: WindowForm): WorkSize {
   const { kernel } = emitter, { lane, rows, pair } = form;
   const items = openRows(emitter, rows, linesOfItem(emitter.kernel, form));
   const size = emitter.size(lane);
   emitter.open(`for (Index i${lane} = 0; i${lane} < ${size}; i${lane} += ${LANES}) {`);
   emitter.line(`const int left = (int)min((Index)${LANES}, ${size} - i${lane});`);
-  const windows = new WindowRows(emitter, dialect, form);
+  const windows = new WindowRows(emitter, form);
   if (pair !== null && !kernel.inner.includes(pair)) windows.storePlain();
   else writeRow(rowProgram(kernel), windows);
   emitter.close();
@@ -48,14 +48,12 @@ export function linesOfItem(
 /** The steps of 16 windows, of which `left` count. */
 class WindowRows implements RowWriter {
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #form: WindowForm;
   readonly #body: VectorBody;
   readonly #lanes = { tag: "_0", left: "left" };
 
-  constructor(emitter: Emitter, dialect: Dialect, form: WindowForm) {
+  constructor(emitter: Emitter, form: WindowForm) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#form = form;
     this.#body = new VectorBody(emitter, form.lane, windowReader(emitter, form.lane));
   }
@@ -66,7 +64,7 @@ class WindowRows implements RowWriter {
   }
 
   reduce(step: ReduceStep): void {
-    const sums = new LaneSums(this.#emitter, this.#dialect, step, false);
+    const sums = new LaneSums(this.#emitter, step, false);
     sums.declare();
     this.#each(step.outputs, () => {
       this.compute(step.exprs);
@@ -102,7 +100,7 @@ class WindowRows implements RowWriter {
       emitter.open("{");
       this.#declareElement(around, at);
       if (!inBlocks) {
-        emitElements(emitter, this.#dialect, this.#body, pair, outputs, this.#lanes, body);
+        emitElements(emitter, this.#body, pair, outputs, this.#lanes, body);
       } else body();
       for (const o of blocks) {
         emitter.line(`block${o}[${at}] = ${this.#body.name(kernel.outputs[o]!.expr, "_0")};`);
@@ -117,7 +115,7 @@ class WindowRows implements RowWriter {
     let rest = at;
     for (const s of around.toReversed()) {
       const n = this.#emitter.kernel.sizes[s]!;
-      this.#emitter.line(this.#dialect.declareMutableIndex(`i${s}`, `${rest % n}`));
+      this.#emitter.line(this.#emitter.dialect.declareMutableIndex(`i${s}`, `${rest % n}`));
       rest = Math.floor(rest / n);
     }
   }

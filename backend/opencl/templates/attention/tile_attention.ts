@@ -64,11 +64,9 @@ export const filledAttention: Template<AttentionKernel, Plan> = {
   emit: (plan) => {
     const { kernel, target } = plan, parts = partsOf(plan), scratch = scratchOf(plan);
     const form = featureForm(kernel, target.isGpu);
-    return {
-      kernels: [featureAttention, ...parts > 1 ? [joinedAttention] : []].map((programOf) =>
-        rendered(plan, (nameOf) => programOf(kernel, form, parts, nameOf), scratch)
-      ),
-    };
+    return [featureAttention, ...parts > 1 ? [joinedAttention] : []].map((programOf) =>
+      rendered(plan, (nameOf) => programOf(kernel, form, parts, nameOf), scratch)
+    );
   },
   workItems: ({ kernel, target }) => {
     const { rows, items } = featureForm(kernel, target.isGpu);
@@ -127,7 +125,7 @@ export const lanesAttention: Template<AttentionKernel, Plan> = {
       return laneAttention(part, kernel, tile, nameOf);
     };
     return takesHeads(plan)
-      ? { kernels: [written(plan, "headGradients", programOf)] }
+      ? [written(plan, "headGradients", programOf)]
       : kernelsOf(plan, programOf);
   },
   workItems: ({ kernel }) =>
@@ -190,7 +188,7 @@ function kernelsOf(plan: Plan, programOf: ProgramOf): KernelSequence {
       ...stored.some((output) => output > 0) ? ["keyGradient" as const] : [],
     ]
     : ["forward"];
-  return { kernels: parts.map((part) => written(plan, part, programOf)) };
+  return parts.map((part) => written(plan, part, programOf));
 }
 
 const written = (plan: Plan, part: AttentionPart, programOf: ProgramOf): Generated =>

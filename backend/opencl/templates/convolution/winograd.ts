@@ -76,12 +76,10 @@ export const winogradConvolution: ContractionTemplate<WinogradPlan> = {
     const along = loops.column.position, inVectors = canVectorize(kernel, along);
     const written = (programOf: (nameOf: NameOf) => TileKernel) =>
       laneKernel(kernel, target, along, [], programOf, ["float32"]);
-    return {
-      kernels: [
-        written((nameOf) => winogradWeights(kernel, loops, nameOf)),
-        written((nameOf) => winograd(kernel, loops, share, inVectors, nameOf)),
-      ],
-    };
+    return [
+      written((nameOf) => winogradWeights(kernel, loops, nameOf)),
+      written((nameOf) => winograd(kernel, loops, share, inVectors, nameOf)),
+    ];
   },
   // Counted in tiles of 8 positions, so that long sums are split as those of other templates.
   workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),

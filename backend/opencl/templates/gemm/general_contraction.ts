@@ -5,7 +5,6 @@ import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
-import { single } from "../parts/template.ts";
 import { defaultParts } from "../parts/tiling.ts";
 
 /** Work-items of a group on GPUs, and on CPU devices. */
@@ -20,13 +19,12 @@ export const generalContraction: ContractionTemplate = {
   name: "general contraction",
   readsPacked: true,
   matches: (kernel, target) => kernel.contraction === null ? null : { kernel, target, shape: null },
-  emit: ({ kernel, target }) =>
-    single(generatedLoop(summedProducts(kernel), target, (emitter, dialect) => {
-      const { isGpu } = target, local = isGpu ? [GPU_GROUP] : [CPU_GROUP];
-      const size = mapOuterLoops(emitter, isGpu, local);
-      emitRow(emitter, dialect);
-      return size;
-    })),
+  emit: ({ kernel, target }) => [generatedLoop(summedProducts(kernel), target, (emitter) => {
+    const { isGpu } = target, local = isGpu ? [GPU_GROUP] : [CPU_GROUP];
+    const size = mapOuterLoops(emitter, isGpu, local);
+    emitRow(emitter);
+    return size;
+  })],
   workItems: ({ kernel }) => piecesOf(kernel),
   sumParts: ({ kernel, target }) => {
     const length = extent(kernel, kernel.inner);

@@ -1,6 +1,5 @@
 /** Products on GPUs through local memory: which tiles, of the tile program of products. */
 import { gemm, type GemmTile } from "../../../tile/programs/gemm.ts";
-import { openclDialect } from "../../codegen/dialect.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
 import { groupGemm } from "../parts/group_gemm.ts";
@@ -49,9 +48,7 @@ export const localMemoryGemm: ContractionTemplate<TiledPlan<GemmTile>> = groupGe
   localMemoryTiles,
   () => true,
   (emitter, c, tile) => {
-    const { contracts } = openclDialect(true);
-    const program = gemm(emitter.kernel, c, tile, (n) => emitter.parameter(n), contracts);
-    emitTile(emitter, program);
-    return { global: [program.groups * program.items], local: [program.items] };
+    const { kernel, dialect: { contracts } } = emitter;
+    return emitTile(emitter, gemm(kernel, c, tile, (n) => emitter.parameter(n), contracts));
   },
 );

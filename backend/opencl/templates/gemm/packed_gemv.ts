@@ -5,11 +5,10 @@ import { withExpressions } from "../../../tile/language/expression.ts";
 import { gemv, gemvGroups, type GemvMapping, gemvMapping } from "../../../tile/programs/gemv.ts";
 import { waysOf } from "../../../tile/programs/packed_operand.ts";
 import { itemUnit, packedUnit, type Unit, vectorUnit } from "../../../tile/units.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionPlan, ContractionTemplate } from "../parts/contraction_shape.ts";
-import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
+import { emitting } from "../parts/template.ts";
 
 /** A product with the unit that multiplies. */
 interface PackedPlan extends ContractionPlan {
@@ -67,20 +66,15 @@ export const packedGemv: ContractionTemplate<PackedPlan> = {
       mapping = gemvMapping(product, unit, columns);
     return mapping && { kernel, target, shape: null, product, unit, mapping };
   },
-  emit: ({ kernel, target, product, unit, mapping }) =>
-    single(generatedLoop(kernel, target, (emitter) => {
-      const tile = withExpressions(() =>
-        gemv(product, unit, mapping, (value) => emitter.index(value))
-      );
-      const finish = ([row, column]: readonly string[], value: string): void => {
-        decomposeInto(emitter, product.rowLoops, row!, "i");
-        decomposeInto(emitter, product.columnLoops, column!, "i");
-        emitter.line(`const float acc = ${value};`);
-        emitEpilogue(emitter);
-      };
-      emitTile(emitter, tile, finish);
-      return { global: [tile.groups * tile.items], local: [tile.items] };
-    })),
+  emit: emitting((emitter, { product, unit, mapping }) => {
+    const tile = withExpressions(() => gemv(product, unit, mapping, (n) => emitter.index(n)));
+    return emitTile(emitter, tile, ([row, column], value) => {
+      decomposeInto(emitter, product.rowLoops, row!, "i");
+      decomposeInto(emitter, product.columnLoops, column!, "i");
+      emitter.line(`const float acc = ${value};`);
+      emitEpilogue(emitter);
+    });
+  }),
   // Products of one row with several matrices, as of queries, keys and values, are small each.
   variant: ({ product: { format, rows, columns, terms, x, w }, unit, mapping }) => ({
     key: [

@@ -43,8 +43,7 @@ export const shortSums: ContractionTemplate<ShortSums> = {
     const tile = tileOf(kernel, target);
     return tile && { kernel, target, shape: null, tile };
   },
-  emit: (plan) =>
-    single(generatedLoop(plan.kernel, plan.target, (emitter) => write(emitter, plan.tile))),
+  emit: emitting((emitter, { tile }) => write(emitter, tile)),
   workItems: ({ kernel, tile }) => itemsOf(kernel, tile),
   sumParts: () => 1,
 };

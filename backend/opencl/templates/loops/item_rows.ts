@@ -8,11 +8,10 @@
 import { emitRow } from "../../../codegen/rows.ts";
 import { blocksOf, isBlocked } from "../../../kernel/accumulation.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { walksColumns } from "../../../kernel/row_order.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Work-items of a group. */
 const GROUP = 256;
@@ -22,12 +21,11 @@ export const itemRows: LoopTemplate<Planned<LoopKernel>> = {
   name: "one item a row",
   readsPacked: true,
   matches: (kernel, target) => ({ kernel, target }),
-  emit: ({ kernel, target }) =>
-    single(generatedLoop(kernel, target, (emitter, dialect) => {
-      const size = mapOuterLoops(emitter, target.isGpu, localSize(kernel, target));
-      emitRow(emitter, dialect);
-      return size;
-    })),
+  emit: emitting((emitter, { kernel, target }) => {
+    const size = mapOuterLoops(emitter, target.isGpu, localSize(kernel, target));
+    emitRow(emitter);
+    return size;
+  }),
   workItems: ({ kernel }) => extent(kernel, kernel.outer),
   variant: ({ kernel, target }) => {
     // A grid of two dimensions is not shared.

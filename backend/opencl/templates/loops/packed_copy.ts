@@ -5,11 +5,10 @@ import { type PackedCopy, packedCopy } from "../../../kernel/forms/packed_produc
 import { withExpressions } from "../../../tile/language/expression.ts";
 import { canUnpack, unpack } from "../../../tile/programs/unpack.ts";
 import type { Unit } from "../../../tile/units.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import { storeText } from "../../codegen/types.ts";
 import { unitOf } from "../gemm/packed_gemv.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** A copy with the unit that decodes. */
 interface CopyPlan extends Planned<LoopKernel> {
@@ -36,19 +35,22 @@ export const packedCopies: LoopTemplate<CopyPlan> = {
     const isStored = copy.dtype !== "bfloat16" || unit.width === 1 || unit.width === 16;
     return isStored ? { kernel, target, copy, unit } : null;
   },
-  emit: ({ kernel, target, copy, unit }) =>
-    single(generatedLoop(kernel, target, (emitter) => {
-      const tile = withExpressions(() => unpack(copy, unit, (value) => emitter.index(value)));
-      const store = vectorStores[copy.dtype]!;
-      // A product and a sum are rounded one by one, as ggml does and as the host's reader.
-      emitter.open("{");
-      emitter.line("#pragma OPENCL FP_CONTRACT OFF");
-      emitTile(emitter, tile, ([at], value, width) =>
+  emit: emitting((emitter, { copy, unit }) => {
+    const tile = withExpressions(() => unpack(copy, unit, (value) => emitter.index(value)));
+    const store = vectorStores[copy.dtype]!;
+    // A product and a sum are rounded one by one, as ggml does and as the host's reader.
+    emitter.open("{");
+    emitter.line("#pragma OPENCL FP_CONTRACT OFF");
+    const size = emitTile(
+      emitter,
+      tile,
+      ([at], value, width) =>
         emitter.line(
           width > 1 ? store(width, at!, value) : storeText("o0", copy.dtype, at!, value),
-        ));
-      emitter.close();
-      return { global: [tile.groups * tile.items], local: [tile.items] };
-    })),
+        ),
+    );
+    emitter.close();
+    return size;
+  }),
   workItems: ({ copy }) => copy.count,
 };

@@ -5,7 +5,7 @@
  * by 4,096 points of 64 numbers took 1.27 ms by work-items that share a row (H200).
  */
 import { scalarTotal, Total } from "../../../codegen/total.ts";
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { primitives } from "../../../graph/primitives.ts";
 import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
 import { type Blocks, blocksOf, isBlocked } from "../../../kernel/accumulation.ts";
@@ -59,12 +59,7 @@ export const pairTiles: LoopTemplate<PairTiles> = {
     if (Math.min(sizes[row!]!, sizes[column!]!) < SPAN / 2) return null;
     return planOf({ kernel, target }, row!, column!, along!);
   },
-  emit: (plan) =>
-    single(generatedLoop(
-      plan.kernel,
-      plan.target,
-      (emitter, dialect) => new PairWriter(emitter, dialect, plan).write(),
-    )),
+  emit: emitting((emitter, plan) => new PairWriter(emitter, plan).write()),
   workItems: ({ kernel }) => extent(kernel, kernel.outer) / (TILE * TILE),
 };
 
@@ -118,16 +113,14 @@ const parts = Array.from({ length: TILE }, (_, p) => p);
 /** Writes the kernel. */
 class PairWriter {
   readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
   readonly #plan: PairTiles;
   readonly #blocks: Blocks | null;
   readonly #totals: readonly Total[];
 
-  constructor(emitter: Emitter, dialect: Dialect, plan: PairTiles) {
+  constructor(emitter: Emitter, plan: PairTiles) {
     this.#emitter = emitter;
-    this.#dialect = dialect;
     this.#plan = plan;
-    const reduction = plan.kernel.reductions[0]!, text = scalarTotal(dialect, reduction.dtype);
+    const reduction = plan.kernel.reductions[0]!, text = scalarTotal(emitter.dialect, reduction.dtype);
     this.#blocks = isBlocked(reduction) ? blocksOf(plan.kernel) : null;
     this.#totals = this.#blocks
       ? pairs.map(([p, q]) => new Total(emitter, text, `t${p}_${q}`))
@@ -179,9 +172,9 @@ class PairWriter {
   #declareSums(): void {
     const { kernel } = this.#plan, reduction = kernel.reductions[0]!;
     const dtype = accumulatorType(kernel, reduction);
-    const identity = this.#dialect.constant(identityOf(reduction.fn, dtype), dtype);
+    const identity = this.#emitter.dialect.constant(identityOf(reduction.fn, dtype), dtype);
     for (const pair of pairs) {
-      this.#emitter.line(this.#dialect.declareMutable(dtype, sumOf(pair), identity));
+      this.#emitter.line(this.#emitter.dialect.declareMutable(dtype, sumOf(pair), identity));
     }
   }
 
@@ -204,7 +197,7 @@ class PairWriter {
         for (const id of ofColumn) this.#rename(id, q);
         emitter.declare(ofBoth);
         const dtype = accumulatorType(kernel, reduction), value = emitter.name(reduction.expr);
-        const lines = this.#dialect.accumulate(reduction.fn, dtype, sumOf([p, q]), value, "");
+        const lines = this.#emitter.dialect.accumulate(reduction.fn, dtype, sumOf([p, q]), value, "");
         for (const line of lines) emitter.line(line);
         emitter.close();
       }
@@ -271,7 +264,7 @@ class PairWriter {
     emitter.line(`const Index i${row} = i${row}_${p}, i${column} = i${column}_${q};`);
     const dtype = accumulatorType(kernel, kernel.reductions[0]!);
     const sum = this.#blocks ? `t${p}_${q}` : sumOf([p, q]);
-    emitter.line(this.#dialect.declare(dtype, "r0", sum));
+    emitter.line(emitter.dialect.declare(dtype, "r0", sum));
     const ids = neededBy(kernel, outputs.map(({ expr }) => expr));
     for (const id of ids) emitter.alias(id, `v${id}`);
     emitter.declare(ids);

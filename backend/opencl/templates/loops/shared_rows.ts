@@ -24,11 +24,9 @@ import {
   sharedLength,
 } from "../../../tile/programs/rows.ts";
 import { columnUnit, itemUnit, type Unit } from "../../../tile/units.ts";
-import { openclDialect } from "../../codegen/dialect.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import { LANES, neighbourLoads, walksNeighbours } from "../parts/neighbours.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Rows with the work-items that share them. */
 export interface SharedRows extends Planned<LoopKernel> {
@@ -52,13 +50,13 @@ function sharedRows(
         : null;
       return found && { kernel, target, ...found };
     },
-    emit: ({ kernel, target, unit, mapping }) =>
-      single(generatedLoop(kernel, target, (emitter) => {
-        const { contracts } = openclDialect(target.isGpu);
-        const tile = rows(kernel, unit, mapping, (number) => emitter.parameter(number), contracts);
-        emitTile(emitter, tile);
-        return { global: [tile.groups * tile.items], local: [tile.items] };
-      })),
+    emit: emitting((emitter, { kernel, unit, mapping }) => {
+      const { contracts } = emitter.dialect;
+      return emitTile(
+        emitter,
+        rows(kernel, unit, mapping, (number) => emitter.parameter(number), contracts),
+      );
+    }),
     workItems: ({ kernel, unit }) => rowGroups(kernel, unit) * unit.across * unit.down,
     variant: ({ kernel, unit, mapping }) => {
       const { held, lanes, unroll } = mapping, stages = kernel.reductions.length + 1;

@@ -1,11 +1,11 @@
 /** Rows of a few elements, such as the windows of a pooling: a work-item takes many of them. */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { openLoop } from "../../../codegen/loops.ts";
 import { emitUnrolledRow } from "../../../codegen/rows.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { openRows } from "../../codegen/indices.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Elements of a row that is written out, and of the expressions of all its elements. */
 const MAX_ROW = 16, MAX_UNROLLED = 256;
@@ -16,7 +16,7 @@ const ITEM_ELEMENTS = 4096;
 export const shortRows: LoopTemplate<Planned<LoopKernel>> = {
   name: "short rows",
   matches: (kernel, target) => !target.isGpu && hasShortRows(kernel) ? { kernel, target } : null,
-  emit: ({ kernel, target }) => single(generatedLoop(kernel, target, writeRows)),
+  emit: emitting(writeRows),
   workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer.slice(0, -1)) / linesOf(kernel)),
   // The elements of a row are written one after the other: their number is part of the text.
   variant: ({ kernel }) => ({
@@ -34,12 +34,12 @@ function hasShortRows(kernel: LoopKernel): boolean {
 }
 
 /** Many rows a work-item, in loops of its own; a row's elements are written out. */
-function writeRows(emitter: Emitter, dialect: Dialect): WorkSize {
+function writeRows(emitter: Emitter): WorkSize {
   const { kernel } = emitter;
   const last = kernel.outer[kernel.outer.length - 1]!;
   const items = openRows(emitter, kernel.outer.slice(0, -1), linesOf(kernel));
-  openLoop(emitter, dialect, last);
-  emitUnrolledRow(emitter, dialect);
+  openLoop(emitter, last);
+  emitUnrolledRow(emitter);
   emitter.close();
   emitter.close();
   return { global: [items], local: [1] };

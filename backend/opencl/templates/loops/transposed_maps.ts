@@ -4,16 +4,16 @@
  * as rows, so memory is read and written in whole cache lines (PoCL 3.1, two cores: 20x30x40x50 reversed takes
  * 3.3 ms an element at a time).
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { VectorBody } from "../../codegen/vectors/vector_body.ts";
 import { canCompute, LANES, storesLanes } from "../../codegen/vectors/vector_types.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 import { without } from "../parts/tile_text.ts";
 
 /**
@@ -35,8 +35,7 @@ export const transposedMaps: LoopTemplate<TransposedPlan> = {
     const across = kernel.outer.slice(0, -1).find((s) => turns(kernel, s));
     return across === undefined ? null : { kernel, target, across };
   },
-  emit: (plan) =>
-    single(generatedLoop(plan.kernel, plan.target, (e, dialect) => write(e, dialect, plan))),
+  emit: emitting(write),
   workItems: itemsOf,
 };
 
@@ -79,7 +78,7 @@ function itemsOf({ kernel, across }: TransposedPlan): number {
   return extent(kernel, others) * Math.ceil(kernel.sizes[across]! / LANES);
 }
 
-function write(emitter: Emitter, dialect: Dialect, plan: TransposedPlan): WorkSize {
+function write(emitter: Emitter, plan: TransposedPlan): WorkSize {
   const { kernel, across } = plan, along = innermost(kernel);
   const others = kernel.outer.filter((s) => s !== across && s !== along);
   const pieces = emitter.index(Math.ceil(kernel.sizes[across]! / LANES));
@@ -90,12 +89,12 @@ function write(emitter: Emitter, dialect: Dialect, plan: TransposedPlan): WorkSi
   emitter.open(`for (Index ${i} = 0; ${i} < ${size}; ${i} += ${LANES}) {`);
   emitter.line(`const int left = (int)min((Index)${LANES}, ${size} - ${i});`);
   const needed = neededBy(kernel, kernel.outputs.map((o) => o.expr));
-  for (const id of needed) turn(emitter, dialect, plan, id);
+  for (const id of needed) turn(emitter, plan, id);
   emitter.open(`if (left == ${LANES}) {`);
-  writeRows(emitter, dialect, plan, needed, "");
+  writeRows(emitter, plan, needed, "");
   emitter.close();
   emitter.open("else {");
-  writeRows(emitter, dialect, plan, needed, "left");
+  writeRows(emitter, plan, needed, "left");
   emitter.close();
   emitter.close();
   return { global: [itemsOf(plan)], local: [1] };
@@ -104,7 +103,6 @@ function write(emitter: Emitter, dialect: Dialect, plan: TransposedPlan): WorkSi
 /** Reads a square of an operand that is read across: `u` has a vector for each of the rows. */
 function turn(
   emitter: Emitter,
-  dialect: Dialect,
   { kernel, across }: TransposedPlan,
   id: number,
 ): void {
@@ -113,7 +111,7 @@ function turn(
   const { input, index } = kernel.loads[e.load]!;
   emitter.line(`float16 u${id}[${LANES}];`);
   emitter.open("{");
-  emitter.line(dialect.declareIndex(`i${across}`, "block"));
+  emitter.line(emitter.dialect.declareIndex(`i${across}`, "block"));
   const step = emitter.index(coefficient(index, along));
   const place = `a${input} + ${without(emitter, index, [along])} + (i${along} + r) * ${step}`;
   emitter.line(`if (rows == ${LANES} && left == ${LANES})`);
@@ -126,7 +124,6 @@ function turn(
 
 function writeRows(
   emitter: Emitter,
-  dialect: Dialect,
   { kernel, across }: TransposedPlan,
   needed: readonly number[],
   left: string,
@@ -139,7 +136,7 @@ function writeRows(
       e.op === "load" && isAcross(kernel.loads[e.load]!, along, across) ? `u${id}[k]` : null,
   );
   emitter.open("for (int k = 0; k < rows; ++k) {");
-  emitter.line(dialect.declareIndex(`i${across}`, "block + k"));
+  emitter.line(emitter.dialect.declareIndex(`i${across}`, "block + k"));
   body.declareScalars(needed);
   body.declareVectors(needed, { left });
   kernel.outputs.forEach((_, o) => body.store(o, { left }));

@@ -4,15 +4,15 @@
  * there: memory is read and written in whole lines. A work-item an element reads a line for each of its
  * elements: 4096 x 4096 floats transposed took 131 us on an H200, where 32 would do.
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { computeType } from "../../codegen/types.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Elements of a side of a tile, and lines of it that a group takes at once. */
 const SIDE = 32, LINES = 8;
@@ -38,8 +38,7 @@ export const transposedTiles: LoopTemplate<TransposedTiles> = {
     }
     return null;
   },
-  emit: (plan) =>
-    single(generatedLoop(plan.kernel, plan.target, (e, dialect) => write(e, dialect, plan))),
+  emit: emitting(write),
   workItems: (plan) => groupsOf(plan) * SIDE * LINES,
   variant: ({ across }) => ({ key: `${across}`, numbers: 5, copies: 2 }),
 };
@@ -87,7 +86,7 @@ function groupsOf(plan: TransposedTiles): number {
     tilesOf(kernel, innermost(kernel));
 }
 
-function write(emitter: Emitter, dialect: Dialect, plan: TransposedTiles): WorkSize {
+function write(emitter: Emitter, plan: TransposedTiles): WorkSize {
   const { kernel, across, turned } = plan, along = innermost(kernel), others = othersOf(plan);
   for (const id of turned) {
     const type = computeType(kernel.exprs[id]!.dtype);
@@ -99,11 +98,11 @@ function write(emitter: Emitter, dialect: Dialect, plan: TransposedTiles): WorkS
   emitter.line(`const Index begin${along} = tile % ${columns} * ${SIDE};`);
   emitter.line(`const Index begin${across} = tile / ${columns} % ${rows} * ${SIDE};`);
   if (others.length > 0) decompose(emitter, others, `tile / ${columns} / ${rows}`);
-  walk(emitter, dialect, [across, along], () => {
+  walk(emitter, [across, along], () => {
     for (const id of turned) emitter.line(`t${id}[k * ${SIDE + 1} + lane] = ${read(emitter, id)};`);
   });
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  walk(emitter, dialect, [along, across], () => {
+  walk(emitter, [along, across], () => {
     for (const id of neededBy(kernel, kernel.outputs.map(({ expr }) => expr))) {
       if (turned.includes(id)) emitter.declareAs(id, `t${id}[lane * ${SIDE + 1} + k]`);
       else emitter.declare([id]);
@@ -116,14 +115,13 @@ function write(emitter: Emitter, dialect: Dialect, plan: TransposedTiles): WorkS
 /** Walks a tile: neighbours have neighbours along one loop, and take lines of the other. */
 function walk(
   emitter: Emitter,
-  dialect: Dialect,
   [lanes, lines]: readonly [lanes: number, lines: number],
   body: () => void,
 ): void {
   emitter.line("#pragma unroll");
   emitter.open(`for (int k = line; k < ${SIDE}; k += ${LINES}) {`);
-  emitter.line(dialect.declareIndex(`i${lanes}`, `begin${lanes} + lane`));
-  emitter.line(dialect.declareIndex(`i${lines}`, `begin${lines} + k`));
+  emitter.line(emitter.dialect.declareIndex(`i${lanes}`, `begin${lanes} + lane`));
+  emitter.line(emitter.dialect.declareIndex(`i${lines}`, `begin${lines} + k`));
   const inside = [lanes, lines].map((s) => `i${s} < ${emitter.size(s)}`).join(" && ");
   emitter.open(`if (${inside}) {`);
   body();

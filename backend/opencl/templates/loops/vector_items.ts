@@ -4,12 +4,12 @@
  * computes. Of 1.6e7 floats gelu takes 34 us on an H200, an element a work-item 54 (a copy: 33 and 50); of
  * 2.5e7 bfloat16 41 us, 48 by four.
  */
-import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import {
   closeStores,
@@ -22,7 +22,7 @@ import {
   readNeighbours,
   walksNeighbours,
 } from "../parts/neighbours.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Work-items of a group. */
 const GROUP = 128;
@@ -54,12 +54,7 @@ export const vectorItems: LoopTemplate<VectorItems> = {
     }
     return null;
   },
-  emit: (plan) =>
-    single(generatedLoop(
-      plan.kernel,
-      plan.target,
-      (emitter, dialect) => write(emitter, dialect, plan),
-    )),
+  emit: emitting(write),
   workItems: ({ kernel, lanes }) => extent(kernel, kernel.outer) / lanes,
   variant: (plan) => ({
     key: `${plan.lanes}${streams(plan) ? " streamed" : ""}`,
@@ -109,7 +104,7 @@ function isMaskOfAll(kernel: LoopKernel, id: number, lanes: number): boolean {
   return e.op === "inside" && e.bounds.every((bound) => holdsTogether(bound, along, lanes));
 }
 
-function write(emitter: Emitter, dialect: Dialect, plan: VectorItems): WorkSize {
+function write(emitter: Emitter, plan: VectorItems): WorkSize {
   const { lanes, vectors } = plan, { kernel } = emitter, along = innermost(kernel);
   const total = extent(kernel, kernel.outer), items = total / lanes;
   emitter.line(`const Index at = get_global_id(0) * ${lanes};`);
@@ -130,7 +125,7 @@ function write(emitter: Emitter, dialect: Dialect, plan: VectorItems): WorkSize 
   const each = ids.filter((id) => !isOne(id));
   for (let lane = 0; lane < lanes; lane++) {
     emitter.open("{");
-    emitter.line(dialect.declareIndex(`i${along}`, `first + ${lane}`));
+    emitter.line(emitter.dialect.declareIndex(`i${along}`, `first + ${lane}`));
     for (const id of each) {
       if (vectors.has(id)) emitter.declareAs(id, neighbour(emitter, id, lane));
       else emitter.declare([id]);

@@ -3,11 +3,10 @@
  * what is padded, what is put together from every second element.
  */
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { generatedLoop } from "../../codegen/generated.ts";
 import { type WindowForm, windowForm } from "../../codegen/vectors/window_lanes.ts";
 import { emitWindows, linesOfItem } from "../../codegen/vectors/window_rows.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 interface WindowPlan extends Planned<LoopKernel> {
   readonly form: WindowForm;
@@ -21,7 +20,6 @@ export const windowRows: LoopTemplate<WindowPlan> = {
     const form = windowForm(kernel);
     return form && { kernel, target, form };
   },
-  emit: ({ kernel, target, form }) =>
-    single(generatedLoop(kernel, target, (e, dialect) => emitWindows(e, dialect, form))),
+  emit: emitting((emitter, { form }) => emitWindows(emitter, form)),
   workItems: ({ kernel, form }) => Math.ceil(extent(kernel, form.rows) / linesOfItem(kernel, form)),
 };

@@ -14,7 +14,6 @@ import type { Contraction } from "../../../kernel/kernel.ts";
 import type { MatrixUnits } from "../../../kernel/target.ts";
 import { matrixUnits, unitOf } from "../../../tile/matrix_units.ts";
 import { matrixGemm, type MmaTile } from "../../../tile/programs/matrix_gemm.ts";
-import { openclDialect } from "../../codegen/dialect.ts";
 import { matrixAttributes } from "../../codegen/units/matrix_helpers.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
@@ -36,18 +35,11 @@ export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
   mmaTiles,
   (c, shape, { matrixUnits: units }) => units !== null && isWorthwhile(c, shape, units),
   (emitter, c, tile, { matrixUnits: units }) => {
-    const { contracts } = openclDialect(true), unit = unitOf(c, units!)!;
-    const program = matrixGemm(
-      emitter.kernel,
-      c,
-      tile,
-      unit,
-      (n) => emitter.parameter(n),
-      contracts,
-    );
-    emitTile(emitter, program, undefined, matrixUnits[unit.name].readsTogether ? "MMA" : "RING");
-    const global = [program.groups * program.items], attributes = matrixAttributes[units!] ?? "";
-    return { global, local: [program.items], attributes };
+    const { kernel, dialect: { contracts } } = emitter, unit = unitOf(c, units!)!;
+    const program = matrixGemm(kernel, c, tile, unit, (n) => emitter.parameter(n), contracts);
+    const ring = matrixUnits[unit.name].readsTogether ? "MMA" : "RING";
+    const attributes = matrixAttributes[units!] ?? "";
+    return { ...emitTile(emitter, program, undefined, ring), attributes };
   },
 );
 

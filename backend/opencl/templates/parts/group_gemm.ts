@@ -2,7 +2,7 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { Contraction } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import {
   type ContractionTemplate,
   groupShape,
@@ -11,8 +11,8 @@ import {
   withoutFreeBatch,
 } from "./contraction_shape.ts";
 import { productVariant } from "./product_variant.ts";
-import { single } from "./template.ts";
 import { type ContractionSize, tileCount, tileOf, type TileRule } from "./tiling.ts";
+import { emitting } from "./template.ts";
 
 /** The rows and columns of a group's tile. */
 interface GroupTile {
@@ -42,10 +42,9 @@ export function groupGemm<T extends GroupTile>(
         ? { kernel, target, shape, tile: tileOf(rule, shape, target) }
         : null;
     },
-    emit: ({ kernel, target, tile }) => {
-      const c = withoutFreeBatch(kernel.contraction!);
-      return single(generatedLoop(kernel, target, (emitter) => write(emitter, c, tile, target)));
-    },
+    emit: emitting((emitter, { kernel, target, tile }) =>
+      write(emitter, withoutFreeBatch(kernel.contraction!), tile, target)
+    ),
     workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
     variant: ({ kernel, tile }) => productVariant(kernel, tile, Math.max(tile.bm, tile.bn)),
   };

@@ -13,7 +13,7 @@ import { emitTile, type Finish } from "../../codegen/tile_text.ts";
 import { VectorBody } from "../../codegen/vectors/vector_body.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionPlan, ContractionTemplate } from "./contraction_shape.ts";
-import { type KernelSequence, single } from "./template.ts";
+import type { KernelSequence } from "./template.ts";
 import { emitEpilogue } from "./tile_text.ts";
 
 /** A contraction that the lane program computes. */
@@ -46,9 +46,9 @@ export function laneTemplate(
 export function writeLanes({ kernel, target, mapping }: LanePlan): KernelSequence {
   const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
   const rows = mapping.rows.map(([s]) => s);
-  return single(
+  return [
     laneKernel(kernel, target, along, rows, (nameOf) => laneProduct(kernel, mapping, nameOf)),
-  );
+  ];
 }
 
 /**
@@ -68,8 +68,7 @@ export function laneKernel(
 ): Generated {
   return generatedLoop(kernel, target, (emitter) => {
     const program = programOf((parameter) => emitter.parameter(parameter));
-    emitTile(emitter, program, finishOf(emitter, along, rows));
-    return { global: [program.groups], local: [1] };
+    return emitTile(emitter, program, finishOf(emitter, along, rows));
   }, scratch);
 }
 

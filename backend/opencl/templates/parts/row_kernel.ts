@@ -4,7 +4,7 @@ import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { type KernelSequence, type Planned, single, type SpecialTemplate } from "./template.ts";
+import type { Planned, SpecialTemplate } from "./template.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 
 /** Collects scalar parameters under their position. */
@@ -63,12 +63,11 @@ export function rowTemplate<O extends Op>(
     matches: (kernel: SpecialKernel, target: Target) =>
       kernel.op === op ? { kernel: kernel as KernelOf<O>, target } : null,
     workItems,
-    emit: (plan): KernelSequence =>
-      single(generatedSpecial(
-        plan,
-        (p) => `  const Index row = get_global_id(0);\n${body(plan.kernel, p)}`,
-        Math.ceil(workItems(plan) / GROUP),
-        GROUP,
-      )),
+    emit: (plan) => [generatedSpecial(
+      plan,
+      (p) => `  const Index row = get_global_id(0);\n${body(plan.kernel, p)}`,
+      Math.ceil(workItems(plan) / GROUP),
+      GROUP,
+    )],
   };
 }

@@ -8,13 +8,12 @@
  */
 import type { LoopKernel, SpecialKernel } from "../../../kernel/kernel.ts";
 import type { LaunchVariant, Scratch } from "../../../kernel/template.ts";
-import type { Generated } from "../../codegen/generated.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import { type Generated, generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
 
 /** Kernels that run one after the other; all of them take the same inputs, outputs and scratch. */
-export interface KernelSequence {
-  readonly kernels: readonly Generated[];
-}
+export type KernelSequence = readonly Generated[];
 
 /**
  * One way to compute kernels.
@@ -68,7 +67,9 @@ export interface Planned<K> {
 export type LoopTemplate<P = unknown> = Template<LoopKernel, P>;
 export type SpecialTemplate<P = unknown> = Template<SpecialKernel, P>;
 
-/** A single kernel. */
-export function single(kernel: Generated): KernelSequence {
-  return { kernels: [kernel] };
+/** Writes a plan's loop kernel by one kernel, whose body `write` appends to the emitter. */
+export function emitting<P extends Planned<LoopKernel>>(
+  write: (emitter: Emitter, plan: P) => WorkSize,
+): (plan: P) => Generated[] {
+  return (plan) => [generatedLoop(plan.kernel, plan.target, (emitter) => write(emitter, plan))];
 }

@@ -54,9 +54,7 @@ function sequenceOf(plan: GroupArgsort): KernelSequence {
     keepsKeys: false,
   };
   const make: MakeKernel = (...all) => generatedSpecial(plan, ...all, scratchOf(plan));
-  return {
-    kernels: bits === null
-      ? sortKernels(sorted, make)
-      : radixSortKernels({ ...sorted, bits, state: "o4" }, make),
-  };
+  return bits === null
+    ? sortKernels(sorted, make)
+    : radixSortKernels({ ...sorted, bits, state: "o4" }, make);
 }

@@ -54,14 +54,12 @@ function sequenceOf(plan: Planned<Argsort>): KernelSequence {
   const make = (write: (p: Parameters) => string, share: number): Generated =>
     generatedSpecial(plan, write, rows * Math.ceil(length / share), 1, scratch);
   // The last pass writes to the output: so the first run is there after an even number of passes.
-  return {
-    kernels: [
-      make((p) => sortRuns(kernel, p, passes.length), RUN),
-      ...passes.map((width, k) =>
-        make((p) => merge(kernel, p, width, (passes.length - k) % 2 === 0), SHARE)
-      ),
-    ],
-  };
+  return [
+    make((p) => sortRuns(kernel, p, passes.length), RUN),
+    ...passes.map((width, k) =>
+      make((p) => merge(kernel, p, width, (passes.length - k) % 2 === 0), SHARE)
+    ),
+  ];
 }
 
 /** Declares `key` of an element: a number in the order that is asked for. */

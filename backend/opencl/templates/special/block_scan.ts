@@ -67,7 +67,7 @@ function sequenceOf(plan: ScanPlan): KernelSequence {
   const { target, chunks } = plan;
   const [first, results] = target.isGpu ? [groupTotals, groupResults] : [itemTotals, itemResults];
   const last = kernelOf(plan, results);
-  return { kernels: chunks === 1 ? [last] : [kernelOf(plan, first), last] };
+  return chunks === 1 ? [last] : [kernelOf(plan, first), last];
 }
 
 /** The type of totals: half types are added up in single precision. */

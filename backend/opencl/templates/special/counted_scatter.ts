@@ -27,7 +27,7 @@ export const countedScatter: SpecialTemplate<Planned<Scatter>> = {
   emit: (plan) => {
     const make: MakeKernel = (...all) => generatedSpecial(plan, ...all);
     const count = (p: Parameters): string => countText(plan.kernel, p, groupsOf(plan));
-    return { kernels: [copyBase(plan.kernel, make), make(count, groupsOf(plan), GROUP)] };
+    return [copyBase(plan.kernel, make), make(count, groupsOf(plan), GROUP)];
   },
   workItems: (plan) => groupsOf(plan) * GROUP,
 };

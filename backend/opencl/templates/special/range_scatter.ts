@@ -11,7 +11,7 @@ import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
-import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
+import type { Planned, SpecialTemplate } from "../parts/template.ts";
 import { joinedText, type Scatter } from "./scatter_text.ts";
 
 /** Elements that are worth a work-item. */
@@ -28,8 +28,7 @@ export const rangeScatter: SpecialTemplate<Planned<Scatter>> = {
     !target.isGpu && kernel.op === "scatter" && kernel.mode !== "write" && hasWholeRows(kernel)
       ? { kernel, target }
       : null,
-  emit: (plan) =>
-    single(generatedSpecial(plan, (p) => bodyOf(plan, p), Math.max(1, itemsOf(plan)), 1)),
+  emit: (plan) => [generatedSpecial(plan, (p) => bodyOf(plan, p), Math.max(1, itemsOf(plan)), 1)],
   workItems: itemsOf,
 };
 

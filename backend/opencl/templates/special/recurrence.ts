@@ -16,7 +16,7 @@ import type { RecurrenceOfSizes, SpecialKernel } from "../../../kernel/kernel.ts
 import { literal } from "../../codegen/types.ts";
 import { ceilTo, laneProducts, LANES } from "../parts/lane_products.ts";
 import { generatedSpecial, type Parameters } from "../parts/row_kernel.ts";
-import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
+import type { Planned, SpecialTemplate } from "../parts/template.ts";
 
 type Recurrence = SpecialKernel & RecurrenceOfSizes;
 
@@ -39,16 +39,15 @@ export const recurrence: SpecialTemplate<RecurrencePlan> = {
     const rows = Math.ceil(kernel.batch / Math.max(1, turns * target.computeUnits));
     return { kernel, target, rows: Math.max(1, rows) };
   },
-  emit: (plan) =>
-    single(generatedSpecial(
-      plan,
-      (p) => {
-        const { kernel, rows } = plan, text = new RecurrenceText(kernel, rows, p);
-        return (kernel.pass === "forward" ? text.forward() : text.backward()).join("\n");
-      },
-      Math.max(1, Math.ceil(plan.kernel.batch / plan.rows)),
-      1,
-    )),
+  emit: (plan) => [generatedSpecial(
+    plan,
+    (p) => {
+      const { kernel, rows } = plan, text = new RecurrenceText(kernel, rows, p);
+      return (kernel.pass === "forward" ? text.forward() : text.backward()).join("\n");
+    },
+    Math.max(1, Math.ceil(plan.kernel.batch / plan.rows)),
+    1,
+  )],
   workItems: ({ kernel, rows }) => Math.ceil(kernel.batch / rows),
 };
 

@@ -3,7 +3,7 @@ import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { generatedSpecial, type Parameters, rowTemplate } from "../parts/row_kernel.ts";
-import { type Planned, single, type SpecialTemplate } from "../parts/template.ts";
+import type { Planned, SpecialTemplate } from "../parts/template.ts";
 import { baseText, hasSharedIndices, joinedText, type Scatter } from "./scatter_text.ts";
 import type { Target } from "../../../kernel/target.ts";
 
@@ -15,7 +15,12 @@ const STRIP = 32;
  * line an element (PoCL 3.1, two cores, 500 x 1000 sources to 1000 x 1000: 13 ms, 1.5).
  */
 export const stripScatter: SpecialTemplate<Planned<Scatter>> = {
-  ...rowTemplate("strip scatter", "scatter", stripsOf, scatterStrip),
+  ...rowTemplate(
+    "strip scatter",
+    "scatter",
+    stripsOf,
+    (kernel, p) => scatterLines(kernel, p, true),
+  ),
   matches: (kernel, target) =>
     !target.isGpu && kernel.op === "scatter" && kernel.axis < kernel.shape.length - 1 &&
       stripsOf(kernel) >= target.computeUnits
@@ -62,17 +67,21 @@ export const groupScatter: SpecialTemplate<Planned<Scatter>> = {
   matches: (kernel, target) =>
     kernel.op === "scatter" && isByGroup(kernel, target) ? { kernel, target } : null,
   workItems: ({ kernel }) => linesOf(kernel) * GROUP,
-  emit: (plan) =>
-    single(generatedSpecial(
-      plan,
-      (p) => scatterByGroup(plan.kernel, p),
-      Math.max(1, linesOf(plan.kernel)),
-      GROUP,
-    )),
+  emit: (plan) => [generatedSpecial(
+    plan,
+    (p) => scatterByGroup(plan.kernel, p),
+    Math.max(1, linesOf(plan.kernel)),
+    GROUP,
+  )],
 };
 
 /** One work-item a line. */
-export const lineScatter = rowTemplate("line scatter", "scatter", linesOf, scatter);
+export const lineScatter = rowTemplate(
+  "line scatter",
+  "scatter",
+  linesOf,
+  (kernel, p) => scatterLines(kernel, p, false),
+);
 
 /** Lines along the axis: one for each of the other coordinates of the result. */
 function linesOf({ shape, axis }: Scatter): number {
@@ -85,13 +94,13 @@ function joined({ mode, output: { dtype } }: Scatter, target: string, from: stri
   return storeText("o0", dtype, target, joinedText(mode, dtype, target, source));
 }
 
-/** Declares where a line begins in the result, the sources and the indices; `skip` where it has none. */
-function placeLine(kernel: Scatter, p: Parameters, axes: readonly number[]): string[] {
+/** Declares where a line begins in the result, the sources and the indices, by the axes that are not taken; `skip` where it has none. */
+function placeLine(kernel: Scatter, p: Parameters, taken: readonly number[]): string[] {
   const { shape, sourceShape, indexStrides } = kernel;
   const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
   return [
     "  Index base = 0, at = 0, index = 0, skip = 0;",
-    ...axes.toReversed().map((k) => {
+    ...shape.map((_, k) => k).filter((k) => !taken.includes(k)).toReversed().map((k) => {
       const n = p.index(shape[k]!);
       return `  { const Index i = rest % ${n}; rest /= ${n}; base += i * ${
         p.index(strides[k]!)
@@ -117,35 +126,43 @@ function alongAxis(kernel: Scatter, p: Parameters) {
 }
 
 /**
- * One work-item per line along the axis, over all other coordinates of the result: it copies the
- * base, then adds its sources in order. No two items write the same element, so sums are
- * deterministic.
+ * A work-item per line along the axis, over all other coordinates of the result, or per strip of neighbouring
+ * lines, which reads and writes stretches of memory: it copies the base, then adds its sources in order. No two
+ * items write the same element, so sums are deterministic.
  */
-function scatter(kernel: Scatter, p: Parameters): string {
-  const { shape, axis, output: { dtype } } = kernel;
-  const head = `  if (row >= ${p.index(linesOf(kernel))}) return;\n  Index rest = row;`;
-  const place = placeLine(kernel, p, shape.map((_, k) => k).filter((k) => k !== axis));
+function scatterLines(kernel: Scatter, p: Parameters, strip: boolean): string {
+  const { shape, sourceShape, indexStrides, axis, mode, output: { dtype } } = kernel;
+  const last = shape.length - 1, pieces = strip ? p.index(piecesOf(kernel)) : "";
+  const end = (size: number): string => `min(first + ${STRIP}, (Index)${p.index(size)})`;
+  const across = (behind: string): string =>
+    strip ? `for (Index c = first; c < ${behind}; ++c) ` : "";
+  const [c, apart] = strip ? [" + c", ` + c * ${p.index(indexStrides[last]!)}`] : ["", ""];
   const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
-  const target = `base + j * ${step}`, source = baseText(kernel, target);
+  const target = `base + j * ${step}${c}`, source = baseText(kernel, target);
   return [
-    head,
-    ...place,
-    ...kernel.mode === "write"
-      ? []
-      : [`  for (Index j = 0; j < ${count}; ++j) { ${storeText("o0", dtype, target, source)} }`],
+    `  if (row >= ${p.index(strip ? stripsOf(kernel) : linesOf(kernel))}) return;`,
+    `  Index rest = row${strip ? ` / ${pieces}` : ""};`,
+    ...placeLine(kernel, p, strip ? [axis, last] : [axis]),
+    ...strip
+      ? [`  const Index first = row % ${pieces} * ${STRIP}, end = ${end(shape[last]!)};`]
+      : [],
+    mode === "write"
+      ? ""
+      : `  for (Index j = 0; j < ${count}; ++j) ${across("end")}{ ${
+        storeText("o0", dtype, target, source)
+      } }`,
     "  if (skip) return;",
-    `  for (Index s = 0; s < ${sourceCount}; ++s) {`,
-    `    const Index from = at + s * ${sourceStep};`,
-    `    const Index j = ${checked(`index + s * ${indexStep}`)};`,
-    `    ${joined(kernel, target, "from")}`,
+    `  for (Index s = 0; s < ${sourceCount}; ++s) ${across(strip ? end(sourceShape[last]!) : "")}{`,
+    `    const Index j = ${checked(`index + s * ${indexStep}${apart}`)};`,
+    `    ${joined(kernel, target, `at + s * ${sourceStep}${c}`)}`,
     "  }",
   ].join("\n");
 }
 
 /** One group for a line. */
 function scatterByGroup(kernel: Scatter, p: Parameters): string {
-  const { shape, axis, output: { dtype } } = kernel;
-  const place = placeLine(kernel, p, shape.map((_, k) => k).filter((k) => k !== axis));
+  const { axis, output: { dtype } } = kernel;
+  const place = placeLine(kernel, p, [axis]);
   const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
   const target = `base + j * ${step}`, source = baseText(kernel, target);
   const copy = `  for (Index j = item; j < ${count}; j += ${GROUP}) { ${
@@ -181,39 +198,4 @@ ${kernel.mode === "write" ? "" : copy}
       barrier(CLK_LOCAL_MEM_FENCE);
     }
   }`;
-}
-
-/** One work-item for neighbouring lines: it reads and writes stretches of memory. */
-function scatterStrip(kernel: Scatter, p: Parameters): string {
-  const { shape, sourceShape, indexStrides, axis, output: { dtype } } = kernel;
-  const last = shape.length - 1, pieces = p.index(piecesOf(kernel));
-  const head = [
-    `  if (row >= ${p.index(stripsOf(kernel))}) return;`,
-    `  const Index first = row % ${pieces} * ${STRIP};`,
-    `  Index rest = row / ${pieces};`,
-  ];
-  const place = placeLine(
-    kernel,
-    p,
-    shape.map((_, k) => k).filter((k) => k !== axis && k !== last),
-  );
-  const { step, count, sourceStep, sourceCount, indexStep, checked } = alongAxis(kernel, p);
-  const along = p.index(indexStrides[last]!), target = `base + j * ${step} + c`;
-  const source = baseText(kernel, target);
-  const end = (size: number): string => `min(first + ${STRIP}, (Index)${p.index(size)})`;
-  return [
-    ...head,
-    ...place,
-    `  const Index end = ${end(shape[last]!)}, sources = ${end(sourceShape[last]!)};`,
-    ...kernel.mode === "write" ? [] : [
-      `  for (Index j = 0; j < ${count}; ++j)`,
-      `    for (Index c = first; c < end; ++c) { ${storeText("o0", dtype, target, source)} }`,
-    ],
-    "  if (skip) return;",
-    `  for (Index s = 0; s < ${sourceCount}; ++s)`,
-    "    for (Index c = first; c < sources; ++c) {",
-    `      const Index j = ${checked(`index + s * ${indexStep} + c * ${along}`)};`,
-    `      ${joined(kernel, target, `at + s * ${sourceStep} + c`)}`,
-    "    }",
-  ].join("\n");
 }

@@ -34,7 +34,7 @@ export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
       hasSharedIndices(kernel)
       ? { kernel, target }
       : null,
-  emit: (plan) => ({ kernels: kernelsOf(plan) }),
+  emit: kernelsOf,
   workItems: ({ kernel }) => kernel.sourceShape[kernel.axis]! * columnGroups(kernel),
 };
 

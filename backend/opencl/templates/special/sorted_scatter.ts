@@ -164,18 +164,16 @@ function sequenceOf(plan: SortedScatter): KernelSequence {
   const before = [base, ...sort?.kernels ?? []];
   if (kernel.mode === "set") {
     const items = plan.count * plan.columns;
-    return { kernels: [...before, made(setLast, Math.ceil(items / GROUP))] };
+    return [...before, made(setLast, Math.ceil(items / GROUP))];
   }
   const byColumn = plan.columns >= MIN_COLUMNS;
   const chunks = chunksOf(plan);
   const groups = chunks * (byColumn ? Math.ceil(plan.columns / GROUP) : plan.columns);
-  return {
-    kernels: [
-      ...before,
-      made(byColumn ? addColumns : addRuns, groups),
-      ...chunks > 1 ? [made(joinRuns, Math.ceil(chunks * plan.columns / GROUP))] : [],
-    ],
-  };
+  return [
+    ...before,
+    made(byColumn ? addColumns : addRuns, groups),
+    ...chunks > 1 ? [made(joinRuns, Math.ceil(chunks * plan.columns / GROUP))] : [],
+  ];
 }
 
 /** The kernels that sort, and what must be cleared before them. */

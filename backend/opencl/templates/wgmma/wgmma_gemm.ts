@@ -56,8 +56,8 @@ export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
         return write(emitter);
       }, types);
     const gemm = kernelOf((emitter) => writeKernel(emitter, plan));
-    if (written.length === 0) return { kernels: [gemm] };
-    return { kernels: [kernelOf((emitter) => writeOperands(emitter, written)), gemm] };
+    if (written.length === 0) return [gemm];
+    return [kernelOf((emitter) => writeOperands(emitter, written)), gemm];
   },
   workItems: tilesOf,
   sumParts: splitsOf,

@@ -118,7 +118,7 @@ async function runEmulated(
     .map((nbytes) => new Buffer(context!, nbytes));
   inputs.forEach((x, k) => queue!.write(buffers[k]!, x).release());
   const target = isHopper ? hopper : ampere, sign = isHopper ? "EMU_WG_ADD" : "EMU_LOAD4";
-  for (const generated of generateAttention({ ...kernel, isInterleaved }, target).kernels) {
+  for (const generated of generateAttention({ ...kernel, isInterleaved }, target)) {
     const { helpers, source } = emulated(generated.source, generated.local[0]!);
     assert(source.includes(sign), "it is written for matrix units");
     const text = `${preludeFor(source)}\n${helpers}\nkernel void k${source}`;

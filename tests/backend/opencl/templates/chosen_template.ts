@@ -53,7 +53,7 @@ export function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel
 
 /** The text of its kernel. */
 export function textOf(make: () => Tensor, target: Target): string {
-  const { kernels } = withDevice("cpu", () => generateLoops(contractionOf(make, target), target));
+  const kernels = withDevice("cpu", () => generateLoops(contractionOf(make, target), target));
   return kernels.at(-1)!.source;
 }
 
