@@ -24,10 +24,9 @@ export function boundsOf(
 export function openBlocks(
   emitter: Emitter,
   { symbol, length }: Blocks,
-  [start, end]: readonly [string, string] = boundsOf(emitter, symbol),
 ): [start: string, end: string] {
-  const step = emitter.index(length), block = `b${symbol}`;
-  emitter.open(emitter.dialect.loopHead(block, start, end, step));
+  const bounds = boundsOf(emitter, symbol), step = emitter.index(length), block = `b${symbol}`;
+  emitter.open(emitter.dialect.loopHead(block, ...bounds, step));
   return [block, emitter.dialect.smaller(`${block} + ${step}`, `e${block}`)];
 }
 

@@ -258,6 +258,11 @@ export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
   return n;
 }
 
+/** True for a kernel that neither reduces nor contracts. */
+export function isMap({ inner, reductions, contraction }: LoopKernel): boolean {
+  return inner.length === 0 && reductions.length === 0 && contraction === null;
+}
+
 /** True where a kernel decodes elements from blocks: a template must say that it can. */
 export function readsPacked({ loads, contraction }: LoopKernel): boolean {
   return loads.some(({ packed }) => packed) ||

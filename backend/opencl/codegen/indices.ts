@@ -34,6 +34,14 @@ export function openRows(emitter: Emitter, symbols: readonly number[], share: nu
   return Math.ceil(rows / share);
 }
 
+/** Groups of one item, so many along the last outer loop; declares the indices of the others. */
+export function openGrid(emitter: Emitter, pieces: number): WorkSize {
+  const { kernel } = emitter, lead = kernel.outer.slice(0, -1);
+  if (lead.length === 0) return { global: [pieces], local: [1] };
+  decompose(emitter, lead, "get_global_id(1)");
+  return { global: [pieces, extent(kernel, lead)], local: [1, 1] };
+}
+
 /** Maps the outer loops to work-items, the last one to neighbours. */
 export function mapOuterLoops(
   emitter: Emitter,

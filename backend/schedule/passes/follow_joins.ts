@@ -4,7 +4,7 @@
  */
 import { add, type AffineExpr, affineKey, linearize, scale, symbol } from "../../kernel/affine.ts";
 import { canonicalize } from "../../kernel/canonicalize.ts";
-import { type Expr, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { type Expr, extent, isMap, type Load, type LoopKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { KernelGraph, Pass, Step } from "./kernel_graph.ts";
 import { mapIndices } from "../../kernel/collapse.ts";
@@ -103,7 +103,6 @@ function isElement({ index, bounds, dtype }: Load, key: string): boolean {
 }
 
 function isElementwise(kernel: LoopKernel): boolean {
-  const { inner, reductions, contraction, indirect, exprs } = kernel;
-  return inner.length === 0 && reductions.length === 0 && contraction === null &&
-    indirect.length === 0 && exprs.every(({ op }) => op !== "random");
+  return isMap(kernel) && kernel.indirect.length === 0 &&
+    kernel.exprs.every(({ op }) => op !== "random");
 }

@@ -18,7 +18,7 @@ import {
 } from "../language/expression.ts";
 import type { TileKernel } from "../language/statements.ts";
 import { fma } from "../language/values.ts";
-import { Program } from "../program.ts";
+import type { Program } from "../program.ts";
 import { itemUnit } from "../units.ts";
 import { GemmOperand } from "./gemm_operand.ts";
 import { KernelValues, type NameOf } from "./kernel_values.ts";
@@ -47,8 +47,7 @@ export function gemm(
 ): TileKernel {
   return withExpressions(() => {
     const unit = itemUnit("local", tile.bn / tile.tn, tile.bm / tile.tm);
-    const p = new Program(unit, (value) => nameOf({ kind: "index", value }));
-    return new GemmWriter(new KernelValues(kernel, p, nameOf, contracts), c, tile).write();
+    return new GemmWriter(new KernelValues(kernel, unit, nameOf, contracts), c, tile).write();
   });
 }
 

@@ -27,7 +27,8 @@ import {
 } from "../language/elements.ts";
 import { add, divideBy, type E, int, mul, type Place } from "../language/expression.ts";
 import { all, choose, within } from "../language/values.ts";
-import type { Program } from "../program.ts";
+import { Program } from "../program.ts";
+import type { Unit } from "../units.ts";
 import { PackedElement } from "./packed_operand.ts";
 
 /** The name of an argument of a kernel's text. */
@@ -53,16 +54,16 @@ export class KernelValues {
    */
   constructor(
     kernel: LoopKernel,
-    p: Program,
+    unit: Unit,
     nameOf: NameOf,
     contracts: boolean,
     isFixed = false,
   ) {
     this.kernel = kernel;
     this.isFixed = isFixed;
-    this.p = p;
+    this.p = new Program(unit, (value) => nameOf({ kind: "index", value }));
     this.#nameOf = nameOf;
-    this.#inputs = kernel.inputs.map((dtype, k) => p.input(`a${k}`, dtype));
+    this.#inputs = kernel.inputs.map((dtype, k) => this.p.input(`a${k}`, dtype));
     this.#hidden = hiddenConstants(kernel);
     this.#shifted = contracts ? shiftedProducts(kernel) : new Set();
   }
@@ -282,11 +283,10 @@ export function storeNeighbours(
   { outputs }: LoopKernel,
   output: number,
   elements: readonly Scope[],
-  streams = false,
 ): void {
   const { expr, dtype, index } = outputs[output]!, count = elements.length;
   const values = elements.map((element) => element.value(expr));
   const place: Place = { space: "global", buffer: `o${output}`, element: dtype };
   const value = count === 1 ? values[0]! : sideBySide(values, dtype);
-  p.store(place, elements[0]!.affine(index, count), value, streams);
+  p.store(place, elements[0]!.affine(index, count), value);
 }

@@ -23,7 +23,7 @@ import {
 import type { Fragment, TileKernel } from "../language/statements.ts";
 import { choose, fadd, float, fma, lt, select, truth, within } from "../language/values.ts";
 import { type MatrixUnit, matrixUnits, type UnitOfProduct } from "../matrix_units.ts";
-import { Program } from "../program.ts";
+import type { Program } from "../program.ts";
 import { itemUnit } from "../units.ts";
 import { type Indices, KernelValues, type NameOf } from "./kernel_values.ts";
 import { ProductTile, type TileSize } from "./product_tile.ts";
@@ -78,12 +78,9 @@ export function matrixGemm(
 ): TileKernel {
   return withExpressions(() => {
     const warps = tile.bm / tile.wm * (tile.bn / tile.wn);
-    const p = new Program(
-      itemUnit("shuffle", matrixUnits[unit.name].lanes, warps),
-      (value) => nameOf({ kind: "index", value }),
-    );
-    return new MatrixGemmWriter(new KernelValues(kernel, p, nameOf, contracts), c, tile, unit)
-      .write();
+    const items = itemUnit("shuffle", matrixUnits[unit.name].lanes, warps);
+    const values = new KernelValues(kernel, items, nameOf, contracts);
+    return new MatrixGemmWriter(values, c, tile, unit).write();
   });
 }
 

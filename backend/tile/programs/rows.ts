@@ -28,7 +28,7 @@ import {
 } from "../language/expression.ts";
 import type { TileKernel } from "../language/statements.ts";
 import { lt, truth } from "../language/values.ts";
-import { Program } from "../program.ts";
+import type { Program } from "../program.ts";
 import type { Unit } from "../units.ts";
 import { Accumulator } from "./accumulator.ts";
 import { KernelValues, type NameOf, Scope, storeNeighbours } from "./kernel_values.ts";
@@ -83,10 +83,9 @@ export function rows(
   nameOf: NameOf,
   contracts: boolean,
 ): TileKernel {
-  return withExpressions(() => {
-    const p = new Program(unit, (value) => nameOf({ kind: "index", value }));
-    return new RowsWriter(new KernelValues(kernel, p, nameOf, contracts), mapping).write();
-  });
+  return withExpressions(() =>
+    new RowsWriter(new KernelValues(kernel, unit, nameOf, contracts), mapping).write()
+  );
 }
 
 class RowsWriter implements RowWriter {

@@ -1,7 +1,6 @@
 /** Neighbouring rows that read neighbouring elements: each lane reduces one. */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { walk } from "../../../codegen/loops.ts";
-import { extent } from "../../../kernel/kernel.ts";
 import {
   type ReduceStep,
   type RowWriter,
@@ -9,16 +8,15 @@ import {
   writeRow,
 } from "../../../kernel/row_program.ts";
 import type { WorkSize } from "../generated.ts";
-import { decompose } from "../indices.ts";
 import { LaneSums } from "./lane_sums.ts";
 import { type Lanes, VectorBody } from "./vector_body.ts";
 import { columnCopies, vectorColumnProgram } from "./vector_plan.ts";
 import { LANES } from "./vector_types.ts";
+import { openGrid } from "../indices.ts";
 
 /** Writes the columns of a kernel: several vectors of them a work-item. */
 export function emitVectorColumns(emitter: Emitter, symbol: number): WorkSize {
   const { kernel } = emitter;
-  const lead = kernel.outer.slice(0, -1);
   const length = kernel.sizes[symbol]!, size = emitter.size(symbol);
   const copies = columnCopies(kernel, symbol);
   const width = copies * LANES;
@@ -27,7 +25,7 @@ export function emitVectorColumns(emitter: Emitter, symbol: number): WorkSize {
     const columns = new VectorColumns(emitter, symbol, copies, left);
     writeRow(vectorColumnProgram(kernel, copies), columns);
   };
-  if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
+  const grid = openGrid(emitter, Math.ceil(length / width));
   emitter.line(`const Index first = get_global_id(0) * ${width};`);
   emitter.open(`if (first + ${width} <= ${size}) {`);
   emitter.line(`const Index ${i} = first;`);
@@ -40,10 +38,7 @@ export function emitVectorColumns(emitter: Emitter, symbol: number): WorkSize {
   emitter.line(`const int left = (int)min(${size} - ${i}, (Index)${LANES});`);
   block(1, "left");
   emitter.close();
-  const blocks = Math.ceil(length / width);
-  return lead.length === 0
-    ? { global: [blocks], local: [1] }
-    : { global: [blocks, extent(kernel, lead)], local: [1, 1] };
+  return grid;
 }
 
 /** The steps of the rows in a few vectors, or in one of which `left` lanes count. */

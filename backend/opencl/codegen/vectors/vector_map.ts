@@ -1,9 +1,8 @@
 /** Maps in vectors along their last loop. */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import { extent } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../generated.ts";
-import { decompose, openRows } from "../indices.ts";
+import { openGrid, openRows } from "../indices.ts";
 import { VectorBody } from "./vector_body.ts";
 import { isStreamed, itemElements } from "./vector_plan.ts";
 import { LANES } from "./vector_types.ts";
@@ -22,12 +21,9 @@ export function emitMap(emitter: Emitter, symbol: number): WorkSize {
   }
   emitter.line(`const Index first = get_global_id(0) * ${chunk};`);
   emitter.line(`const Index end = min(first + ${chunk}, ${size});`);
-  const pieces = Math.ceil(length / chunk);
-  if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
+  const grid = openGrid(emitter, Math.ceil(length / chunk));
   emitMapLoop(emitter, symbol, "first", "end");
-  return lead.length === 0
-    ? { global: [pieces], local: [1] }
-    : { global: [pieces, extent(kernel, lead)], local: [1, 1] };
+  return grid;
 }
 
 function emitMapLoop(emitter: Emitter, symbol: number, start: string, end: string): void {

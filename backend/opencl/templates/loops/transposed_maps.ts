@@ -7,12 +7,13 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { coefficient } from "../../../kernel/affine.ts";
-import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { extent, isMap, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { VectorBody } from "../../codegen/vectors/vector_body.ts";
 import { canCompute, LANES, storesLanes } from "../../codegen/vectors/vector_types.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
+import { last } from "../parts/contraction_shape.ts";
 import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 import { without } from "../parts/tile_text.ts";
 
@@ -31,7 +32,7 @@ interface TransposedPlan extends Planned<LoopKernel> {
 export const transposedMaps: LoopTemplate<TransposedPlan> = {
   name: "transposed squares",
   matches: (kernel, target) => {
-    if (target.isGpu || !hasWideVectors(target) || !isMap(kernel)) return null;
+    if (target.isGpu || !hasWideVectors(target) || !isLargeMap(kernel)) return null;
     const across = kernel.outer.slice(0, -1).find((s) => turns(kernel, s));
     return across === undefined ? null : { kernel, target, across };
   },
@@ -39,16 +40,10 @@ export const transposedMaps: LoopTemplate<TransposedPlan> = {
   workItems: itemsOf,
 };
 
-function innermost({ outer }: LoopKernel): number {
-  return outer[outer.length - 1]!;
-}
-
-function isMap(kernel: LoopKernel): boolean {
-  const { outer, inner, reductions, contraction, outputs, sizes } = kernel;
-  if (inner.length > 0 || reductions.length > 0 || contraction !== null || outer.length < 2) {
-    return false;
-  }
-  const along = innermost(kernel);
+function isLargeMap(kernel: LoopKernel): boolean {
+  const { outer, outputs, sizes } = kernel;
+  if (!isMap(kernel) || outer.length < 2) return false;
+  const along = last(kernel.outer);
   return sizes[along]! >= MIN_SIDE && extent(kernel, outer) >= MIN_ELEMENTS &&
     outputs.every(({ index, dtype }) => coefficient(index, along) === 1 && storesLanes(dtype));
 }
@@ -61,7 +56,7 @@ function isAcross({ index, bounds, dtype }: Load, along: number, across: number)
 
 /** True where all that is not read along the last loop can be read along another one. */
 function turns(kernel: LoopKernel, across: number): boolean {
-  const along = innermost(kernel);
+  const along = last(kernel.outer);
   return kernel.sizes[across]! >= MIN_SIDE &&
     kernel.loads.some((load) => isAcross(load, along, across)) &&
     canCompute(kernel, along, {
@@ -74,12 +69,12 @@ function turns(kernel: LoopKernel, across: number): boolean {
 
 /** A work-item takes 16 rows of the result, all along. */
 function itemsOf({ kernel, across }: TransposedPlan): number {
-  const others = kernel.outer.filter((s) => s !== across && s !== innermost(kernel));
+  const others = kernel.outer.filter((s) => s !== across && s !== last(kernel.outer));
   return extent(kernel, others) * Math.ceil(kernel.sizes[across]! / LANES);
 }
 
 function write(emitter: Emitter, plan: TransposedPlan): WorkSize {
-  const { kernel, across } = plan, along = innermost(kernel);
+  const { kernel, across } = plan, along = last(kernel.outer);
   const others = kernel.outer.filter((s) => s !== across && s !== along);
   const pieces = emitter.index(Math.ceil(kernel.sizes[across]! / LANES));
   emitter.line(`const Index block = get_global_id(0) % ${pieces} * ${LANES};`);
@@ -106,7 +101,7 @@ function turn(
   { kernel, across }: TransposedPlan,
   id: number,
 ): void {
-  const e = kernel.exprs[id]!, along = innermost(kernel);
+  const e = kernel.exprs[id]!, along = last(kernel.outer);
   if (e.op !== "load" || !isAcross(kernel.loads[e.load]!, along, across)) return;
   const { input, index } = kernel.loads[e.load]!;
   emitter.line(`float16 u${id}[${LANES}];`);
@@ -128,7 +123,7 @@ function writeRows(
   needed: readonly number[],
   left: string,
 ): void {
-  const along = innermost(kernel);
+  const along = last(kernel.outer);
   const body = new VectorBody(
     emitter,
     along,

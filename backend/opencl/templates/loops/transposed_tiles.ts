@@ -8,10 +8,11 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { extent, isMap, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { computeType } from "../../codegen/types.ts";
+import { last } from "../parts/contraction_shape.ts";
 import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Elements of a side of a tile, and lines of it that a group takes at once. */
@@ -43,22 +44,16 @@ export const transposedTiles: LoopTemplate<TransposedTiles> = {
   variant: ({ across }) => ({ key: `${across}`, numbers: 5, copies: 2 }),
 };
 
-function innermost({ outer }: LoopKernel): number {
-  return outer[outer.length - 1]!;
-}
-
 function isLargeMap(kernel: LoopKernel): boolean {
-  const { outer, inner, reductions, contraction, outputs, sizes } = kernel;
-  if (inner.length > 0 || reductions.length > 0 || contraction !== null || outer.length < 2) {
-    return false;
-  }
-  return sizes[innermost(kernel)]! >= MIN_SIDE && extent(kernel, outer) >= MIN_ELEMENTS &&
-    outputs.every(({ index }) => coefficient(index, innermost(kernel)) === 1);
+  const { outer, outputs, sizes } = kernel;
+  if (!isMap(kernel) || outer.length < 2) return false;
+  return sizes[last(kernel.outer)]! >= MIN_SIDE && extent(kernel, outer) >= MIN_ELEMENTS &&
+    outputs.every(({ index }) => coefficient(index, last(kernel.outer)) === 1);
 }
 
 /** The loads that are contiguous along another loop than results. */
 function readAcross(kernel: LoopKernel, across: number): number[] {
-  const along = innermost(kernel), loops = new Set(kernel.outer);
+  const along = last(kernel.outer), loops = new Set(kernel.outer);
   const isAcross = ({ index, packed }: Load): boolean =>
     !packed && coefficient(index, across) === 1 && ![0, 1].includes(coefficient(index, along)) &&
     index.terms.every(([s]) => loops.has(s));
@@ -75,7 +70,7 @@ function bytesOf({ exprs }: LoopKernel, turned: readonly number[]): number {
 }
 
 function othersOf({ kernel, across }: TransposedTiles): number[] {
-  return kernel.outer.filter((s) => s !== across && s !== innermost(kernel));
+  return kernel.outer.filter((s) => s !== across && s !== last(kernel.outer));
 }
 
 const tilesOf = ({ sizes }: LoopKernel, s: number): number => Math.ceil(sizes[s]! / SIDE);
@@ -83,11 +78,11 @@ const tilesOf = ({ sizes }: LoopKernel, s: number): number => Math.ceil(sizes[s]
 function groupsOf(plan: TransposedTiles): number {
   const { kernel, across } = plan;
   return extent(kernel, othersOf(plan)) * tilesOf(kernel, across) *
-    tilesOf(kernel, innermost(kernel));
+    tilesOf(kernel, last(kernel.outer));
 }
 
 function write(emitter: Emitter, plan: TransposedTiles): WorkSize {
-  const { kernel, across, turned } = plan, along = innermost(kernel), others = othersOf(plan);
+  const { kernel, across, turned } = plan, along = last(kernel.outer), others = othersOf(plan);
   for (const id of turned) {
     const type = computeType(kernel.exprs[id]!.dtype);
     emitter.line(`local ${type} t${id}[${SIDE * (SIDE + 1)}];`);

@@ -8,7 +8,7 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
-import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import { extent, isMap, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import {
@@ -22,6 +22,7 @@ import {
   readNeighbours,
   walksNeighbours,
 } from "../parts/neighbours.ts";
+import { last } from "../parts/contraction_shape.ts";
 import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 
 /** Work-items of a group. */
@@ -49,7 +50,7 @@ export const vectorItems: LoopTemplate<VectorItems> = {
     if (!target.isGpu) return null;
     for (const lanes of isNarrow(kernel) ? [NARROW.lanes, LANES] : [LANES]) {
       if (!isLargeMap(kernel, lanes)) continue;
-      const vectors = neighbourLoads(kernel, innermost(kernel), lanes);
+      const vectors = neighbourLoads(kernel, last(kernel.outer), lanes);
       if (vectors) return { kernel, target, lanes, vectors };
     }
     return null;
@@ -75,10 +76,6 @@ function isReadOnce(kernel: LoopKernel, id: number): boolean {
     kernel.outer.every((s) => coefficient(kernel.loads[e.load]!.index, s) !== 0);
 }
 
-function innermost({ outer }: LoopKernel): number {
-  return outer[outer.length - 1]!;
-}
-
 /** True where everything has few bytes that is written, or read once, and little is computed. */
 function isNarrow(kernel: LoopKernel): boolean {
   const { exprs, outputs } = kernel,
@@ -91,21 +88,20 @@ function isNarrow(kernel: LoopKernel): boolean {
 
 /** True for maps of many elements, whose results can be stored in vectors. */
 function isLargeMap(kernel: LoopKernel, lanes: number): boolean {
-  const { outer, inner, reductions, contraction, outputs, exprs, sizes } = kernel;
-  if (inner.length > 0 || reductions.length > 0 || contraction !== null) return false;
-  return outer.length > 0 && sizes[innermost(kernel)]! % lanes === 0 &&
+  const { outer, outputs, exprs, sizes } = kernel;
+  return isMap(kernel) && outer.length > 0 && sizes[last(kernel.outer)]! % lanes === 0 &&
     exprs.length <= MAX_EXPRS && extent(kernel, outer) >= MIN_ELEMENTS &&
-    outputs.every(({ index }) => walksNeighbours(index, innermost(kernel), lanes));
+    outputs.every(({ index }) => walksNeighbours(index, last(kernel.outer), lanes));
 }
 
 /** True for a mask that is the same for all neighbours of a vector. */
 function isMaskOfAll(kernel: LoopKernel, id: number, lanes: number): boolean {
-  const e = kernel.exprs[id]!, along = innermost(kernel);
+  const e = kernel.exprs[id]!, along = last(kernel.outer);
   return e.op === "inside" && e.bounds.every((bound) => holdsTogether(bound, along, lanes));
 }
 
 function write(emitter: Emitter, plan: VectorItems): WorkSize {
-  const { lanes, vectors } = plan, { kernel } = emitter, along = innermost(kernel);
+  const { lanes, vectors } = plan, { kernel } = emitter, along = last(kernel.outer);
   const total = extent(kernel, kernel.outer), items = total / lanes;
   emitter.line(`const Index at = get_global_id(0) * ${lanes};`);
   emitter.line(`if (at >= ${emitter.index(total)}) return;`);

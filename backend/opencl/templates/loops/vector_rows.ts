@@ -1,14 +1,32 @@
-/** Kernels of CPU devices whose elements are computed in vectors. */
+/**
+ * Kernels of CPU devices in explicit vectors: maps, rows that are reduced along their last loop, and
+ * columns that are reduced side by side. A work-item does thousands of elements in loops of its own,
+ * in a group of its own.
+ */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import { emitVectorKernel } from "../../codegen/vectors/vector_kernel.ts";
 import { type VectorForm, vectorFormOf, vectorVariant } from "../../codegen/vectors/vector_plan.ts";
 import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
+import { emitMap } from "../../codegen/vectors/vector_map.ts";
+import { emitVectorColumns } from "../../codegen/vectors/vector_columns.ts";
+import { emitVectorRows } from "../../codegen/vectors/vector_rows.ts";
 
 interface VectorPlan extends Planned<LoopKernel> {
   readonly form: VectorForm;
 }
 
-const emitVectors = emitting<VectorPlan>((emitter, { form }) => emitVectorKernel(emitter, form));
+const emitVectors = emitting<VectorPlan>((emitter, { form }) => {
+  const { kind, symbol } = form;
+  switch (kind) {
+    case "map":
+      return emitMap(emitter, symbol);
+    case "rows":
+      return emitVectorRows(emitter, form);
+    case "columns":
+      return emitVectorColumns(emitter, symbol);
+    default:
+      return kind satisfies never;
+  }
+});
 
 /** Maps, rows and columns in vectors along one loop. */
 export const vectorRows: LoopTemplate<VectorPlan> = {

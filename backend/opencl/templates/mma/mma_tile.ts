@@ -20,72 +20,63 @@ interface Choice {
 /** Tiles by the bytes of an element. */
 type Choices = Readonly<Partial<Record<2 | 4, readonly Choice[]>>>;
 
+/** A tile whose rows and columns are divided among warps, with stages of `bk` terms. */
+const piece = (
+  speed: number,
+  [bm, bn, bk]: readonly number[],
+  [wm, wn]: readonly number[],
+  stages = 2,
+): Choice => ({ speed, tile: { bm: bm!, bn: bn!, bk: bk!, wm: wm!, wn: wn!, stages } });
+
+/** Speeds and sizes of the tiles of halves. */
+const sizes = [
+  [1, [128, 128, 32]],
+  [0.8, [128, 64, 32]],
+  [0.8, [64, 128, 32]],
+  [0.65, [64, 64, 64]],
+  [0.4, [64, 32, 64]],
+  [0.4, [32, 64, 64]],
+] as const;
+
+/** These by the parts of their warps. */
+const halves = (parts: readonly (readonly number[])[], stages: readonly number[] = []): Choice[] =>
+  sizes.map(([speed, size], k) => piece(speed, size, parts[k]!, stages[k]));
+
 /**
  * NVIDIA's. On an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32
  * by three products 44 to 48, 40. On an H200 the smallest of float32 takes 16 us for 64 x 512 times 512 x 2048,
  * where there are too few of 64x64 for the device (25 us); 18 for 512 x 512 x 512 (24), 29 for 1000 x 512 x 512 (27).
  */
 const mma: Choices = {
-  2: [
-    { speed: 1, tile: { bm: 128, bn: 128, bk: 32, wm: 64, wn: 64, stages: 3 } },
-    { speed: 0.8, tile: { bm: 128, bn: 64, bk: 32, wm: 64, wn: 32, stages: 4 } },
-    { speed: 0.8, tile: { bm: 64, bn: 128, bk: 32, wm: 32, wn: 64, stages: 4 } },
-    { speed: 0.65, tile: { bm: 64, bn: 64, bk: 64, wm: 32, wn: 32, stages: 3 } },
-    { speed: 0.4, tile: { bm: 64, bn: 32, bk: 64, wm: 32, wn: 16, stages: 3 } },
-    { speed: 0.4, tile: { bm: 32, bn: 64, bk: 64, wm: 16, wn: 32, stages: 3 } },
-  ],
+  2: halves(
+    [[64, 64], [64, 32], [32, 64], [32, 32], [32, 16], [16, 32]],
+    [3, 4, 4, 3, 3, 3],
+  ),
   4: [
-    { speed: 1, tile: { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, stages: 3 } },
-    { speed: 0.85, tile: { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, stages: 4 } },
-    { speed: 0.85, tile: { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, stages: 4 } },
-    { speed: 0.7, tile: { bm: 64, bn: 64, bk: 32, wm: 32, wn: 32, stages: 3 } },
-    { speed: 0.34, tile: { bm: 32, bn: 32, bk: 64, wm: 16, wn: 16, stages: 2 } },
+    piece(1, [128, 128, 16], [64, 32], 3),
+    piece(0.85, [128, 64, 16], [64, 32], 4),
+    piece(0.85, [64, 128, 16], [32, 64], 4),
+    piece(0.7, [64, 64, 32], [32, 32], 3),
+    piece(0.34, [32, 32, 64], [16, 16]),
   ],
 };
-/** A tile whose rows and columns are divided among warps, with two stages of `bk` terms. */
-const piece = (speed: number, [bm, bn, bk]: number[], [wm, wn]: number[]): Choice => ({
-  speed,
-  tile: { bm: bm!, bn: bn!, bk: bk!, wm: wm!, wn: wn!, stages: 2 },
-});
 
 /**
  * Choices for halves on wavefronts of 32 and of 64, in groups of at most 256 work-items. Nobody measured them:
  * speeds are those of equal tiles on an H100.
  */
 const wavefronts: Readonly<Record<32 | 64, readonly Choice[]>> = {
-  32: [
-    piece(1, [128, 128, 32], [32, 64]),
-    piece(0.8, [128, 64, 32], [32, 32]),
-    piece(0.8, [64, 128, 32], [32, 32]),
-    piece(0.65, [64, 64, 64], [32, 32]),
-    piece(0.4, [64, 32, 64], [32, 16]),
-    piece(0.4, [32, 64, 64], [16, 32]),
-  ],
-  64: [
-    piece(1, [128, 128, 32], [64, 64]),
-    piece(0.8, [128, 64, 32], [64, 32]),
-    piece(0.8, [64, 128, 32], [32, 64]),
-    piece(0.65, [64, 64, 64], [32, 32]),
-    piece(0.4, [64, 32, 64], [32, 16]),
-    piece(0.4, [32, 64, 64], [16, 32]),
-  ],
+  32: halves([[32, 64], [32, 32], [32, 32], [32, 32], [32, 16], [16, 32]]),
+  64: halves([[64, 64], [64, 32], [32, 64], [32, 32], [32, 16], [16, 32]]),
 };
 
 /** The same on Intel's sub-groups: a thread's 128 registers hold the sums of few rows and columns. */
-const subgroups: Readonly<Record<8 | 16, readonly Choice[]>> = {
-  8: [
-    piece(1, [128, 64, 32], [16, 16]),
-    piece(1, [64, 128, 32], [16, 16]),
-    piece(0.8, [64, 64, 32], [16, 16]),
-    piece(0.5, [32, 64, 32], [16, 16]),
-  ],
-  16: [
-    piece(1, [128, 64, 32], [16, 32]),
-    piece(1, [64, 128, 32], [16, 32]),
-    piece(0.8, [64, 64, 32], [16, 32]),
-    piece(0.5, [32, 64, 32], [16, 32]),
-  ],
-};
+const subgroups = (columns: number): Choice[] => [
+  piece(1, [128, 64, 32], [16, columns]),
+  piece(1, [64, 128, 32], [16, columns]),
+  piece(0.8, [64, 64, 32], [16, columns]),
+  piece(0.5, [32, 64, 32], [16, columns]),
+];
 
 /** The tiles of a device's units. */
 const choices: Readonly<Record<MatrixUnits, Choices>> = {
@@ -93,8 +84,8 @@ const choices: Readonly<Record<MatrixUnits, Choices>> = {
   wmma: { 2: wavefronts[32] },
   wmma12: { 2: wavefronts[32] },
   mfma: { 2: wavefronts[64] },
-  dpas8: { 2: subgroups[8] },
-  dpas16: { 2: subgroups[16] },
+  dpas8: { 2: subgroups(16) },
+  dpas16: { 2: subgroups(32) },
 };
 
 /** Most work-items of a group, and most sums of one. */

@@ -19,7 +19,7 @@ import {
 } from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
 import { fadd, float, load, splat } from "../../language/values.ts";
-import { Program } from "../../program.ts";
+import type { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
 import { KernelValues, type NameOf } from "../kernel_values.ts";
 import { PackedBox } from "./box.ts";
@@ -44,11 +44,10 @@ export function laneProduct(
   mapping: LaneMapping,
   nameOf: NameOf,
 ): TileKernel {
-  return withExpressions(() => {
-    const p = new Program(vectorUnit(mapping.width), (value) => nameOf({ kind: "index", value }));
-    return new LaneProduct(new KernelValues(kernel, p, nameOf, false, mapping.isFixed), mapping)
-      .write();
-  });
+  const unit = vectorUnit(mapping.width);
+  return withExpressions(() =>
+    new LaneProduct(new KernelValues(kernel, unit, nameOf, false, mapping.isFixed), mapping).write()
+  );
 }
 
 class LaneProduct {

@@ -38,7 +38,7 @@ import {
   not,
   splat,
 } from "../../language/values.ts";
-import { Program } from "../../program.ts";
+import type { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
 import { laneProducts, LANES } from "../attention/lane_products.ts";
 import { type Indices, KernelValues, type NameOf } from "../kernel_values.ts";
@@ -65,9 +65,8 @@ export function winograd(
   nameOf: NameOf,
 ): TileKernel {
   return withExpressions(() => {
-    const p = new Program(vectorUnit(LANES), (value) => nameOf({ kind: "index", value }));
-    return new Winograd(new KernelValues(kernel, p, nameOf, false, true), loops, share, inVectors)
-      .write();
+    const values = new KernelValues(kernel, vectorUnit(LANES), nameOf, false, true);
+    return new Winograd(values, loops, share, inVectors).write();
   });
 }
 

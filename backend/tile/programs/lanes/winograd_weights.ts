@@ -15,7 +15,6 @@ import {
 } from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
 import { fadd, float, fmul, load } from "../../language/values.ts";
-import { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
 import { LANES } from "../attention/lane_products.ts";
 import { KernelValues, type NameOf } from "../kernel_values.ts";
@@ -87,8 +86,8 @@ export function winogradWeights(
   nameOf: NameOf,
 ): TileKernel {
   return withExpressions(() => {
-    const p = new Program(vectorUnit(LANES), (value) => nameOf({ kind: "index", value }));
-    const values = new KernelValues(kernel, p, nameOf, false, true), { sizes } = kernel;
+    const values = new KernelValues(kernel, vectorUnit(LANES), nameOf, false, true);
+    const { p } = values, { sizes } = kernel;
     const { a } = kernel.contraction!, terms = sizes[input]!;
     const vectors = Math.ceil(sizes[output]! / LANES), around = div(p.group, vectors);
     const lane = mul(mod(p.group, vectors), LANES);
