@@ -4,7 +4,7 @@ import type { Block, Launch } from "../../backend/execution/backend.ts";
 import { dtypes } from "../../backend/graph/dtype.ts";
 import { splitK } from "../../backend/schedule/passes/split_k.ts";
 import type { Tuned } from "../../backend/kernel/target.ts";
-import { generateLoops, planKernel, sumParts } from "../../backend/opencl/templates/generate.ts";
+import { generateKernel, planKernel, sumParts } from "../../backend/opencl/templates/generate.ts";
 import {
   inSequence,
   KernelLaunch,
@@ -53,7 +53,7 @@ export class Trial {
       const split = parts > 1 ? splitK(work.kernel, parts) : null;
       const kernels = split ? [split.partial, split.final] : [work.kernel];
       const steps = kernels.map((kernel) => ({
-        texts: generateLoops(kernel, target),
+        texts: generateKernel(kernel, target),
         scratch: planKernel(kernel, target).scratch,
       }));
       return { split, steps };

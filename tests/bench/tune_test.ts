@@ -5,7 +5,7 @@ import { isNear, Trial } from "../../bench/tune/trial.ts";
 import { contractionsOf, work } from "../../bench/tune/works.ts";
 import type { Target } from "../../backend/kernel/target.ts";
 import type { RegisterGemmTile } from "../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
-import { generateLoops } from "../../backend/opencl/templates/generate.ts";
+import { generateKernel } from "../../backend/opencl/templates/generate.ts";
 import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { device, manager } from "../../mod.ts";
 import { withCacheFolder, withFreshBackend } from "../backend/opencl/fixture.ts";
@@ -109,7 +109,7 @@ testOpenCL(
           const steps = columns < shape.n ? [rows, columns] : [rows];
           for (const step of steps) assertStringIncludes(source, ` * ${step})`);
           // A program's name stands before what was generated.
-          const textOf = (target: Target) => generateLoops(kernel, target)[0]!.source;
+          const textOf = (target: Target) => generateKernel(kernel, target)[0]!.source;
           const tuned = new Map([[keyOf(shape), { tile }]]);
           assertStringIncludes(source, textOf({ ...untuned, tuned }));
           assert(!source.includes(textOf(untuned)), "the text is that of the usual tile");

@@ -28,10 +28,6 @@ export function contractionMatch(
   );
 }
 
-function loopMatch(kernel: LoopKernel, target: Target): Match<LoopKernel> {
-  return firstMatch<LoopKernel, unknown>(readable(loops, kernel), kernel, target);
-}
-
 /** The templates that read all operands of a kernel. */
 function readable<T extends Template<LoopKernel>>(
   templates: readonly T[],
@@ -40,68 +36,42 @@ function readable<T extends Template<LoopKernel>>(
   return readsPacked(kernel) ? templates.filter((each) => each.readsPacked) : templates;
 }
 
-/** Writes a loop kernel for a target: the last kernel computes it, those before make its scratch. */
-export function generateLoops(kernel: LoopKernel, target: Target): KernelSequence {
-  const { template, plan } = kernel.contraction
-    ? contractionMatch(kernel, target)
-    : loopMatch(kernel, target);
-  return template.emit(plan);
+/** Kernels that templates write. */
+type Written = LoopKernel | SpecialKernel | AttentionKernel;
+
+function matchOf(kernel: Written, target: Target): Match<never> {
+  switch (kernel.kind) {
+    case "special":
+      return firstMatch(specials, kernel, target);
+    case "attention":
+      return firstMatch(attentions, kernel, target);
+    case "loop":
+      return kernel.contraction
+        ? contractionMatch(kernel, target)
+        : firstMatch(readable(loops, kernel), kernel, target);
+  }
 }
 
-/** Writes an operation whose loops carry state. */
-export function generateSpecial(kernel: SpecialKernel, target: Target): KernelSequence {
-  const { template, plan } = firstMatch(specials, kernel, target);
-  return template.emit(plan);
-}
-
-/** Writes attention, or its gradients. */
-export function generateAttention(kernel: AttentionKernel, target: Target): KernelSequence {
-  const { template, plan } = firstMatch(attentions, kernel, target);
+/** Writes a kernel for a target: the last of a sequence computes a loop kernel, those before make its scratch. */
+export function generateKernel(kernel: Written, target: Target): KernelSequence {
+  const { template, plan } = matchOf(kernel, target);
   return template.emit(plan);
 }
 
 /** Plan of a kernel: the template that takes it, and what follows from that. */
-export function planKernel(
-  kernel: LoopKernel | SpecialKernel | AttentionKernel,
-  target: Target,
-): KernelPlan {
-  switch (kernel.kind) {
-    case "special":
-      return planned(firstMatch(specials, kernel, target));
-    case "attention":
-      return planned(firstMatch(attentions, kernel, target));
-    case "loop":
-      return kernel.contraction ? planContraction(kernel, target) : planLoops(kernel, target);
-  }
-}
-
-function planned<K, P>({ template, plan }: Match<K, P>): KernelPlan {
+export function planKernel(kernel: Written, target: Target): KernelPlan {
+  const { template, plan } = matchOf(kernel, target);
+  const isProduct = kernel.kind === "loop" && kernel.contraction !== null;
+  // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
+  const isShared = kernel.kind === "loop" && !needsWideIndices(kernel, target.narrowEnd) &&
+    (isProduct || !readsPacked(kernel));
   return {
     name: template.name,
-    isSpecialized: true,
-    sumParts: 1,
-    variant: null,
+    isSpecialized: template !== generalContraction,
+    sumParts: isProduct ? sumParts(kernel, target) : 1,
+    variant: isShared ? template.variant?.(plan) ?? null : null,
     scratch: template.scratch?.(plan) ?? [],
   };
-}
-
-function planContraction(kernel: LoopKernel, target: Target): KernelPlan {
-  const match = contractionMatch(kernel, target);
-  const isWide = needsWideIndices(kernel, target.narrowEnd);
-  return {
-    ...planned(match),
-    isSpecialized: match.template !== generalContraction,
-    sumParts: sumParts(kernel, target),
-    variant: isWide ? null : match.template.variant?.(match.plan) ?? null,
-  };
-}
-
-function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
-  const match = loopMatch(kernel, target);
-  // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
-  const isWide = needsWideIndices(kernel, target.narrowEnd) || readsPacked(kernel);
-  const variant = isWide ? null : match.template.variant?.(match.plan) ?? null;
-  return { ...planned(match), variant };
 }
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */

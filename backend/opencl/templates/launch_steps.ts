@@ -15,7 +15,7 @@ import {
 import type { Target } from "../../kernel/target.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
-import { generateAttention, generateLoops, generateSpecial } from "./generate.ts";
+import { generateKernel } from "./generate.ts";
 import type { KernelSequence } from "./parts/template.ts";
 
 /** Work of a launch, in numbers. */
@@ -44,9 +44,9 @@ export function launchSteps(
     case "horizontal":
       return sharedSteps(kernel, target);
     case "special":
-      return sequenceSteps(kernel.label, generateSpecial(kernel, target), [kernel.output]);
+      return sequenceSteps(kernel.label, generateKernel(kernel, target), [kernel.output]);
     case "attention":
-      return sequenceSteps(kernel.label, generateAttention(kernel, target), kernel.outputs);
+      return sequenceSteps(kernel.label, generateKernel(kernel, target), kernel.outputs);
   }
 }
 
@@ -79,7 +79,7 @@ function stepOf(kernel: SharedKernel, target: Target): LaunchStep {
 
 /** Launches, makers of scratch before the last; bytes that must move count once. */
 function loopSteps(kernel: LoopKernel, target: Target): LaunchStep[] {
-  const kernels = generateLoops(kernel, target), { label } = kernel;
+  const kernels = generateKernel(kernel, target), { label } = kernel;
   const work = {
     bytes: bytesMoved(kernel),
     operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,

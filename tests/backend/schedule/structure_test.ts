@@ -5,7 +5,7 @@ import { Node } from "../../../backend/graph/node.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { structureOf } from "../../../backend/kernel/structure.ts";
 import type { PlanningDevice } from "../../../backend/kernel/template.ts";
-import { generateLoops, planKernel } from "../../../backend/opencl/templates/generate.ts";
+import { generateKernel, planKernel } from "../../../backend/opencl/templates/generate.ts";
 import type { Generated } from "../../../backend/opencl/codegen/generated.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { apply, constant, cpu, gpu, leaf, map, product, reduce } from "./nodes.ts";
@@ -51,7 +51,7 @@ function kernelsOf(node: Node, { target }: PlanningDevice): Planned[] {
     if (kernel.kind !== "loop") return [];
     const { name, variant } = planKernel(kernel, target);
     const key = variant && `${name}|${variant.key}|${structureOf(kernel).key}`;
-    return [{ kernel, key, text: generateLoops(kernel, target)[0]! }];
+    return [{ kernel, key, text: generateKernel(kernel, target)[0]! }];
   });
 }
 

@@ -9,7 +9,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { type Box, MAX_STEP, transposedBox, windowBox } from "../../../tile/programs/lanes/box.ts";
-import { countsOf, type LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { countsOf, type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
@@ -214,11 +214,11 @@ function mappingOf(
     ],
     steps: [
       { do: "pack", operand: "a" },
-      ...image === null ? [] : [{ do: "loop", symbol: image, by: 1 } as const],
+      ...image === null ? [] : [over(image)],
       { do: "pack", operand: "b" },
-      { do: "loop", symbol: lane, by: width },
-      ...line === null ? [] : [{ do: "loop", symbol: line, by: 1 } as const],
-      { do: "loop", symbol: column, by: positions },
+      over(lane, width),
+      ...line === null ? [] : [over(line)],
+      over(column, positions),
     ],
     boxes: { a: weights, b: window },
     clipped: [lane, column],

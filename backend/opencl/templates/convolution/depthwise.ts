@@ -11,7 +11,7 @@ import {
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { type Box, wholeVectors, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
@@ -111,7 +111,6 @@ function mappingOf(
     share.set(s, Math.min(sizes[s]!, left));
     left = Math.max(1, Math.floor(left / sizes[s]!));
   }
-  const over = (symbol: number, by = 1): Step => ({ do: "loop", symbol, by });
   return {
     lane: column.position,
     width: LANES,

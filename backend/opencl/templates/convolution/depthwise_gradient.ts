@@ -9,7 +9,7 @@ import {
 } from "../../../kernel/forms/convolution_loops.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
@@ -48,7 +48,6 @@ function mappingOf(
   for (const lines of divisors(sizes[line.position]!)) {
     const window = planeBox(kernel, loops, lines, [line.tap, column.tap]);
     if (window === null || window.size * FLOAT > target.localMemory * PLANE_SHARE) continue;
-    const over = (symbol: number, by = 1): Step => ({ do: "loop", symbol, by });
     return {
       lane: column.position,
       width: LANES,

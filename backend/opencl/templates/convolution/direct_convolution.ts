@@ -10,11 +10,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { MAX_STEP, windowBox } from "../../../tile/programs/lanes/box.ts";
-import {
-  countsOf,
-  type LaneMapping,
-  type Step,
-} from "../../../tile/programs/lanes/lane_mapping.ts";
+import { countsOf, type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
@@ -109,8 +105,7 @@ function mappingOf(
     if (line !== null) counts.set(line, lines);
     const box = windowBox(kernel, vector, counts, column, true);
     if (box === null || box.size * FLOAT > room) continue;
-    const overRows: Step = { do: "loop", symbol: row, by: rows };
-    const overLines: Step[] = line === null ? [] : [{ do: "loop", symbol: line, by: 1 }];
+    const overLines = line === null ? [] : [over(line)];
     // Weights that do not fit the caches are read once, and the window for each row of tiles; else the other way.
     const isLarge = sizes[row]! * extent(kernel, kernel.inner) * FLOAT > MAX_SCALAR_BYTES;
     const isA = vector === kernel.contraction!.a, name = isA ? "a" : "b";
@@ -131,7 +126,7 @@ function mappingOf(
       ],
       steps: [
         { do: "pack", operand: name },
-        ...isLarge ? [overRows, ...overLines] : [...overLines, overRows],
+        ...isLarge ? [over(row, rows), ...overLines] : [...overLines, over(row, rows)],
       ],
       // Rows of whole vectors would be packed by one vector more for each, and begin in any place of a cache's line.
       boxes: { [name]: columns % width === 0 ? box : { ...box, slack: width } },

@@ -7,7 +7,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { transposedBox, windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { type ContractionTemplate, isTileable, last } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
@@ -58,7 +58,6 @@ function mappingOf(kernel: LoopKernel, target: Target): LaneMapping | null {
       const positions = [...c.k].filter((s) => s === line || s === position);
       const summed = positions.map((s) => [s, counts.get(s)!] as const);
       const channels = transposedBox(kernel, c.a, new Map([...summed, [channel, width]]), channel)!;
-      const over = (symbol: number, by = 1): Step => ({ do: "loop", symbol, by });
       return {
         lane: channel,
         width: LANES,

@@ -15,7 +15,7 @@ import {
   windowBox,
   withCapacity,
 } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { canVectorize, isCostly, LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
@@ -168,7 +168,6 @@ function mappingOf(
     expects: stores === "lanes" && expectsMore(kernel, [row]),
     isFixed: false,
   } as const;
-  const over = (symbol: number, by: number): Step => ({ do: "loop", symbol, by });
   const share = (r: number, c: number) => new Map([[row, r], [column, c]]);
   if (packed) {
     const counts = new Map([[k, sizes[k]!], [column, columns]]);

@@ -9,12 +9,12 @@ import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { isWrittenStep } from "../../../kernel/structure.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { computeType } from "../../codegen/types.ts";
 import type { ContractionPlan, ContractionTemplate } from "../parts/contraction_shape.ts";
-import { single } from "../parts/template.ts";
 import { closeStores, collect, LANES, openStores, walksNeighbours } from "../parts/neighbours.ts";
 import { emitEpilogue } from "../parts/tile_text.ts";
+import { emitting } from "../parts/template.ts";
 
 /** Terms that are written out; longer sums are added up in blocks, which other templates do. */
 const MAX_TERMS = 64;

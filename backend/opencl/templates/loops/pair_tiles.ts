@@ -12,10 +12,10 @@ import { type Blocks, blocksOf, isBlocked } from "../../../kernel/accumulation.t
 import { neededBy, variesWith } from "../../../kernel/analysis.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { accumulatorType, extent, type LoopKernel, type Output } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { computeType, laneValue, vectorType } from "../../codegen/types.ts";
 import { holdsTogether, LANES, walksNeighbours } from "../parts/neighbours.ts";
-import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+import { emitting, type LoopTemplate, type Planned } from "../parts/template.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
 
 /** Results of a work-item, and work-items of a group, along both loops. */
@@ -120,7 +120,8 @@ class PairWriter {
   constructor(emitter: Emitter, plan: PairTiles) {
     this.#emitter = emitter;
     this.#plan = plan;
-    const reduction = plan.kernel.reductions[0]!, text = scalarTotal(emitter.dialect, reduction.dtype);
+    const reduction = plan.kernel.reductions[0]!,
+      text = scalarTotal(emitter.dialect, reduction.dtype);
     this.#blocks = isBlocked(reduction) ? blocksOf(plan.kernel) : null;
     this.#totals = this.#blocks
       ? pairs.map(([p, q]) => new Total(emitter, text, `t${p}_${q}`))
@@ -197,7 +198,13 @@ class PairWriter {
         for (const id of ofColumn) this.#rename(id, q);
         emitter.declare(ofBoth);
         const dtype = accumulatorType(kernel, reduction), value = emitter.name(reduction.expr);
-        const lines = this.#emitter.dialect.accumulate(reduction.fn, dtype, sumOf([p, q]), value, "");
+        const lines = this.#emitter.dialect.accumulate(
+          reduction.fn,
+          dtype,
+          sumOf([p, q]),
+          value,
+          "",
+        );
         for (const line of lines) emitter.line(line);
         emitter.close();
       }

@@ -1,7 +1,7 @@
 /** Blocks of attention: what every way to hold and multiply them has. */
 import { held } from "../../language/elements.ts";
-import { add, type E, int, lanes, type Place } from "../../language/expression.ts";
-import { lane, load, lt } from "../../language/values.ts";
+import { add, type E, int, lanes, mul, type Place } from "../../language/expression.ts";
+import { float, lane, load, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { Operand } from "./head_values.ts";
 
@@ -150,6 +150,13 @@ export function change(
     grid,
     (row, at, run, k) => blocks.p.store(grid.place, at, to(valueAt(grid, at), row, run, k)),
   );
+}
+
+/** A block whose numbers are all 0. */
+export function cleared(p: Program, grid: Grid): Grid {
+  const { place, runs, rows, run } = grid;
+  p.loop(mul(runs, rows * run), (at) => p.store(place, at, float(0)), Infinity);
+  return grid;
 }
 
 /** A number of a block, or those of its lanes. */

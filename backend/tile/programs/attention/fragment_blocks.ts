@@ -6,10 +6,11 @@
 import { add, div, type E, int, mod, mul, type Place, sub } from "../../language/expression.ts";
 import { sideBySide } from "../../language/elements.ts";
 import type { Fragment } from "../../language/statements.ts";
-import { float, fmul, lt, packed } from "../../language/values.ts";
+import { fmul, lt, packed } from "../../language/values.ts";
 import { COLUMNS, ROWS, WARP } from "../../matrix_units.ts";
 import type { Program } from "../../program.ts";
 import {
+  cleared,
   type Grid,
   RowBlocks,
   type ScoreProduct,
@@ -95,19 +96,8 @@ export class FragmentBlocks extends RowBlocks {
     return add(mul(run, COLUMNS), mul(mod(this.#lane, 4), 2), k);
   }
 
-  #clear(grid: Grid): void {
-    const { tiles } = this.#form;
-    this.p.loop(
-      mul(grid.runs, 4 * tiles),
-      (at) => this.p.store(grid.place, at, float(0)),
-      Infinity,
-    );
-  }
-
   sums(columns: number): Grid {
-    const grid = this.#grid(columns);
-    this.#clear(grid);
-    return grid;
+    return cleared(this.p, this.#grid(columns));
   }
 
   join(parts: readonly E[], combine: (a: E, b: E) => E): void {
@@ -221,9 +211,7 @@ export class FragmentBlocks extends RowBlocks {
       return grids;
     }
     all.forEach(({ kept, walked }, k) => {
-      const grid = grids[k]!, tile = tiles[walked]!;
-      this.#clear(grid);
-      this.#multiply(grid, kept, tile, bases[walked]!);
+      this.#multiply(cleared(this.p, grids[k]!), kept, tiles[walked]!, bases[walked]!);
     });
     return grids;
   }

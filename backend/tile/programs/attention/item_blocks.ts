@@ -18,6 +18,7 @@ import {
 import { all, float, fma, fmul, lt } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import {
+  cleared,
   type Grid,
   RowBlocks,
   type ScoreProduct,
@@ -85,9 +86,9 @@ export class ItemBlocks extends RowBlocks {
     return add(this.#y, row * SIDE);
   }
 
-  #grid(columns: number): Grid {
+  sums(columns: number): Grid {
     const runs = Math.ceil(columns / SIDE);
-    return {
+    return cleared(this.p, {
       place: this.p.array("private", this.own * runs, "float"),
       rows: this.own,
       runs: int(runs),
@@ -95,17 +96,7 @@ export class ItemBlocks extends RowBlocks {
       width: 1,
       at: (row, run) => add(run, row * runs),
       column: (run) => add(this.#x, mul(run, SIDE)),
-    };
-  }
-
-  #clear({ place, rows, runs }: Grid): void {
-    this.p.loop(mul(runs, rows), (at) => this.p.store(place, at, float(0)), Infinity);
-  }
-
-  sums(columns: number): Grid {
-    const grid = this.#grid(columns);
-    this.#clear(grid);
-    return grid;
+    });
   }
 
   join(parts: readonly E[], combine: (a: E, b: E) => E): void {

@@ -12,6 +12,9 @@ export type Step =
 
 export type LoopStep = Extract<Step, { do: "loop" }>;
 
+/** A step over a loop, so many iterations at a time. */
+export const over = (symbol: number, by = 1): Step => ({ do: "loop", symbol, by });
+
 /** A work-item's part of a product. */
 export interface LaneMapping {
   /** The loop along vectors, of the columns or of the sum, floats of a vector, and the first lane of each. */

@@ -5,7 +5,7 @@ import type { AttentionKernel } from "../../../../backend/kernel/attention.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { preludeFor } from "../../../../backend/opencl/codegen/prelude.ts";
 import type { Generated } from "../../../../backend/opencl/codegen/generated.ts";
-import { generateAttention } from "../../../../backend/opencl/templates/generate.ts";
+import { generateKernel } from "../../../../backend/opencl/templates/generate.ts";
 import { Buffer, Program } from "../../../../ffi/mod.ts";
 import { manager } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
@@ -118,7 +118,7 @@ async function runEmulated(
     .map((nbytes) => new Buffer(context!, nbytes));
   inputs.forEach((x, k) => queue!.write(buffers[k]!, x).release());
   const target = isHopper ? hopper : ampere, sign = isHopper ? "EMU_WG_ADD" : "EMU_LOAD4";
-  for (const generated of generateAttention({ ...kernel, isInterleaved }, target)) {
+  for (const generated of generateKernel({ ...kernel, isInterleaved }, target)) {
     const { helpers, source } = emulated(generated.source, generated.local[0]!);
     assert(source.includes(sign), "it is written for matrix units");
     const text = `${preludeFor(source)}\n${helpers}\nkernel void k${source}`;

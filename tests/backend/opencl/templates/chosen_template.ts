@@ -2,7 +2,7 @@
 import { schedule } from "../../../../backend/internal.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
-import { contractionMatch, generateLoops } from "../../../../backend/opencl/templates/generate.ts";
+import { contractionMatch, generateKernel } from "../../../../backend/opencl/templates/generate.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
 import { noGrad, type Tensor, withDevice } from "../../../../mod.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
@@ -53,7 +53,7 @@ export function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel
 
 /** The text of its kernel. */
 export function textOf(make: () => Tensor, target: Target): string {
-  const kernels = withDevice("cpu", () => generateLoops(contractionOf(make, target), target));
+  const kernels = withDevice("cpu", () => generateKernel(contractionOf(make, target), target));
   return kernels.at(-1)!.source;
 }
 
