@@ -163,7 +163,7 @@ function joinBefore(kernel: Scan): string {
  */
 function groupResults({ kernel, chunk, chunks }: ScanPlan): string {
   const { T, identity, join, load, store } = words(kernel), isLong = isCompensated(kernel);
-  const tiles = Math.min(MAX_TILES, Math.ceil(chunk / TILE));
+  const tiles = Math.min(MAX_TILES, Math.ceil(Math.min(chunk, kernel.length) / TILE));
   // What is small is added up first: the result is rounded once, where it is large.
   const value = isLong
     ? join("carry", join("rest", join("low", "x[u][k]")))
