@@ -18,16 +18,14 @@ import type { Tensor } from "../../core/mod.ts";
 /** Columns of a panel; those of doubles take twice the registers. */
 const MAX_COLUMNS = { float32: 32, float64: 16 } as const;
 /** Numbers of an item: more would not fit the registers beside what it computes with. */
-const MAX_OWN = { float32: 64, float64: 32 } as const;
-const MIN_COLUMNS = 4, MIN_ITEMS = 32, MAX_ITEMS = 512;
+const MAX_OWN = { float32: 32, float64: 16 } as const;
+const MIN_COLUMNS = 4, MIN_ITEMS = 32, MAX_ITEMS = 1024;
 
 /** The panel of so many rows, of a matrix of so many columns. */
 function panelOf(a: Tensor, rows: number, columns: number, fills: boolean): LUPanel {
   const dtype = a.dtype as RealType, limit = a.device.clDevice!.maxWorkGroupSize;
   const power = 2 ** Math.ceil(Math.log2(rows));
-  // More than MAX_ITEMS only where an item's rows would not fit its registers.
-  const most = Math.max(MAX_ITEMS, power * MIN_COLUMNS / MAX_OWN[dtype]);
-  const items = Math.max(MIN_ITEMS, Math.min(power, most, limit));
+  const items = Math.max(MIN_ITEMS, Math.min(power, MAX_ITEMS, limit));
   const own = Math.max(1, power / items);
   const fitting = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], MAX_OWN[dtype] / own));
   return { dtype, columns: Math.min(fitting, columns), items, rows: own, fills };

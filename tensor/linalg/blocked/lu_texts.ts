@@ -14,7 +14,7 @@ export interface LUPanel {
 }
 
 /** Keys that an item compares at once: their reads wait together. */
-const FAN = 32;
+const FAN = 16;
 
 /**
  * A magnitude and the seat of its row in one number: the larger magnitude is the larger one, then the lower
@@ -107,7 +107,7 @@ ${keys[dtype]}
       for (int t = 0; t < R; t++)
         if (seat[t] == p) {
           #pragma unroll
-          for (int j = 0; j < NB; j++) pivot[j] = j < NB - c ? own[t][j] : 0;
+          for (int j = 0; j < NB; j++) pivot[j] = own[t][j];
         }
       barrier(CLK_LOCAL_MEM_FENCE);
       d = pivot[0];
@@ -124,7 +124,7 @@ ${keys[dtype]}
       ${fills ? "if (c < width && before == p) first = d;" : ""}
       #pragma unroll
       for (int j = 0; j + 1 < NB; j++)
-        own[t][j] = is_below ? own[t][j + 1] - first * pivot[j + 1] : own[t][j + 1];
+        own[t][j] = is_below && j + 1 < NB - c ? own[t][j + 1] - first * pivot[j + 1] : own[t][j + 1];
       own[t][NB - 1] = first;
     }
   }
