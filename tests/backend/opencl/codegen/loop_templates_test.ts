@@ -72,7 +72,7 @@ Deno.test("what is larger than caches, and read once, does not stay in them", ()
 });
 
 Deno.test("rows are held in registers by as few work-items as hold them", () => {
-  for (const length of [64, 65, 384, 1024, 5000, 16_384]) {
+  for (const length of [64, 65, 384, 1024, 5000, 16_384, 32_000]) {
     const softmax = () => zeros(2000, length).softmax(1);
     assertEquals(templatesOf(softmax), ["rows in registers"], `${length}`);
   }
