@@ -1,3 +1,4 @@
+// Suite: no device; the device is named, or the mistake comes before it.
 /** A mistake on a command line, or in the environment, is one clear line and status 2. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";

@@ -1,3 +1,4 @@
+// Suite: no device; reads sources.
 /** The words of the sources: comments name files that exist and begin plainly, tests name their symbol. */
 import { assertEquals } from "@std/assert";
 

@@ -1,4 +1,4 @@
-// Suite: first; takes long.
+// Suite: first, no device; takes long; tests within it name their backends.
 /** The recipes of CONTRIBUTING.md, followed in a copy of the tree: what they say is what works. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { hasOpenCL } from "./opencl.ts";

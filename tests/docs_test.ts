@@ -1,3 +1,4 @@
+// Suite: no device; reads pages.
 import { assert, assertEquals } from "@std/assert";
 import { environmentVariables } from "../ffi/host/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";

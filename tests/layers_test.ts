@@ -1,3 +1,4 @@
+// Suite: no device; reads sources.
 import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
@@ -70,6 +71,52 @@ Deno.test("the check of the layers sees what it is there for", () => {
   assert(fault({ from: "tensor/a.ts", to: "tests/opencl.ts" }) !== null);
   assertEquals(fault({ from: "tensor/a.ts", to: "ffi/b.ts" }), null);
 });
+
+/** What lies in the root: anything else is a test's or a tool's, and has its place in a folder of its own. */
+const inRoot = [
+  ".ci",
+  ".github",
+  ".gitignore",
+  "ARCHITECTURE.md",
+  "CHANGELOG.md",
+  "CONTRIBUTING.md",
+  "LICENSE",
+  "README.md",
+  "SECURITY.md",
+  "backend",
+  "bench",
+  "deno.json",
+  "deno.lock",
+  "examples",
+  "ffi",
+  "memory",
+  "mod.ts",
+  "tensor",
+  "tests",
+];
+
+Deno.test("the root holds what is named here", { ignore: !await isCheckout() }, async () => {
+  const names = (await git("ls-files")).trimEnd().split("\n").map((path) => path.split("/")[0]!);
+  assertEquals([...new Set(names)].sort(), inRoot);
+});
+
+async function git(...args: readonly string[]): Promise<string> {
+  const safe = ["-c", `safe.directory=${fileURLToPath(root).replace(/\/$/, "")}`];
+  const { stdout } = await new Deno.Command("git", { args: [...safe, ...args], cwd: root })
+    .output();
+  return new TextDecoder().decode(stdout);
+}
+
+/** False in a copy without its history, and where there is no git. */
+async function isCheckout(): Promise<boolean> {
+  try {
+    await Deno.stat(new URL(".git", root));
+    return (await git("--version")).startsWith("git");
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
 
 /** The groups of nodes that reach each other, by Tarjan's algorithm; a node alone is none. */
 function circles(edges: readonly (readonly [string, string])[]): string[][] {

@@ -76,9 +76,15 @@ async function passAlone(bad: readonly string[]): Promise<boolean> {
   return again.length === bad.length && results.every(({ success }) => success);
 }
 
+/** The entries of the root, which tests leave as they found them. */
+function inRoot(): ReadonlySet<string> {
+  return new Set([...Deno.readDirSync(".")].map(({ name }) => name));
+}
+
 /** The whole suite; gives back how many tests there were, and whether all is well. */
 async function runAll(): Promise<[success: boolean, counts: Counts]> {
   const start = performance.now(), found: Counts[] = [], bad: string[] = [];
+  const before = inRoot();
   const atOnce = Math.min(navigator.hardwareConcurrency, MAX_AT_ONCE);
   await runJobs(suite(), atOnce, env, (result) => {
     found.push(...result.reports.map(({ counts }) => counts));
@@ -91,6 +97,12 @@ async function runAll(): Promise<[success: boolean, counts: Counts]> {
   if (unsteady) {
     console.log(`What is unsteady failed above, beside others, then passed ${TRIES} times alone.`);
     bad.length = 0;
+  }
+  for (const name of inRoot().difference(before)) {
+    console.log(
+      `${failed()} a test wrote "${name}" into the root: tests write into temporary folders`,
+    );
+    bad.push(name);
   }
   const seconds = Math.round((performance.now() - start) / 1000);
   const time = `${Math.floor(seconds / 60)}m${seconds % 60}s`;

@@ -55,7 +55,11 @@ export class Vocabulary {
 function learned(text: string, size: number): string[] {
   const tokens = [...new Set(text)].sort();
   const pieces = Map.groupBy(text.match(PIECE) ?? [], (piece) => piece);
-  const words = [...pieces].map(([piece, { length }]) => ({ parts: [...piece], count: length }));
+  const words = [...pieces].map(([word, { length }]) => ({
+    word,
+    parts: [...word],
+    count: length,
+  }));
   /** Counts of two neighbours, by what they make. */
   const seen = new Map<string, number>();
   const note = (parts: readonly string[], count: number) => {
@@ -69,8 +73,8 @@ function learned(text: string, size: number): string[] {
     const [best, count] = seen.entries().reduce((a, b) => b[1] > a[1] ? b : a, ["", 0]);
     if (count === 0) break;
     tokens.push(best);
-    for (const { parts, count } of words) {
-      if (!parts.some((part, k) => part + parts[k + 1] === best)) continue;
+    for (const { word, parts, count } of words) {
+      if (!word.includes(best)) continue;
       note(parts, -count);
       join(parts, best);
       note(parts, count);

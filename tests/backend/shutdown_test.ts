@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 import { assertEquals } from "@std/assert";
 import { manager } from "../../backend/devices/devices.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";

@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /**
  * Every operation and its gradient with PyTorch's values, as a part of a compiled function whose calls are
  * replayed.

@@ -313,6 +313,21 @@ export function sampleFor<C extends { readonly op: string }>(
   return cases.filter(({ op }) => !seen.has(op) && seen.add(op));
 }
 
+/**
+ * The types of a case on a backend: where each new kernel costs a compiler run, one of the two half types by
+ * turns, since float32 computes both.
+ *
+ * @param turn The number of the case among those of its family.
+ */
+export function typesFor(
+  backend: BackendName,
+  types: readonly (DType | null)[],
+  turn: number,
+): readonly (DType | null)[] {
+  if (backend === "cpu" || all) return types;
+  return types.filter((dtype) => dtype !== (turn % 2 ? "float16" : "bfloat16"));
+}
+
 /** Cases in which netcl differs from PyTorch by design, or the expected number means nothing. */
 export const apart: ReadonlyMap<string, string> = new Map([
   ["any (uint8)", "the result is bool, in PyTorch uint8"],

@@ -15,7 +15,7 @@ import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
 import { type Case, decode, families, readCases, titleOf, type Value } from "./fixture.ts";
 import { lay, type Layout, layouts } from "./layouts.ts";
-import { apart, expectedType, operations, sampleFor } from "./operations.ts";
+import { apart, expectedType, operations, sampleFor, typesFor } from "./operations.ts";
 
 const floats: readonly DType[] = ["float64", "float32", "float16", "bfloat16"];
 /** Families whose cases name the types themselves. */
@@ -101,8 +101,8 @@ for (const family of families) {
     test(`${family}: the values are PyTorch's, ${layout} inputs`, (backend: BackendName) => {
       // Of these types each operation is another kernel.
       const some = family === "narrow" ? cases : sampleFor(backend, cases);
-      const trials = some.filter((c) => c.family === family).flatMap((c) =>
-        c.types
+      const trials = some.filter((c) => c.family === family).flatMap((c, k) =>
+        typesFor(backend, c.types, k)
           .filter((dtype) =>
             [dtype, ...c.inputs.map((v) => dtype ?? v.dtype)]
               .every((d) => d === null || supports(backend, d))

@@ -3,34 +3,14 @@ import { fileURLToPath } from "node:url";
 import { decodeSafetensors } from "../../tensor/io/mod.ts";
 import { ignoreOn, testOnBackends, testOpenCL } from "../opencl.ts";
 import { onTerminal } from "./terminal.ts";
-import { plain } from "../plain.ts";
+import { runDeno } from "../run_deno.ts";
+import { inFolder } from "../temporary_folder.ts";
+import { type Run, runExample } from "./run_example.ts";
 
 const train = fileURLToPath(new URL("../../examples/train.ts", import.meta.url));
 
-interface Run {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-/** Runs the example in a folder of its own, away from the package. */
-async function inFolder<T>(fn: (folder: string) => Promise<T>): Promise<T> {
-  const folder = await Deno.makeTempDir();
-  try {
-    return await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-async function runTrain(cwd: string, args: string[], env: Record<string, string> = {}) {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", train, ...args],
-    cwd,
-    env: { ...plain, ...env },
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code, out: text(stdout), err: text(stderr) } satisfies Run;
+function runTrain(folder: string, args: string[], env: Record<string, string> = {}): Promise<Run> {
+  return runExample("train.ts", args, undefined, { folder, env });
 }
 
 async function losses(folder: string): Promise<number[]> {
@@ -96,20 +76,13 @@ testOnBackends(
 
 testOnBackends("Ctrl+C saves the model before it ends", (backend) =>
   inFolder(async (folder) => {
-    const child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", train, "--device", backend, "--epochs", "100000"],
-      cwd: folder,
-      env: plain,
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-    let out = "";
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-      if (!out.includes("epoch ") && (out + text).includes("epoch ")) child.kill("SIGINT");
-      out += text;
-    }
-    const { code } = await child.status;
-    const err = await new Response(child.stderr).text();
+    let isSent = false;
+    const args = ["--device", backend, "--epochs", "100000"];
+    const { code, out, err } = await runExample("train.ts", args, (out, child) => {
+      if (isSent || !out.includes("epoch ")) return;
+      isSent = true;
+      child.kill("SIGINT");
+    }, { folder });
     assertEquals(code, 130, out + err);
     assertStringIncludes(out, "interrupted in epoch");
     assertMatch(out, /accuracy: +0\.\d+ on unseen samples/);
@@ -164,11 +137,8 @@ testOpenCL(
 
 Deno.test("a permission that is refused is told before the work begins", () =>
   inFolder(async (folder) => {
-    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "--no-check", "--no-prompt", "--allow-read", train],
-      cwd: folder,
-      env: plain,
-    }).output();
+    const flags = ["--no-check", "--no-prompt", "--allow-read"];
+    const { code, err } = await runDeno(["run", ...flags, train], { cwd: folder });
     assertEquals(code, 2);
-    assertStringIncludes(new TextDecoder().decode(stderr), 'May not write "out": allow it with');
+    assertStringIncludes(err, 'May not write "out": allow it with');
   }));

@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Mistakes of users, which are told with the operation, the value and the remedy; the rest works. */
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {

@@ -69,7 +69,8 @@ function rank(job: Job): number {
 /**
  * The whole suite, in the order in which to begin.
  *
- * @param tested Where an earlier run has passed a backend's tests, it has passed those without a device, too.
+ * @param tested Where an earlier run has passed a backend's tests, it has passed those without a device, and the
+ *   check of types, too.
  */
 export function suite(tested: string | undefined = Deno.env.get("NETCL_TESTED")): Job[] {
   const all = filesBelow("tests", "_test.ts");
@@ -77,7 +78,8 @@ export function suite(tested: string | undefined = Deno.env.get("NETCL_TESTED"))
   const processes = Map.groupBy(files, processOf);
   const tests = [...processes].map(([name, files]) => testJob(name, files))
     .toSorted((a, b) => rank(a) - rank(b));
-  return [{ name: "types", args: typeArgs(), files: [], place: "among others", env: {} }, ...tests];
+  const types: Job = { name: "types", args: typeArgs(), files: [], place: "among others", env: {} };
+  return tested ? tests : [types, ...tests];
 }
 
 /** Jobs for these files of the suite, each in a process of its own. */

@@ -13,8 +13,8 @@
  *   `conformance/primitives`, random graphs in `fuzz/` and `tensor/graphs`, the tests of `tensor/ops/` and of
  *   code generators and templates in `backend/`.
  * - `optimized kernels`: the same kernels as users have, in a folder of quick ones.
- * - `no device`: asks none for anything, such as programs that an interpreter runs: not run again where an earlier
- *   run has passed it (NETCL_TESTED).
+ * - `no device`: asks none for anything, such as programs that an interpreter runs, or names the built-in one
+ *   wherever it asks: not run again where an earlier run has passed it (NETCL_TESTED).
  */
 export const words = [
   "alone",
@@ -66,7 +66,7 @@ export interface Manner {
   readonly isAlone: boolean;
   readonly waits: boolean;
   readonly hasQuickKernels: boolean;
-  /** False for what asks no device for anything. */
+  /** False for what a machine with other devices runs in the same way. */
   readonly hasDevice: boolean;
   /** The folder with whose files it shares a process, if it is not alone. */
   readonly folder: string;

@@ -1,6 +1,6 @@
 /** Tests of ways to run programs of several ranks. */
 import { assertEquals } from "@std/assert";
-import { hasOpenCL } from "../../opencl.ts";
+import { ignoreOn } from "../../opencl.ts";
 import { type Ended, hasMpirun, mpirun } from "../mpirun.ts";
 
 /** Ways that run in the same ranks, one after the other. */
@@ -45,13 +45,14 @@ export function testWay(
   way: `${string}_program.ts?${"cl" | "cpu"}${string}`,
   { isApart = false }: { readonly isApart?: boolean } = {},
 ): void {
-  const [, device] = /\?(\w+)/.exec(way)!, key = isApart ? way : `${ranks} ${device}`;
+  const [, device] = /\?(cl|cpu)/.exec(way) as unknown as [string, "cl" | "cpu"],
+    key = isApart ? way : `${ranks} ${device}`;
   const all = inTurn.get(key) ?? new InTurn(ranks);
   inTurn.set(key, all);
   all.add(way);
   Deno.test(
     name,
-    { ignore: !hasMpirun || device === "cl" && !hasOpenCL },
+    { ignore: !hasMpirun || ignoreOn(device) },
     () => all.assertGood(way),
   );
 }

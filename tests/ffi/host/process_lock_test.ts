@@ -1,3 +1,4 @@
+// Suite: no device; locks only.
 import { assertEquals, assertThrows } from "@std/assert";
 import { withProcessLock } from "../../../ffi/host/process_lock.ts";
 

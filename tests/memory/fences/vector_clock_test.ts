@@ -1,3 +1,4 @@
+// Suite: no device; the queues are simulated.
 /**
  * A block in use on any queue is never handed out without a fence: random programs of several
  * queues against every kind of pool and wrapper, judged by vector clocks. A use of a block must

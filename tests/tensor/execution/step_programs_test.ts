@@ -3,7 +3,7 @@
  * where nothing is disposed of, nobody awaits, and no finalizer ever runs. `deno task fuzz` tries more.
  */
 import { assertEquals } from "@std/assert";
-import { hasOpenCL } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import { runDeno } from "../../run_deno.ts";
 import { program } from "./step_programs.ts";
 
@@ -14,22 +14,20 @@ async function tried(...args: string[]): Promise<string> {
   return out.trim() || err;
 }
 
-/** Says of each seed's loop, in a process of its own, whether it grows. */
-async function alone(device: string, seeds: readonly number[]): Promise<void> {
-  for (const seed of seeds) {
-    const said = await tried("--device", device, "--seed", `${seed}`, "--count", "1");
-    assertEquals(said, "1 loops tried, 0 grow", `seed ${seed}`);
-  }
-}
+/** Each seed's loop has a process of its own. */
+const seeds = { cpu: [1, 2, 4, 5, 12, 26], cl: [3] };
 
-Deno.test("loops of random steps hold no more after 200 steps than in three (cpu)", () =>
-  alone("cpu", [1, 2, 4, 5, 12, 26]));
+testOnBackends(
+  "loops of random steps hold no more after 200 steps than in three",
+  async (backend) => {
+    for (const seed of seeds[backend]) {
+      const said = await tried("--device", backend, "--seed", `${seed}`, "--count", "1");
+      assertEquals(said, "1 loops tried, 0 grow", `seed ${seed}`);
+    }
+  },
+);
 
-Deno.test("loops of random steps hold no more after 200 steps than in three (cl)", {
-  ignore: !hasOpenCL,
-}, () => alone("cl", [3]));
-
-Deno.test("loops of random steps behind each other, and of a loader, hold no more (cpu)", async () => {
+testOnCPU("loops of random steps behind each other, and of a loader, hold no more", async () => {
   const said = await tried("--device", "cpu", "--seed", "3", "--count", "5", "--loader");
   assertEquals(said, "5 loops tried, 0 grow");
 });

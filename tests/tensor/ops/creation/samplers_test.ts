@@ -1,3 +1,4 @@
+// Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Samplers: quantiles of what is drawn beside those of the distributions, and who refuses what. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { compile, DTypeError, manualSeed, ShapeError, Tensor } from "../../../../mod.ts";
