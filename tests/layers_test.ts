@@ -72,7 +72,7 @@ Deno.test("the check of the layers sees what it is there for", () => {
   assertEquals(fault({ from: "tensor/a.ts", to: "ffi/b.ts" }), null);
 });
 
-/** What lies in the root: anything else is a test's or a tool's, and has its place in a folder of its own. */
+/** The entries of the root: anything else is a test's or a tool's, and has its place in a folder of its own. */
 const inRoot = [
   ".ci",
   ".github",

@@ -6,25 +6,17 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { testOnCPU } from "../opencl.ts";
-import { plain } from "../plain.ts";
+import { runDeno } from "../run_deno.ts";
 import { fileURLToPath } from "node:url";
 
 const everything = Deno.env.get("NETCL_CONFORMANCE") === "all";
 
 async function testEagerly(file: string, ...options: string[]): Promise<void> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      "test",
-      "--allow-all",
-      "--no-check",
-      ...options,
-      fileURLToPath(new URL(file, import.meta.url)),
-    ],
-    env: { NETCL_EAGER: "1", ...plain },
-  }).output();
-  const text = new TextDecoder().decode(stdout);
-  assertEquals(code, 0, text + new TextDecoder().decode(stderr));
-  assertMatch(text, /ok \| \d{2,} passed/);
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const args = ["test", "--allow-all", "--no-check", ...options, path];
+  const { code, out, err } = await runDeno(args, { env: { NETCL_EAGER: "1" } });
+  assertEquals(code, 0, out + err);
+  assertMatch(out, /ok \| \d{2,} passed/);
 }
 
 testOnCPU("the table's values come out of operations that run one by one", (backend) => {

@@ -72,25 +72,11 @@ Deno.test("buckets between devices are few, and the last is small: devices wait 
     assert(last.length <= 1 || bytesOf(last) <= MiB);
   }));
   // A ResNet-18's gradients: 45 MB in the order of its backward, half of them in the first layers of it.
-  const resnet = [
-    9,
-    9,
-    9,
-    4.5,
-    2.25,
-    2.25,
-    2.25,
-    1.125,
-    0.5,
-    0.5,
-    0.5,
-    0.25,
-    0.1,
-    0.1,
-    0.1,
-    0.1,
+  const stages = [[9, 3], [4.5, 1], [2.25, 3], [1.125, 1], [0.5, 3], [0.25, 1], [0.1, 4], [
     0.01,
-  ];
+    1,
+  ]];
+  const resnet = stages.flatMap(([size, count]) => new Array<number>(count!).fill(size!));
   const groups = taperedGroups(resnet.map((size) => size * MiB), (size) => size);
   assert(groups.length <= 6 && bytesOf(groups.at(-1)!) <= MiB);
 });
