@@ -24,7 +24,7 @@ const cases = families.flatMap((family) => readCases(family).map((c) => ({ ...c,
   .filter((c) => !apart.has(titleOf(c)))
   .map((c) => ({ ...c, types: typesOf(c) }));
 
-/** Where each operation runs by itself, a case has one layout, by turns: nothing is fused with a view. */
+/** One layout for each case, by turns, where operations run one by one: nothing is fused with a view. */
 const inTurn = Deno.env.get("NETCL_EAGER") === "1" &&
   Deno.env.get("NETCL_CONFORMANCE") !== "all";
 
