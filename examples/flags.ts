@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { EnvironmentError } from "@netcl/netcl/ffi";
+import { OutOfMemoryError } from "@netcl/netcl/memory";
 import { FileFormatError } from "@netcl/netcl/tensor";
 import { didYouMean } from "../ffi/host/wording.ts";
 
@@ -225,21 +226,18 @@ function byDefault(flag: Flag): string {
   return flag.isSwitch || flag.default === "" ? "" : ` (${flag.default})`;
 }
 
-/** Mistakes that a user can mend: their messages name the file, the folder or the port. */
+/** Mistakes that a user can mend: their messages name the file, the folder, the port or the size. */
 const mendable = [
   UsageError,
   FileFormatError,
   EnvironmentError,
-  Deno.errors.NotFound,
-  Deno.errors.NotADirectory,
-  Deno.errors.AlreadyExists,
-  Deno.errors.PermissionDenied,
-  Deno.errors.AddrInUse,
+  OutOfMemoryError,
+  ...Object.values(Deno.errors),
 ] as const;
 
 /**
- * Runs a program; a mistake on its command line or in its environment, or a file or port that cannot be
- * used, is said in a line, and the program then ends with status 2.
+ * Runs a program; a mistake on its command line or in its environment, a file or port that cannot be used, or
+ * too little memory is said without a stack, and the program then ends with status 2.
  */
 export async function reportUsage(main: () => void | Promise<void>): Promise<void> {
   try {

@@ -84,7 +84,7 @@ export function phraseOf(action: string): string {
 }
 
 /** Words that may follow a noun. */
-const joining = /^(of|on|in|at|by|to|from|with|into|along|between|without|inside)\b/;
+const joining = /^(of|on|in|at|by|to|from|with|into|along|between|without|inside|over)\b/;
 
 /** A message of an operation whose name is no verb: "Cannot svd a tensor" computes svd of a tensor. */
 export function spoken(message: string, operation: string): string {

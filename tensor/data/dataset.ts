@@ -148,10 +148,14 @@ function checkField(field: Field, position: number): void {
   }
   const { data, shape } = field;
   if (shape.length === 0) {
-    throw new RangeError(`Field ${position} has no axis that counts samples: its shape is []`);
+    throw new RangeError(
+      `Cannot make a TensorDataset: field ${position} has no axis that counts samples, its shape is []`,
+    );
   }
   if (data.length !== shape.reduce((size, n) => size * n, 1)) {
-    throw new RangeError(`Field ${position}: ${data.length} values do not fill [${shape}]`);
+    throw new RangeError(
+      `Cannot make a TensorDataset: field ${position}: ${data.length} values do not fill [${shape}]`,
+    );
   }
 }
 

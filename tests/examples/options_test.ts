@@ -80,6 +80,8 @@ Deno.test("a file that is not there is said in a line, a defect with its stack",
     const message = "No such file or directory (os error 2): open 'x.safetensors'";
     await reportUsage(() => Promise.reject(new Deno.errors.NotFound(message)));
     assertEquals([said, Deno.exitCode], [[message], 2]);
+    await reportUsage(() => Deno.readTextFile(".").then(() => {}));
+    assertStringIncludes(said.at(-1)!, "directory");
     await assertRejects(
       () => reportUsage(() => Promise.reject(new TypeError("a defect"))),
       TypeError,

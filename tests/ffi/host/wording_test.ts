@@ -14,6 +14,7 @@ Deno.test("spoken messages of nouns are sentences", () => {
     ["Cannot add tensors of two devices", "add", "Cannot add tensors of two devices"],
     ["Cannot cdist tensors of two", "cdist", "Cannot compute cdist of tensors of two"],
     ["Cannot svd of int32: cast it", "svd", "Cannot compute svd of int32: cast it"],
+    ["Cannot vmap over batches of 2", "vmap", "Cannot compute vmap over batches of 2"],
     ["Cannot take the sum of bool", "take the sum", "Cannot take the sum of bool"],
     ["Cannot run Linear on a", "Linear", "Cannot run Linear on a"],
   ];
