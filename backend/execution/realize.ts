@@ -8,6 +8,7 @@ import { releaseTransient } from "../graph/stored_value.ts";
 import { type LaterGraph, PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
+import { isDeterministic } from "./determinism.ts";
 import { changedInPlace } from "../kernel/kernel.ts";
 import { activeRecording, type Recording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
@@ -61,7 +62,8 @@ function scheduleFor(
   { companions = [], later = [], ahead = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  return schedule(nodes, { cache, device: backend, companions, later, ahead });
+  const canVary = !isDeterministic();
+  return schedule(nodes, { cache, canVary, device: backend, companions, later, ahead });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

@@ -388,6 +388,11 @@ export class Node {
     this.#value!.spilled = null;
   }
 
+  /** A number is one of host data from now on, these bytes. */
+  becomeData(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.op.kind === "constant") this.op = { kind: "data", bytes };
+  }
+
   /** The value, which nobody else holds, stays on the host alone. */
   keepOnHost(bytes: Uint8Array<ArrayBuffer>): void {
     const { storage } = this;

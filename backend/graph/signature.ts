@@ -34,6 +34,12 @@ export class Signature {
   #hash = 0;
   /** The calls with several outputs that were met, in order. */
   readonly #calls: (CustomCall | AttentionCall)[] = [];
+  readonly #hasNumbers: boolean;
+
+  /** @param hasNumbers False where graphs that differ in their numbers are the same; true by default. */
+  constructor(hasNumbers = true) {
+    this.#hasNumbers = hasNumbers;
+  }
 
   /** Equal signatures have equal hashes. */
   get hash(): number {
@@ -156,7 +162,7 @@ export class Signature {
   #attributes(op: Op): void {
     switch (op.kind) {
       case "constant":
-        return this.#number(op.value);
+        return this.#hasNumbers ? this.#number(op.value) : undefined;
       case "random":
         return this.#number(op.seed);
       case "permute":

@@ -1,6 +1,7 @@
 /** Plans of graphs that were run before: a training step is planned once. */
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
 import type { Node } from "../graph/node.ts";
+import { VaryingNumbers } from "./varying_numbers.ts";
 import { streamOf } from "../graph/op.ts";
 import type { RandomStream } from "../graph/scalar.ts";
 import type { Request } from "./lower.ts";
@@ -47,6 +48,7 @@ export class PlanCache {
   #size = 0;
   #nodes = 0;
   #clock = 0;
+  readonly #numbers = new VaryingNumbers();
   readonly #mostNodes: number;
   /** The nodes of a graph that is kept; a larger one would take the place of too many others. */
   readonly maxNodes: number;
@@ -69,6 +71,11 @@ export class PlanCache {
       if (drawn) stream.value = drawn.value;
     }
     return entry.plan;
+  }
+
+  /** The plan of a graph that was met with other numbers: those that differ each time are data from now on. */
+  findVaried(request: Request, ahead: LaterGraph["key"] = []): Plan | null {
+    return this.#numbers.becomeData(request, ahead) ? this.find(request, ahead) : null;
   }
 
   /** Keeps a plan, with the random places of its kernels; returns it. */

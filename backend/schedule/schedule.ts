@@ -59,6 +59,8 @@ export interface Companion {
 export interface ScheduleOptions {
   /** Cache of plans of equal graphs, if they are kept. */
   readonly cache?: PlanCache | null;
+  /** True where numbers that differ in each graph may be read as data; false by default: plans are the same in each run. */
+  readonly canVary?: boolean;
   /** Device that kernels are planned for: by default a host that runs them one by one. */
   readonly device?: PlanningDevice;
   /** Nodes computed as well, if their partners are. */
@@ -91,11 +93,13 @@ export const passes: readonly Pass[] = [
  * @throws {GoneError} When a value is needed whose memory has been given back.
  */
 export function schedule(roots: readonly Node[], options: ScheduleOptions = {}): Schedule {
-  const { cache = null, ahead = none, device = hostDevice } = options;
+  const { cache = null, canVary = false, ahead = none, device = hostDevice } = options;
   const request = requestFor(roots, options, none);
   const { order, results } = request, key = ahead.flatMap((graph) => graph.key);
   const isKept = cache !== null && order.length <= cache.maxNodes;
-  const known = isKept ? cache.find(request, key) : null;
+  const known = !isKept
+    ? null
+    : cache.find(request, key) ?? (canVary ? cache.findVaried(request, key) : null);
   if (known !== null) return { ...known, order, results, remembered: known };
   // Gradients are made of the nodes before any has its place: some compute values on their way.
   const made = ahead.flatMap((graph) => graph.nodes());

@@ -25,7 +25,9 @@ import { whileRecomputing } from "./recomputing.ts";
  * The second run draws the same random numbers as the first, on the same active device and with the
  * same autocast, and running statistics of batch normalization count the batch once. Gradients reach the
  * arguments and every tensor that `fn` uses otherwise, such as parameters. Second derivatives work;
- * for them what is computed again is kept. Under `noGrad` it just calls `fn`. With NETCL_EAGER=1 it
+ * for them what is computed again is kept. Gradients are those without a checkpoint but for rounding (1e-7 in
+ * float32): what is computed again is fused with the gradients, and its sums may add up in another order, as
+ * those of a loss that is read before `backward` may. Under `noGrad` it just calls `fn`. With NETCL_EAGER=1 it
  * saves no memory: there every operation keeps its result.
  *
  * @param fn A function of tensors without side effects that matter: it is called again by `backward`,

@@ -35,3 +35,29 @@ testOnBackends(
       assert(more <= 2.1 * 4 * logits.size, `${more} bytes more than ${softmax.bytes}`);
     }),
 );
+
+testOnBackends(
+  "numbers that differ from step to step give what tensors of them give",
+  (backend) =>
+    withDevice(backend, async () => {
+      const x = Tensor.linspace(0.5, 2, 12).reshape([3, 4]).realize(), n = x.mul(4).cast("int32");
+      const functions: ((k: Tensor | number) => Tensor)[] = [
+        (k) => x.mul(k).add(Tensor.sub(k, x)).tanh().sum(0),
+        (k) => x.pow(k).div(k),
+        (k) => x.lt(k).where(k, x).maximum(x.sub(k)),
+        (k) => x.matmul(x.transpose().mul(k)).softmax(1).sub(k),
+      ];
+      for (const fn of functions) {
+        for (let k = 1; k < 9; k++) {
+          const number = Math.fround(0.3 * k), of = Tensor.full([], number).realize();
+          const isClose = await fn(number).allClose(fn(of), { rtol: 1e-6, atol: 1e-6 });
+          assert(isClose, `${fn} of ${number}`);
+        }
+      }
+      for (let k = 1; k < 9; k++) {
+        const whole = n.mul(k).remainder(k + 1).bitwiseXor(k),
+          of = Tensor.full([], k, { dtype: "int32" });
+        assert(await whole.equal(n.mul(of).remainder(of.add(1)).bitwiseXor(of)), `of ${k}`);
+      }
+    }),
+);

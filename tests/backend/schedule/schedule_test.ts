@@ -5,6 +5,7 @@ import { GoneError } from "../../../backend/graph/toposort.ts";
 import { Node } from "../../../backend/graph/node.ts";
 import type { Op } from "../../../backend/graph/op.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
+import type { DType } from "../../../backend/graph/dtype.ts";
 import { PlanCache } from "../../../backend/schedule/plan_cache.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import type { Shape } from "../../../backend/graph/shape.ts";
@@ -127,6 +128,23 @@ Deno.test("Schedule: graphs that differ in anything that kernels depend on have 
   assertEquals(new Set(plans).size, graphs.length);
   const again = graphs.map((make) => schedule(make(), { cache }).remembered);
   again.forEach((plan, k) => assert(plan === plans[k], `graph ${k} is planned twice`));
+});
+
+Deno.test("Schedule: graphs whose number differs each time have one plan, others those of their numbers", () => {
+  const cache = new PlanCache();
+  const plansOf = (canVary: boolean, numberOf: (k: number) => number, dtype: DType = "float32") =>
+    Array.from({ length: 8 }, (_, k) => {
+      const number = new Node({ kind: "constant", value: numberOf(k) }, [], [], dtype);
+      const once = map("mul", sum(leaf(), 1), constant(0.5)), x = leaf([4]);
+      return schedule([map("add", once, map("mul", x, number))], { cache, canVary }).remembered;
+    });
+  const distinct = (plans: readonly unknown[]): number => new Set(plans).size;
+  const varying = plansOf(true, (k) => k + 0.25);
+  assertEquals([distinct(varying), distinct(varying.slice(3))], [4, 1]);
+  assertEquals(distinct(plansOf(false, (k) => k + 100.25)), 8);
+  // A known plan is found first: nothing is read that the kernels have.
+  assertEquals(distinct(plansOf(true, (k) => k % 2 + 100.25)), 2);
+  assertEquals(distinct(plansOf(true, (k) => k, "bfloat16")), 8);
 });
 
 Deno.test("Schedule: the plans that were used last are kept", () => {
