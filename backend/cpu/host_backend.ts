@@ -53,8 +53,8 @@ const hostCapabilities: Capabilities = {
   fp16: false,
   unifiedMemory: true,
   attention: new Set<DType>(["float32", "float16", "bfloat16"]),
-  // Attention as one operation takes 1.25 times as long as several on two cores with AVX-512, whatever the
-  // length. Its memory grows with the length, not with its square: from here on that is worth the time.
+  // Without a causal mask attention as one operation takes longer than several. Its memory grows with the length,
+  // not with its square: from here on that is worth the time.
   minAttentionScores: 2 ** 20,
   keptAttentionBytes: 2 ** 22,
   interleavesHeads: false,

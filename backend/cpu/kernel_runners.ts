@@ -4,10 +4,6 @@ import { dtypes } from "../graph/dtype.ts";
 import type { AttentionKernel } from "../kernel/attention.ts";
 import { type Kernel, type LoopKernel, readsPacked, type SpecialKernel } from "../kernel/kernel.ts";
 import { summedProducts } from "../kernel/forms/summed_products.ts";
-import { attentionRunner } from "./attention/attention_runner.ts";
-import { filledRunner } from "./attention/filled_runner.ts";
-import { filledAttentionRunner } from "./wasm/special/filled_attention.ts";
-import { withDenseOperands } from "./attention/dense_operands.ts";
 import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
 import { referenceRunner } from "./reference/reference.ts";
@@ -25,6 +21,7 @@ import { contractionRunner, type FindProduct } from "./wasm/products/contraction
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { scanRunner } from "./wasm/special/scan.ts";
+import { attentionRunner } from "./wasm/tile/attention.ts";
 import { packedCopyRunner } from "./wasm/tile/packed_copy.ts";
 import { packedRunner } from "./wasm/tile/packed_gemv.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
@@ -92,13 +89,11 @@ export class KernelRunners {
   }
 
   #attention(kernel: AttentionKernel): Runner {
-    const { wasm } = this.#strategy, allocate = this.#scratchFor("attention scratch");
-    if (kernel.filled !== null) {
-      const filled = wasm && filledAttentionRunner(kernel, wasm, this.#host);
-      return orElse(filled, () => filledRunner(kernel));
-    }
-    const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
-    return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
+    const { wasm } = this.#strategy;
+    return orElse(
+      wasm && attentionRunner(kernel, wasm, this.#host),
+      () => referenceRunner(kernel, this.#check),
+    );
   }
 
   #special(kernel: SpecialKernel): Runner {
@@ -128,7 +123,7 @@ export class KernelRunners {
   #packed(kernel: LoopKernel): Runner {
     const { wasm } = this.#strategy;
     const product = wasm && kernel.contraction && packedRunner(kernel, wasm, this.#host);
-    const copy = wasm && (product ?? packedCopyRunner(kernel, wasm));
+    const copy = wasm && (product ?? packedCopyRunner(kernel, wasm, this.#host));
     return orElse(copy, () => this.#scripts.runner(kernel));
   }
 

@@ -34,6 +34,7 @@ export type Statement =
   /** Compilers keep no number of memory in a register beyond it. */
   | { readonly s: "reload" }
   | Transpose
+  | BlockProduct
   | Matrices
   | Multiply
   | Warpgroup
@@ -82,6 +83,35 @@ export interface Transpose {
   readonly pitch: E;
   /** The rows and columns that there are, where these may be fewer: rows behind the last one repeat it. */
   readonly there?: { readonly rows: E; readonly columns: E };
+}
+
+/** Elements that are read one by one: those of a row, and of a term of it, are so far apart. */
+export interface LeftOperand {
+  readonly place: Place;
+  readonly at: E;
+  readonly row: E;
+  readonly term: E;
+}
+
+/**
+ * Products of a left operand and rows of floats in local memory: `into[r][c] = sum of left[r][k] * right[k][c]`, added
+ * to what is there or not. Rows are multiplied `step` at a time; those behind the last are stored as the last one is.
+ */
+export interface BlockProduct {
+  readonly s: "product";
+  readonly left: LeftOperand;
+  readonly right: Place;
+  readonly into: Place;
+  readonly rows: E;
+  readonly step: number;
+  /** Terms. */
+  readonly count: E;
+  /** Columns, and floats from one row to the next of what is read and of what is stored. */
+  readonly columns: number;
+  readonly pitch: number;
+  readonly isAdded: boolean;
+  /** Where a work-item keeps some rows meanwhile. */
+  readonly panel: Place;
 }
 
 /** Registers of a work-item, from one of a private array on. */
@@ -232,6 +262,11 @@ export function mapStatement(
           there: { rows: expression(s.there.rows), columns: expression(s.there.columns) },
         },
       };
+    case "product": {
+      const { place, at, row, term } = s.left;
+      const left = { place, at: expression(at), row: expression(row), term: expression(term) };
+      return { ...s, left, rows: expression(s.rows), count: expression(s.count) };
+    }
     case "pack":
       return {
         ...s,

@@ -21,6 +21,7 @@ import { type ArgReduceFn, prefersLarger } from "../../../backend/graph/reductio
 import { nameParts } from "../../../backend/tile/language/elements.ts";
 import type { E, Element, Place } from "../../../backend/tile/language/expression.ts";
 import {
+  type BlockProduct,
   type Copy,
   type Fragment,
   isFragment,
@@ -103,7 +104,6 @@ const named: Readonly<Record<string, (names: string[], ...args: Scalar[]) => Sca
   prefers: ([fn], a, b) =>
     Number(a === a && (b !== b || (prefersLarger(fn as ArgReduceFn) ? b > a : b < a))),
   ties: (_, a, b) => Number(!(a < b) && !(a > b) && (a === a) === (b === b)),
-  random: (_, index, seed, stream) => philox(index, seed, stream),
   packed: ([dtype], low, high) =>
     (halfBits(low, dtype as DType) | halfBits(high, dtype as DType) << 16) >>> 0,
   flag: (_, x) => Number(x),
@@ -238,6 +238,9 @@ class Interpreter {
       case "transpose":
         for (const item of items) this.#transpose(item, s);
         return;
+      case "product":
+        for (const item of items) this.#product(item, s);
+        return;
       case "pack":
         for (const item of items) this.#pack(item, s);
         return;
@@ -351,6 +354,26 @@ class Interpreter {
       for (let c = 0; c < columns; c++) {
         const row = first + Math.min(r, rows - 1) * apart;
         this.#write(item, to, into + c * between + r, this.#read(item, from, row + c));
+      }
+    }
+  }
+
+  #product(
+    item: Item,
+    { left, right, into, step, columns, pitch, isAdded, ...s }: BlockProduct,
+  ): void {
+    const [rows, count, at, apart, term] = [s.rows, s.count, left.at, left.row, left.term]
+      .map((e) => this.#number(item, e)) as [number, number, number, number, number];
+    for (let r = 0; r < Math.ceil(rows / step) * step; r++) {
+      const start = at + Math.min(r, rows - 1) * apart;
+      for (let c = 0; c < columns; c++) {
+        const place = r * pitch + c;
+        let sum = isAdded ? this.#read(item, into, place) : 0;
+        for (let k = 0; k < count; k++) {
+          const x = this.#read(item, left.place, start + k * term);
+          sum = fround(sum + x * this.#read(item, right, k * pitch + c));
+        }
+        this.#write(item, into, place, sum);
       }
     }
   }
@@ -500,6 +523,10 @@ class Interpreter {
             0,
           );
         return e.width === 1 ? at(0) : Array.from({ length: e.width }, (_, k) => at(k));
+      }
+      case "random": {
+        const [index, seed, stream, step = 0] = e.args.map((a) => this.#number(item, a));
+        return eachLane(e, (k) => philox(index! + k * step, seed!, stream!));
       }
       case "product":
         return e.args.map((a) => this.#number(item, a)).reduce((x, y) => x * y);

@@ -64,7 +64,7 @@ export class LaneProductRunner implements Product {
     this.#chain = chained && chained.epilogue.chain(runtime, tables, chained.blocks);
     this.hasEpilogue = chained !== null;
     this.#call = new KernelCall(runtime, {
-      kernel: runtime.compile(tileModule(program, others, store, runtime.relaxed)),
+      kernel: runtime.compile(tileModule(program, others, store, runtime)),
       names: argumentNames(program, others),
       tables,
       numbers: {},

@@ -22,11 +22,19 @@ export const PANEL_BYTES: number = LONG_PANEL_SUMS * SUM_BYTES;
 export interface RowSource {
   /** The address that offsets count from. */
   readonly base: Local;
-  /** Address of the first row's offset in their table. */
-  readonly rows: Local;
-  /** Address of the first summed index's offset in their table, and the table part's end. */
-  readonly sums: Local;
-  readonly sumsEnd: Local;
+  /** Offset of each row. */
+  readonly rows: readonly Local[];
+  readonly sums: SumOffsets;
+}
+
+/** Offsets of summed indices: in a table from an address to another one, or at equal steps from 0. */
+export type SumOffsets =
+  | { readonly begin: Local; readonly end: Local }
+  | { readonly step: Local; readonly count: Local };
+
+/** The offsets of so many rows in a table. */
+export function rowOffsets(f: FunctionBuilder, table: Local, count: number): Local[] {
+  return Array.from({ length: count }, (_, r) => f.loadNumber(i32.load, table, 4 * r));
 }
 
 /** Writes the code that fills a panel, and that reads it. */
@@ -69,20 +77,16 @@ export class RowPanel {
     return { address, offset, isPrivate: this.#base === null };
   }
 
-  /** Copies `count` rows. */
-  fill(source: RowSource, count: number): void {
-    const f = this.#f, to = f.number();
+  /** Copies rows. */
+  fill(source: RowSource): void {
+    const f = this.#f, to = f.number(), { rows } = source;
     f.assign(to, this.#base ?? f.integer(0));
-    const offsets = Array.from(
-      { length: count },
-      (_, r) => f.loadNumber(i32.load, source.rows, 4 * r),
-    );
-    if (this.#sumsAreInFours) return this.#fillTransposed(source, offsets, to);
-    if (count < TILE_ROWS) return this.#fillEach(source, offsets, to);
+    if (this.#sumsAreInFours) return this.#fillTransposed(source, to);
+    if (rows.length < TILE_ROWS) return this.#fillEach(source, to);
     f.branch(
-      this.#areContiguous(offsets),
-      () => this.#fillSideBySide(source, offsets[0]!, to),
-      () => this.#fillEach(source, offsets, to),
+      this.#areContiguous(rows),
+      () => this.#fillSideBySide(source, to),
+      () => this.#fillEach(source, to),
     );
   }
 
@@ -94,29 +98,42 @@ export class RowPanel {
       .reduce((all, test) => f.i(i32.and, all, test));
   }
 
-  /** For each summed index `body`, with the offset that the table gives for it. */
-  #eachSum({ sums, sumsEnd }: RowSource, to: Local, body: (offset: Local) => void): void {
-    const f = this.#f, at = f.number();
-    f.assign(at, sums);
-    f.whileLess(at, sumsEnd, () => {
-      body(f.loadNumber(i32.load, at));
-      f.step(at, 4);
-      f.step(to, SUM_BYTES);
-    }, i32.ltU);
+  /** For every `count` summed indices from one on `body`, with the offset of the first. */
+  #eachSum(
+    sums: SumOffsets,
+    at: Local,
+    to: Local,
+    body: (offset: Local) => void,
+    count = 1,
+  ): void {
+    const f = this.#f, isTable = "end" in sums;
+    const apart = (n: number): Local =>
+      isTable ? f.integer(4 * n) : n === 1 ? sums.step : f.iWith(i32.mul, sums.step, n);
+    const end = isTable ? sums.end : f.i(i32.mul, sums.step, sums.count);
+    const last = count === 1 ? end : f.i(i32.sub, end, apart(count - 1)), next = apart(count);
+    f.whileLess(at, last, () => {
+      body(isTable ? f.loadNumber(i32.load, at) : at);
+      f.assign(at, f.i(i32.add, at, next));
+      f.step(to, SUM_BYTES * count);
+    }, isTable ? i32.ltU : i32.ltS);
   }
 
-  #fillSideBySide(source: RowSource, first: Local, to: Local): void {
-    const f = this.#f, base = f.i(i32.add, source.base, first);
-    this.#eachSum(source, to, (offset) => {
-      const from = f.i(i32.add, base, offset);
+  #first(sums: SumOffsets): Local {
+    return this.#f.copy("end" in sums ? sums.begin : this.#f.integer(0));
+  }
+
+  #fillSideBySide({ base, rows, sums }: RowSource, to: Local): void {
+    const f = this.#f, start = f.i(i32.add, base, rows[0]!);
+    this.#eachSum(sums, this.#first(sums), to, (offset) => {
+      const from = f.i(i32.add, start, offset);
       f.storeTo(v128.store, this.#place(to, 0), f.load(v128.load, from));
       f.storeTo(v128.store64Lane, this.#place(to, 16), f.load(v128.load64Zero, from, 16), 0);
     });
   }
 
-  #fillEach(source: RowSource, offsets: readonly Local[], to: Local): void {
-    const f = this.#f, bases = offsets.map((offset) => f.i(i32.add, source.base, offset));
-    this.#eachSum(source, to, (offset) => {
+  #fillEach({ base, rows, sums }: RowSource, to: Local): void {
+    const f = this.#f, bases = rows.map((offset) => f.i(i32.add, base, offset));
+    this.#eachSum(sums, this.#first(sums), to, (offset) => {
       for (let r = 0; r < bases.length; r += 4) {
         const [first, ...others] = bases.slice(r, r + 4).map((base) => f.i(i32.add, base, offset));
         const row = others.reduce(
@@ -136,13 +153,11 @@ export class RowPanel {
   }
 
   /** Rows of which every four summed indices lie side by side: those are transposed. */
-  #fillTransposed({ base, sums, sumsEnd }: RowSource, offsets: readonly Local[], to: Local): void {
+  #fillTransposed({ base, rows: offsets, sums }: RowSource, to: Local): void {
     const f = this.#f, bases = offsets.map((offset) => f.i(i32.add, base, offset));
-    const at = f.number();
-    f.assign(at, sums);
+    const at = this.#first(sums);
     for (const count of [4, 1]) {
-      f.whileLess(at, f.iWith(i32.sub, sumsEnd, 4 * (count - 1)), () => {
-        const offset = f.loadNumber(i32.load, at);
+      this.#eachSum(sums, at, to, (offset) => {
         const rows = bases.map((row) => f.i(i32.add, row, offset));
         for (let r = 0; r < rows.length; r += 4) {
           const group = rows.slice(r, r + 4);
@@ -150,9 +165,7 @@ export class RowPanel {
             this.#storeLanes(to, r, column, group.length, SUM_BYTES * k)
           );
         }
-        f.step(to, SUM_BYTES * count);
-        f.step(at, 4 * count);
-      }, i32.ltU);
+      }, count);
     }
   }
 

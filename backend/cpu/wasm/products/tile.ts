@@ -7,7 +7,7 @@
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
 import { i32 } from "../opcodes.ts";
-import { LONG_PANEL_SUMS, PANEL_BYTES, PANEL_SUMS, RowPanel } from "./row_panel.ts";
+import { LONG_PANEL_SUMS, PANEL_BYTES, PANEL_SUMS, rowOffsets, RowPanel } from "./row_panel.ts";
 import { type Columns, TileProducts } from "./tile_sums.ts";
 import {
   type ContiguousAxis,
@@ -155,10 +155,12 @@ class ProductWriter {
     const { a, right, c, panel, panelEnd, sum, sumEnd } = block;
     this.#panel.fill({
       base: a,
-      rows: f.wordAt(this.#arg("aRows"), i),
-      sums: f.wordAt(this.#arg("aSums"), sum),
-      sumsEnd: f.wordAt(this.#arg("aSums"), sumEnd),
-    }, rows);
+      rows: rowOffsets(f, f.wordAt(this.#arg("aRows"), i), rows),
+      sums: {
+        begin: f.wordAt(this.#arg("aSums"), sum),
+        end: f.wordAt(this.#arg("aSums"), sumEnd),
+      },
+    });
     const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#arg("m"), i);
     this.#f.loop(panel, panelEnd, 1, (p) => {
       const b = this.#columns(f.i(i32.add, right, this.#entry("bPanels", p)), sum);

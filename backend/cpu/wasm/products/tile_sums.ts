@@ -1,11 +1,11 @@
 /** The WebAssembly that adds up the products of a tile: its sums are in registers from first to last. */
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
-import { i32, v128 } from "../opcodes.ts";
+import { f32x4, i32, v128 } from "../opcodes.ts";
 import { PANEL_SUMS, type RowPanel } from "./row_panel.ts";
 
 /** Summed indices after which the unrolled code of a tile may end. */
-const PIECE_SUMS = 16;
+export const PIECE_SUMS = 16;
 /** The shift that divides by it. */
 const PIECE_SHIFT = 4;
 
@@ -59,18 +59,38 @@ export class TileProducts {
   }
 
   /**
-   * The sums over the first `length` indices of the panel. `isUnrolled`: there are {@linkcode PANEL_SUMS}
-   * at most, and the tile is used often enough to be worth its code.
+   * The sums over the first `length` indices of the panel. `isUnrolled`: there are `most` at most, and the tile is
+   * used often enough to be worth its code.
    */
-  sums(b: Columns, length: Local, isUnrolled: boolean): TileSums {
+  sums(b: Columns, length: Local, isUnrolled: boolean, most: number = PANEL_SUMS): TileSums {
     const { rows, vectors } = this.#size;
     const sums = Array.from(
       { length: rows },
       () => Array.from({ length: vectors }, () => this.#zeros()),
     );
-    const done = isUnrolled ? this.#unrolled(b, length, sums) : this.#f.integer(0);
+    const done = isUnrolled ? this.#unrolled(b, length, sums, most) : this.#f.integer(0);
     this.#remaining(b, done, length, sums);
     return sums;
+  }
+
+  /**
+   * Stores sums, row by row.
+   *
+   * @param isAdded A number: where it is not 0 they are added to what is there.
+   */
+  keep(place: Local, pitch: Local, sums: TileSums, isAdded: Local): void {
+    const f = this.#f, at = f.number();
+    const store = (adds: boolean): void => {
+      f.assign(at, place);
+      for (const row of sums) {
+        row.forEach((value, h) => {
+          const joined = adds ? f.v(f32x4.add, f.load(v128.load, at, 16 * h), value) : value;
+          f.store(v128.store, at, joined, 16 * h);
+        });
+        f.assign(at, f.i(i32.add, at, pitch));
+      }
+    };
+    f.branch(isAdded, () => store(true), () => store(false));
   }
 
   #zeros(): Local {
@@ -90,12 +110,12 @@ export class TileProducts {
   }
 
   /** Adds up as many pieces of the summed indices as there are; gives back how many indices that was. */
-  #unrolled(b: Columns, length: Local, sums: TileSums): Local {
+  #unrolled(b: Columns, length: Local, sums: TileSums, most: number): Local {
     const f = this.#f, left = f.number();
     const pieces = f.iWith(i32.shrU, length, PIECE_SHIFT);
     f.assign(left, pieces);
     f.leavable((leaveIfZero) => {
-      for (let sum = 0; sum < PANEL_SUMS; sum++) {
+      for (let sum = 0; sum < most; sum++) {
         if (sum % PIECE_SUMS === 0) {
           leaveIfZero(left);
           f.step(left, -1);

@@ -13,8 +13,8 @@ import {
 import { gateCounts, type RecurrenceOp } from "../../../graph/op.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
-import { f32x4, i32, v128 } from "../opcodes.ts";
-import { PANEL_SUMS, RowPanel } from "../products/row_panel.ts";
+import { i32, v128 } from "../opcodes.ts";
+import { PANEL_SUMS, rowOffsets, RowPanel } from "../products/row_panel.ts";
 import { TileProducts, type TileSize } from "../products/tile_sums.ts";
 
 /** The arguments, in order; sizes and tables of offsets are in bytes where nothing else is said. */
@@ -160,34 +160,21 @@ class RecurrenceWriter {
         const sumEnd = f.smaller(f.iWith(i32.add, sum, PANEL_SUMS), this.#arg("k"));
         this.#panel.fill({
           base: left,
-          rows: f.wordAt(this.#arg("aRows"), row),
-          sums: f.wordAt(this.#arg("aSums"), sum),
-          sumsEnd: f.wordAt(this.#arg("aSums"), sumEnd),
-        }, rows);
+          rows: rowOffsets(f, f.wordAt(this.#arg("aRows"), row), rows),
+          sums: {
+            begin: f.wordAt(this.#arg("aSums"), sum),
+            end: f.wordAt(this.#arg("aSums"), sumEnd),
+          },
+        });
         const length = f.i(i32.sub, sumEnd, sum);
         const weight = this.#sum(this.#arg("weight"), this.#product(sum, width));
         f.loop(f.integer(0), width, 16 * vectors, (column) => {
           const columns = this.#products.columns(this.#sum(weight, column), width);
-          this.#keep(this.#sum(to, column), sum, this.#products.sums(columns, length, true));
+          const sums = this.#products.sums(columns, length, true);
+          this.#products.keep(this.#sum(to, column), width, sums, sum);
         });
       });
     });
-  }
-
-  /** Stores the sums of a tile; from the second panel of summed indices on it adds them. */
-  #keep(place: Local, sum: Local, sums: readonly Local[][]): void {
-    const f = this.#f, at = f.number();
-    const store = (isAdded: boolean): void => {
-      f.assign(at, place);
-      for (const row of sums) {
-        row.forEach((value, h) => {
-          const joined = isAdded ? f.v(f32x4.add, f.load(v128.load, at, 16 * h), value) : value;
-          f.store(v128.store, at, joined, 16 * h);
-        });
-        f.assign(at, this.#sum(at, this.#arg("columnBytes")));
-      }
-    };
-    f.branch(sum, () => store(true), () => store(false));
   }
 
   /** `body` for the features of a row: four at a time, then one at a time. */

@@ -5,6 +5,7 @@ import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
 import { canUnpack, unpack } from "../../../tile/programs/unpack.ts";
 import { vectorUnit } from "../../../tile/units.ts";
+import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { PartialRunner } from "../../script/runner.ts";
 import type { Local } from "../assembler.ts";
 import { elementBytes, LaneAccess } from "../lanes.ts";
@@ -30,15 +31,19 @@ const storeVectors =
   };
 
 /** The runner of a copy; null where the kernel is none, or not of whole blocks. */
-export function packedCopyRunner(kernel: LoopKernel, runtime: WasmRuntime): PartialRunner | null {
+export function packedCopyRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  host: GemmHost,
+): PartialRunner | null {
   const copy = packedCopy(kernel);
   if (copy === null || !canUnpack(copy, unit)) return null;
   let sizes = 0;
   const tile = withExpressions(() => unpack(copy, unit, () => `size${sizes++}`));
   const store = storeVectors(copy.dtype, runtime.relaxed), cost = copy.count / SPEED;
-  const call = new TileCall(tile, { numbers: {}, store, cost }, runtime);
+  const call = new TileCall(tile, { store, cost }, runtime);
   return {
     source: `// WebAssembly SIMD: ${tile.name}`,
-    run: (inputs, outputs) => call.run(inputs, outputs[0]!),
+    run: (inputs, outputs) => call.run(inputs, outputs, host),
   };
 }

@@ -59,7 +59,7 @@ export function packedRunner(
     source: `// WebAssembly SIMD: ${tile.name}\n${after.source}`,
     run: (inputs, outputs) =>
       host.withScratch("float32", size, (block) => {
-        if (!call.run(inputs, block)) return false;
+        if (!call.run(inputs, [block], host)) return false;
         after.run([...inputs, block], outputs);
         return true;
       }),

@@ -4,16 +4,36 @@
  *
  * It is long because it has one table of operations with the few instructions of each.
  *
- * This folder (`tile/`) imports the programs of `backend/tile`, `kernel/`, `blas/`, `script/` and the
- * assembler of `wasm/`. Contractions with packed weights come from `kernel_runners.ts`.
+ * This folder (`tile/`) imports the programs of `backend/tile`, `kernel/`, `blas/`, `script/`, `products/`, `loops/`
+ * and the assembler of `wasm/`. Attention and contractions with packed weights come from `kernel_runners.ts`.
  */
 import type { DType } from "../../../graph/dtype.ts";
-import type { E, Place } from "../../../tile/language/expression.ts";
-import type { Pack, Statement, TileKernel } from "../../../tile/language/statements.ts";
+import type { PrimitiveName } from "../../../graph/primitives.ts";
+import { nameParts } from "../../../tile/language/elements.ts";
+import {
+  type E,
+  int,
+  kept,
+  type Place,
+  withExpressions,
+} from "../../../tile/language/expression.ts";
+import {
+  type BlockProduct,
+  expressionsOf,
+  type Pack,
+  type Statement,
+  type TileKernel,
+  type Transpose,
+} from "../../../tile/language/statements.ts";
+import { splitVectors } from "../../../tile/passes/splitting.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { randomKey, uniform } from "../functions/random.ts";
 import { type ElementBytes, LaneAccess } from "../lanes.ts";
+import { writeCast, writePrimitive } from "../loops/primitives.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import type { EngineFeatures } from "../runtime.ts";
+import { BlockWriter } from "./block_writer.ts";
 import { type LoadGroup, loadGroups } from "./load_groups.ts";
 
 /** Bytes of an element in memory. */
@@ -24,6 +44,8 @@ const elementBytes: Readonly<Record<string, ElementBytes>> = {
   uint8: 1,
   int8: 1,
   uint32: 4,
+  int32: 4,
+  bool: 1,
 };
 
 /**
@@ -63,25 +85,40 @@ export function argumentNames({ inputs, sizes }: TileKernel, others: readonly st
  * The module of a kernel; it runs a range of groups.
  *
  * @param others Arguments that only `store` reads, by {@linkcode TileModule.argument}.
- * @param relaxed Whether the engine has relaxed SIMD.
+ * @param features What the engine has.
  */
 export function tileModule(
   kernel: TileKernel,
   others: readonly string[],
   store: (argument: (name: string) => Local) => StoreResult,
-  relaxed: boolean,
+  features: EngineFeatures,
 ): Uint8Array<ArrayBuffer> {
-  return new TileModule(kernel, argumentNames(kernel, others), store, relaxed).write();
+  return new TileModule(kernel, argumentNames(kernel, others), store, features).write();
 }
+
+/** Floats of a vector. */
+const LANES = 4;
+
+/** True for what changes between statements: registers, arrays, and what is made of them. */
+const changes: (e: E) => boolean = kept(
+  "changes",
+  (e: E): boolean =>
+    e.op === "register" || e.place !== null && e.place.space !== "global" || e.args.some(changes),
+);
 
 class TileModule {
   readonly #f = new FunctionBuilder();
   readonly #math: VectorMath;
   readonly #lanes: LaneAccess;
+  readonly #blocks: BlockWriter;
   readonly #kernel: TileKernel;
   readonly #arguments: readonly string[];
   readonly #store: StoreResult;
   readonly #variables = new Map<string, Local>();
+  /** Names of conditions that are masks of lanes. */
+  readonly #masks = new Set<string>();
+  /** Addresses that were computed, in the scopes where they are there. */
+  #addresses: Map<string, Local>[] = [];
   /** The arrays of this thread. */
   #scratch: Local | null = null;
   /** Values that were computed, in the scopes where they are there. */
@@ -89,18 +126,22 @@ class TileModule {
   /** Loads that are computed with others. */
   readonly #groups = new Map<E, LoadGroup>();
   readonly #relaxed: boolean;
+  readonly #hasPrivatePage: boolean;
+  #hasProducts = false;
 
   constructor(
     kernel: TileKernel,
     names: readonly string[],
     store: (argument: (name: string) => Local) => StoreResult,
-    relaxed: boolean,
+    { relaxed, hasPrivatePages }: EngineFeatures,
   ) {
+    this.#hasPrivatePage = hasPrivatePages;
     this.#kernel = kernel;
     this.#relaxed = relaxed;
     this.#arguments = names;
     this.#math = new VectorMath(this.#f, relaxed);
     this.#lanes = new LaneAccess(this.#f, this.#math);
+    this.#blocks = new BlockWriter(this.#f, this.#math);
     this.#store = store((name) => this.#argument(name));
   }
 
@@ -114,9 +155,9 @@ class TileModule {
     }
     f.loop(begin, end, 1, (group) => {
       this.#variables.set("group", group);
-      this.#block(this.#kernel.body);
+      this.#block(withExpressions(() => splitVectors(this.#kernel.body, LANES)));
     });
-    return f.finish();
+    return f.finish(this.#hasPrivatePage && this.#hasProducts);
   }
 
   #argument(name: string): Local {
@@ -127,23 +168,37 @@ class TileModule {
   }
 
   #block(body: readonly Statement[]): void {
+    this.#scope(() => {
+      for (const [load, group] of loadGroups(body)) this.#groups.set(load, group);
+      for (const s of body) this.#statement(s);
+    });
+  }
+
+  /** What is computed in it is not there behind it. */
+  #scope(write: () => void): void {
     this.#known.push(new Map());
-    for (const [load, group] of loadGroups(body)) this.#groups.set(load, group);
-    for (const s of body) this.#statement(s);
+    this.#addresses.push(new Map());
+    write();
     this.#known.pop();
+    this.#addresses.pop();
   }
 
   #statement(s: Statement): void {
     const f = this.#f;
     switch (s.s) {
       case "let":
-        this.#variables.set(s.to.name, this.#value(s.value));
+        if (this.#isMask(s.value)) this.#masks.add(s.to.name);
+        this.#variables.set(s.to.name, this.#asItIs(s.value));
         return;
       case "set": {
         let register = this.#variables.get(s.to.name);
         if (register === undefined) this.#variables.set(s.to.name, register = f.vector());
         return f.assign(register, this.#value(s.value));
       }
+      case "transpose":
+        return this.#transpose(s);
+      case "product":
+        return this.#product(s);
       case "store":
         return this.#put(s);
       case "pack":
@@ -159,33 +214,62 @@ class TileModule {
         );
       case "for": {
         const count = this.#value(s.count);
+        this.#placeBefore(s.body);
         return f.loop(f.integer(0), count, 1, (at) => {
           this.#variables.set(s.at.name, at);
           this.#block(s.body);
         });
       }
       case "if":
-        return f.branch(this.#value(s.condition), () => this.#block(s.body));
+        return f.branch(this.#flag(s.condition), () => this.#block(s.body));
       default:
         throw new Error(`A work-item alone has no ${s.s}`);
     }
   }
 
+  /** A value that does not change with the register that it may be. */
+  #asItIs(e: E): Local {
+    const value = this.#value(e), isRegister = e.op === "register" || e.op === "splat";
+    return isRegister ? this.#f.copyVector(value) : value;
+  }
+
   #value(e: E): Local {
-    if (e.op === "var" || e.op === "register") return this.#variable(e.name);
+    if (e.op === "var" || e.op === "register") return this.#variable(e);
     for (const scope of this.#known) {
       const known = scope.get(e);
       if (known !== undefined) return known;
     }
     const value = this.#computed(e);
-    // Registers and arrays change.
-    const isFixed = e.kind !== "float" || e.op === "load" && e.place!.space === "global";
-    if (isFixed) this.#known.at(-1)!.set(e, value);
+    // Other floats are short-lived: naming them would cost more than it saves.
+    const isKept = e.kind !== "float" || e.op === "load";
+    if (isKept && !changes(e)) this.#known.at(-1)!.set(e, value);
     return value;
   }
 
-  #variable(name: string): Local {
-    return this.#variables.get(name) ?? this.#argument(name);
+  #variable({ name, kind }: E): Local {
+    const known = this.#variables.get(name);
+    if (known !== undefined || kind !== "float") return known ?? this.#argument(name);
+    const f = this.#f, at = 4 * this.#arguments.indexOf(name);
+    return f.once(name, () => f.load(v128.loadSplat, FunctionBuilder.parameters.args, at));
+  }
+
+  /** True for a condition of lanes, or of floats: all bits of a lane are set where it holds. */
+  #isMask(e: E): boolean {
+    if (e.kind !== "bool" || e.op === "any") return false;
+    return e.width > 1 || e.op === "above" || e.op === "same" || this.#masks.has(e.name) ||
+      e.args.some((a) => this.#isMask(a));
+  }
+
+  /** A condition as a mask of lanes. */
+  #mask(e: E): Local {
+    const f = this.#f, value = this.#value(e);
+    if (this.#isMask(e) || e.width > 1) return value;
+    return f.v(i32x4.ne, f.v(i32x4.splat, value), f.splat(0));
+  }
+
+  /** A condition as a number: 0 where it does not hold. */
+  #flag(e: E): Local {
+    return this.#isMask(e) ? this.#f.anyTrue(this.#value(e)) : this.#value(e);
   }
 
   #computed(e: E): Local {
@@ -215,9 +299,35 @@ class TileModule {
       case "within":
         return f.i(i32.ltU, arg(0), arg(1));
       case "and":
-        return f.i(i32.and, arg(0), arg(1));
+      case "or": {
+        const { op } = e as { readonly op: "and" | "or" };
+        if (!this.#isMask(e)) return f.i(i32[op], arg(0), arg(1));
+        return f.v(v128[op], ...e.args.map((a) => this.#mask(a)));
+      }
       case "not":
-        return f.i(i32.eq, arg(0), f.integer(0));
+        return this.#isMask(e) ? f.v(v128.not, arg(0)) : f.i(i32.eq, arg(0), f.integer(0));
+      case "any":
+        return f.anyTrue(arg(0));
+      case "above":
+        return f.v(f32x4.gt, arg(0), arg(1));
+      case "same":
+        return f.v(f32x4.eq, arg(0), arg(1));
+      case "larger":
+        return f.v(f32x4.pmax, arg(0), arg(1));
+      case "primitive": {
+        const [fn, from, to] = nameParts(e) as [PrimitiveName, DType, DType];
+        return writePrimitive(f, this.#math, fn, e.args.map((a) => this.#wide(a)), from, to);
+      }
+      case "cast": {
+        const [from, to] = nameParts(e) as [DType, DType];
+        return writeCast(f, this.#math, this.#wide(e.args[0]!), from, to);
+      }
+      case "random":
+        return this.#random(e);
+      case "quotient":
+        return f.i(i32.divU, arg(0), arg(1));
+      case "remainder":
+        return f.i(i32.remU, arg(0), arg(1));
       case "sum":
         return e.width === 1
           ? e.args.map((a, k) => this.#times(this.#value(a), e.factors[k]!))
@@ -254,10 +364,12 @@ class TileModule {
         return e.width === 1
           ? f.i(i32.ltS, arg(0), arg(1))
           : f.v(i32x4.ltS, this.#wide(e.args[0]!), this.#wide(e.args[1]!));
-      case "?":
-        return e.width === 1
-          ? f.choose(arg(0), arg(1), arg(2))
-          : f.v(v128.bitselect, this.#wide(e.args[1]!), this.#wide(e.args[2]!), arg(0));
+      case "?": {
+        const [condition] = e.args as [E];
+        if (e.width === 1 && e.kind !== "float") return f.choose(arg(0), arg(1), arg(2));
+        const values = [1, 2].map((k) => this.#wide(e.args[k]!)) as [Local, Local];
+        return f.v(v128.bitselect, ...values, this.#mask(condition));
+      }
       case "signed":
         return f.iWith(i32.shrS, f.iWith(i32.shl, arg(0), 24), 24);
       case "float":
@@ -277,10 +389,10 @@ class TileModule {
     }
   }
 
-  /** A whole number in all lanes. */
+  /** A number in all lanes. */
   #wide(e: E): Local {
     const value = this.#value(e);
-    if (e.width > 1) return value;
+    if (e.width > 1 || e.kind === "float") return value;
     return e.op === "const" ? this.#f.splat(e.value) : this.#f.v(i32x4.splat, value);
   }
 
@@ -312,33 +424,114 @@ class TileModule {
   ): readonly [address: Local, offset: number] {
     const f = this.#f, bytes = elementBytes[element]!;
     const isLocal = space === "local" || space === "private";
-    let address = isLocal ? this.#scratch! : this.#argument(buffer), offset = 0;
+    const parts: E[] = [];
+    let offset = 0;
     const move = (index: E): void => {
-      if (index.op === "const") return void (offset += bytes * index.value);
-      if (index.op === "+") return index.args.forEach(move);
-      address = f.i(i32.add, address, this.#times(this.#value(index), bytes));
+      if (index.op === "const") offset += bytes * index.value;
+      else if (index.op === "+") index.args.forEach(move);
+      else parts.push(index);
     };
     indices.forEach(move);
+    const base = isLocal ? this.#scratch! : this.#argument(buffer);
+    let key = isLocal ? "local" : buffer;
+    const address = parts.reduce((before, index) => {
+      key += ` ${index.id}/${bytes}`;
+      for (const scope of this.#addresses) {
+        const known = scope.get(key);
+        if (known !== undefined) return known;
+      }
+      const moved = f.i(i32.add, before, this.#bytesOf(index, bytes));
+      this.#addresses.at(-1)!.set(key, moved);
+      return moved;
+    }, base);
     if (isLocal) offset += scratchOf(this.#kernel).begins.get(buffer)!;
     // A constant is part of the instruction; it is not negative there.
     return offset < 0 ? [f.iWith(i32.add, address, offset), 0] : [address, offset];
   }
 
+  /** An index in bytes. */
+  #bytesOf(index: E, bytes: number): Local {
+    const key = `${index.id}/${bytes}`;
+    for (const scope of this.#addresses) {
+      const known = scope.get(key);
+      if (known !== undefined) return known;
+    }
+    const value = this.#times(this.#value(index), bytes);
+    this.#addresses.at(-1)!.set(key, value);
+    return value;
+  }
+
   #put({ place, index, value }: Extract<Statement, { s: "store" }>): void {
     const f = this.#f, held = this.#value(value), [address, offset] = this.#address(place, index);
-    if (value.width > 1) f.store(v128.store, address, held, offset);
-    else f.store(v128.store32Lane, address, held, offset, 0);
+    const dtype = place.element as DType, bytes = elementBytes[dtype]!;
+    if (value.width > 1) this.#lanes.storeFour(dtype, bytes, address, offset, held);
+    else if (bytes === 4) f.store(v128.store32Lane, address, held, offset, 0);
+    else this.#lanes.storeEach(dtype, bytes, [f.iWith(i32.add, address, offset)], held);
+  }
+
+  /** Computes before a loop where in memory the elements begin that it reads by an offset. */
+  #placeBefore(body: readonly Statement[]): void {
+    const visit = (e: E): void => {
+      if (e.op === "element" && e.args.length > 1 && this.#isReady(e.args[0]!)) {
+        this.#address(e.place!, e.args[0]!);
+      } else e.args.forEach(visit);
+    };
+    for (const s of body) {
+      expressionsOf(s).forEach(visit);
+      if ("body" in s) this.#placeBefore(s.body);
+    }
+  }
+
+  /** The address of an element. */
+  #at(place: Place, ...indices: readonly E[]): Local {
+    const [address, offset] = this.#address(place, ...indices);
+    return offset === 0 ? address : this.#f.iWith(i32.add, address, offset);
+  }
+
+  #product({ left, right, into, rows, count, columns, pitch, panel, ...s }: BlockProduct): void {
+    this.#hasProducts = true;
+    const [rowBytes, termBytes] = [left.row, left.term].map((e) => this.#bytesOf(e, 4));
+    this.#blocks.product({
+      ...s,
+      left: this.#at(left.place, left.at),
+      ...{ rowBytes: rowBytes!, termBytes: termBytes! },
+      isRow: left.term.op === "const" && left.term.value === 1,
+      right: this.#at(right, int(0)),
+      into: this.#at(into, int(0)),
+      pitchBytes: 4 * pitch,
+      columnBytes: 4 * columns,
+      rows: this.#value(rows),
+      terms: this.#value(count),
+      maxTerms: count.range[1],
+      panel: this.#hasPrivatePage ? null : this.#at(panel, int(0)),
+    });
+  }
+
+  #transpose({ from, at, step, to, index, pitch, there }: Transpose): void {
+    if (there) throw new Error("WebAssembly transposes whole squares");
+    const [rowBytes, columnBytes] = [step, pitch].map((e) => this.#bytesOf(e, 4));
+    const [source, target] = [this.#at(from, at), this.#at(to, index)];
+    const apart = { rowBytes: rowBytes!, columnBytes: columnBytes! };
+    this.#blocks.transpose({ from: source, to: target, ...apart });
+  }
+
+  /** Random numbers: of the lanes of an index, or the same in all lanes. */
+  #random({ args: [index, seed, stream, step], width }: E): Local {
+    const f = this.#f, first = this.#wide(index!);
+    const key = randomKey(
+      f,
+      ...[seed!, stream!].map(({ name }) => 4 * this.#arguments.indexOf(name)) as [number, number],
+    );
+    if (width === 1) return uniform(f, first, key);
+    const apart = f.v(i32x4.mul, f.lanes([0, 1, 2, 3]), this.#wide(step!));
+    return uniform(f, f.v(i32x4.add, first, apart), key);
   }
 
   /** A row that may be outside of an image is packed by code of its own for each case: ends are constants then. */
   #pack(s: Pack): void {
     if (s.high.op !== "?") return this.#packRow(s);
     const [condition, inside, outside] = s.high.args;
-    const packed = (high: E) => (): void => {
-      this.#known.push(new Map());
-      this.#packRow({ ...s, high });
-      this.#known.pop();
-    };
+    const packed = (high: E) => (): void => this.#scope(() => this.#packRow({ ...s, high }));
     this.#f.branch(this.#value(condition!), packed(inside!), packed(outside!));
   }
 
@@ -349,76 +542,13 @@ class TileModule {
     return f.larger(f.smaller(this.#value(e), f.integer(most)), f.integer(least));
   }
 
-  /** Zeros, the elements that there are, and zeros over what their last vector has beyond them. */
   #packRow({ place, index, from, at, count, parts, apart, low, high }: Pack): void {
     const isPlain = apart.op === "const" && apart.value === 1;
     if (parts > 2 || !isPlain) throw new Error("WebAssembly packs neighbours in one or two parts");
-    const f = this.#f, [start, offset] = this.#address(place, index);
-    const to = f.iWith(i32.add, start, offset), bytes = 4 * count;
-    const first = this.#within(low, 0, count * parts);
+    const f = this.#f, to = this.#at(place, index), first = this.#within(low, 0, count * parts);
     const end = high === low ? first : f.larger(this.#within(high, 0, count * parts), first);
-    const [address, moved] = this.#address(from, at);
-    const source = f.i(i32.add, f.iWith(i32.add, address, moved), f.iWith(i32.shl, first, 2));
-    // Elements `first` to `end` of every `parts`-th from `part` on.
-    const places = Array.from({ length: parts }, (_, part) => {
-      const row = f.iWith(i32.add, to, bytes * part);
-      const placeOf = (n: Local): Local => {
-        const before = parts === 1 ? n : f.iWith(i32.shrU, f.iWith(i32.add, n, 1 - part), 1);
-        return f.i(i32.add, row, f.iWith(i32.shl, before, 2));
-      };
-      return { row, begin: placeOf(first), end: placeOf(end), next: f.iWith(i32.add, row, bytes) };
-    });
-    for (const { row, begin } of places) {
-      this.#vectors(row, begin, (at) => f.store(v128.store, at, f.splat(0)));
-    }
-    if (parts === 1) this.#copy(source, places[0]!.begin, places[0]!.end);
-    else {
-      const [even, odd] = places as [typeof places[0], typeof places[0]];
-      f.branch(
-        f.iWith(i32.and, first, 1),
-        () => this.#halve(source, odd.begin, odd.end, even.begin),
-        () => this.#halve(source, even.begin, even.end, odd.begin),
-      );
-    }
-    for (const { end, next } of places) this.#clear(end, next);
-  }
-
-  #copy(source: Local, begin: Local, end: Local): void {
-    const f = this.#f, from = f.copy(source);
-    this.#vectors(begin, end, (at) => {
-      f.store(v128.store, at, f.load(v128.load, from));
-      f.step(from, 16);
-    });
-  }
-
-  /** Every second element from the first on, and the others. */
-  #halve(source: Local, begin: Local, end: Local, others: Local): void {
-    const f = this.#f, from = f.copy(source), next = f.copy(others);
-    this.#vectors(begin, end, (at) => {
-      const [a, b] = [f.load(v128.load, from), f.load(v128.load, from, 16)];
-      f.store(v128.store, at, f.shuffle32(a, b, [0, 2, 4, 6]));
-      f.store(v128.store, next, f.shuffle32(a, b, [1, 3, 5, 7]));
-      f.step(next, 16);
-      f.step(from, 32);
-    });
-  }
-
-  /** Zeros: the last vector ends with them where they fill one, since a row's other part may follow. */
-  #clear(begin: Local, end: Local): void {
-    const f = this.#f, last = f.iWith(i32.add, end, -16);
-    this.#vectors(begin, last, (at) => f.store(v128.store, at, f.splat(0)));
-    f.branch(
-      f.i(i32.ltU, begin, end),
-      () => f.store(v128.store, f.larger(begin, last), f.splat(0)),
-    );
-  }
-
-  #vectors(begin: Local, end: Local, body: (at: Local) => void): void {
-    const f = this.#f, at = f.copy(begin);
-    f.whileLess(at, end, () => {
-      body(at);
-      f.step(at, 16);
-    }, i32.ltU);
+    const source = f.i(i32.add, this.#at(from, at), f.iWith(i32.shl, first, 2));
+    this.#blocks.pack({ to, source, first, end, count, parts });
   }
 
   #load(e: E): Local {

@@ -23,7 +23,7 @@ import type { AttentionPart } from "../../../tile/programs/attention/attention.t
 import { featureForm, keysOfTurn } from "../../../tile/programs/attention/feature_form.ts";
 import type { FragmentForm } from "../../../tile/programs/attention/fragment_blocks.ts";
 import { blockSize, SIDE } from "../../../tile/programs/attention/item_blocks.ts";
-import { BLOCK, laneTile } from "../../../tile/programs/attention/lane_blocks.ts";
+import { laneForm } from "../../../tile/programs/attention/lane_blocks.ts";
 import { LANES } from "../../../tile/programs/attention/lane_products.ts";
 import {
   featureAttention,
@@ -31,6 +31,7 @@ import {
   itemAttention,
   joinedAttention,
   laneAttention,
+  lanePartsOf,
 } from "../../../tile/programs/attention/programs.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
@@ -119,33 +120,15 @@ export const lanesAttention: Template<AttentionKernel, Plan> = {
   name: "lanes attention",
   matches: (kernel, target) => ({ kernel, target }),
   emit: (plan) => {
-    const programOf: ProgramOf = ({ kernel }, part, nameOf) => {
-      const rowsAreKeys = part === "keyGradient" || part === "headGradients";
-      const tile = laneTile(rowsAreKeys ? kernel.keys : kernel.queries);
-      return laneAttention(part, kernel, tile, nameOf);
-    };
-    return takesHeads(plan)
-      ? [written(plan, "headGradients", programOf)]
-      : kernelsOf(plan, programOf);
+    const { kernel, target } = plan, bytes = target.isGpu ? 0 : target.localMemory;
+    const parts = lanePartsOf(kernel, target.computeUnits, bytes, laneForm);
+    return parts.map(({ part, form }) =>
+      rendered(plan, (nameOf) => laneAttention(part, kernel, form, nameOf))
+    );
   },
   workItems: ({ kernel }) =>
-    headsOf(kernel) * Math.ceil(kernel.queries / (laneTile(kernel.queries).vectors * LANES)),
+    headsOf(kernel) * Math.ceil(kernel.queries / (laneForm(kernel.queries).own * LANES)),
 };
-
-/** No core has so much more work than the others that computing scores once does not make up for it. */
-const MAX_IMBALANCE = 1.25;
-
-/** True when a work-item computes all gradients of a head: float32, rows of whole vectors. */
-function takesHeads({ kernel, target }: Plan): boolean {
-  const { stored, outputs, features, isInterleaved } = kernel, heads = headsOf(kernel);
-  const turns = Math.ceil(heads / target.computeUnits);
-  const width = laneTile(kernel.keys).vectors * LANES, columns = features + kernel.valueFeatures;
-  const floats = width * (2 * columns + features + 3 * BLOCK) + BLOCK * (columns + features);
-  return kernel.backward !== null && stored.includes(0) && stored.length > 1 && !isInterleaved &&
-    !target.isGpu && 4 * floats <= target.localMemory &&
-    outputs[stored.indexOf(0)]!.dtype === "float32" && features % LANES === 0 &&
-    turns * target.computeUnits <= MAX_IMBALANCE * heads;
-}
 
 function fits(kernel: AttentionKernel): boolean {
   const { query, key, value, features, valueFeatures, backward } = kernel;

@@ -14,6 +14,8 @@ export interface Grid {
   readonly run: number;
   /** Lanes of a number: those of a vector are side by side. */
   readonly width: number;
+  /** Runs of a row that may be computed with as a vector: its numbers are side by side. */
+  readonly together?: number;
   /** Place of a number. */
   at(row: number, run: E, k: number): E;
   /** Column of a number in the block. */

@@ -207,6 +207,7 @@ export class FeatureBlocks extends RowBlocks {
       runs: int(this.#turns),
       run: 1,
       width: 1,
+      together: this.rows === 1 ? this.#form.together ?? 1 : 1,
       at: (row, turn) => add(mul(turn, this.rows), row),
       column: (turn) => add(mul(turn, this.#groups), this.#key),
     };

@@ -23,6 +23,8 @@ export interface FeatureForm {
   /** Neighbouring features of a key and of a value that a work-item has. */
   readonly keyRun: number;
   readonly valueRun: number;
+  /** Keys whose weights a work-item computes together, where it has one query. */
+  readonly together?: number;
   readonly isFast: boolean;
 }
 

@@ -3,6 +3,8 @@
  * product is `C[rows][lanes] += A[rows][k] * B[k][lanes]`: elements of A are read one by one where they lie, B is in
  * local memory with its lanes side by side. So a block of scores has a row of the walk a row and a row of the group
  * a lane, the softmax needs no sums across lanes, and what is walked is never transposed.
+ *
+ * It is long because blocks are packed, multiplied, added up and stored in one layout.
  */
 import { elementFrom, held } from "../../language/elements.ts";
 import {
@@ -17,6 +19,7 @@ import {
   sub,
 } from "../../language/expression.ts";
 import { all, float, fmul, load, lt, not, splat, truth } from "../../language/values.ts";
+import type { BlockProduct, LeftOperand } from "../../language/statements.ts";
 import type { Program } from "../../program.ts";
 import {
   type Blocks,
@@ -32,11 +35,28 @@ import { laneProducts, LANES, type LaneTile, type Row } from "./lane_products.ts
 
 /** Columns of a block. */
 export const BLOCK = 64;
+/** Floats of a panel: of 128 terms eight rows each. */
+const PANEL = 1024;
 
-/** The tile of so many rows. */
-export function laneTile(length: number): LaneTile {
-  const vectors = length <= LANES ? 1 : length <= 2 * LANES ? 2 : 4;
-  return { vectors, step: vectors === 4 ? 4 : 8 };
+/** A left operand whose rows are terms. */
+const transposed = ({ row, term, ...rest }: LeftOperand): LeftOperand => ({
+  ...rest,
+  row: term,
+  term: row,
+});
+
+/** Rows of a work-item, in vectors of lanes, and the tiles in which it multiplies them. */
+export interface LaneForm {
+  readonly own: number;
+  readonly tile: LaneTile;
+  /** The device has a statement for products of blocks. */
+  readonly byBlocks?: boolean;
+}
+
+/** The form for so many rows. */
+export function laneForm(length: number): LaneForm {
+  const own = length <= LANES ? 1 : length <= 2 * LANES ? 2 : 4;
+  return { own, tile: { vectors: own, step: own === 4 ? 4 : 8 } };
 }
 
 /** The blocks of a work-item. */
@@ -54,15 +74,18 @@ export class LaneBlocks implements Blocks {
   readonly #scaled = new Set<Grid>();
   readonly unroll = 1;
   readonly #tile: LaneTile;
+  /** Room for rows that a statement multiplies by; null: products are written in tiles. */
+  readonly #panel: Place | null;
   #kept: readonly Place[] = [];
   /** Columns of the block of a turn. */
   #count: E = int(BLOCK);
 
-  constructor(p: Program, tile: LaneTile) {
+  constructor(p: Program, { own, tile, byBlocks = false }: LaneForm) {
     this.p = p;
     this.#tile = tile;
-    this.rows = tile.vectors * LANES;
-    this.own = tile.vectors;
+    this.rows = own * LANES;
+    this.own = own;
+    this.#panel = byBlocks ? p.array("private", PANEL, "float") : null;
   }
 
   row(row: number): E {
@@ -200,7 +223,9 @@ export class LaneBlocks implements Blocks {
   walk({ walked, numbers, from, to }: Walk, body: (turn: Turn) => void): void {
     const { p } = this, buffers = walked.map((operand) => this.#buffer(operand));
     const blocks: Place[] = [];
-    const block = (n: number): Place => blocks[n] ??= p.array("local", BLOCK * this.rows, "float");
+    const size = Math.ceil(BLOCK / this.#tile.step) * this.#tile.step * this.rows;
+    const block = (n: number): Place => blocks[n] ??= p.array("local", size, "float");
+    const columns = { pitch: this.rows, columns: this.rows };
     block(0);
     if (this.#kept.length > 1) block(1);
     const count = p.let(div(add(sub(to, from), BLOCK - 1), BLOCK));
@@ -213,34 +238,49 @@ export class LaneBlocks implements Blocks {
         number: (which, run) => p.let(numbers[which]!.element(add(first, run), int(0))),
         scores: (all) =>
           all.map(({ kept, walked: n }, k) => {
-            laneProducts(p, {
-              tile: this.#tile,
+            this.#multiply(this.#tile, {
+              ...columns,
               into: block(k),
               rows: this.#count,
               count: int(walked[n]!.features),
-              left: rows[n]!.byRow,
+              left: rows[n]!,
               right: this.#kept[kept]!,
-              pitch: this.rows,
-              first: int(0),
               isAdded: false,
             });
             return this.#grid(block(k), this.#count);
           }),
         add: (all) =>
           all.forEach(({ sums, weights, walked: n }) =>
-            laneProducts(p, {
-              tile: this.#tile,
+            this.#multiply(this.#tile, {
+              ...columns,
               into: sums.place,
               rows: sums.runs,
               count: this.#count,
-              left: rows[n]!.byColumn,
+              left: transposed(rows[n]!),
               right: weights.place,
-              pitch: this.rows,
-              first: int(0),
               isAdded: true,
             })
           ),
       });
+    }, 1);
+  }
+
+  /** Adds the products of a left operand and rows of so many floats, or stores them. */
+  #multiply(tile: LaneTile, product: Omit<BlockProduct, "s" | "panel" | "step">): void {
+    const { p } = this, { left, pitch, columns, right, into, rows, count, isAdded } = product;
+    const { place, at, row: rowStep, term } = left, panel = this.#panel, { step } = tile;
+    if (panel !== null) return p.emit({ s: "product", panel, step, ...product });
+    const own = (row: E): E => add(at, mul(row, rowStep));
+    const element: Row = place.space === "local"
+      ? (row) => (k) => held(place, add(own(row), mul(k, term)), "float")
+      : (row) => {
+        const start = p.let(own(row));
+        return (k) => elementFrom(place, start, mul(k, term), "float32");
+      };
+    const width = tile.vectors * LANES;
+    p.loop(int(columns / width), (part) => {
+      const first = columns === width ? int(0) : p.let(mul(part, width));
+      laneProducts(p, { tile, into, rows, count, left: element, right, pitch, first, isAdded });
     }, 1);
   }
 
@@ -250,12 +290,8 @@ export class LaneBlocks implements Blocks {
     return isFloat ? null : this.p.array("local", BLOCK * features, "float");
   }
 
-  /** Rows of a block as left operands: by rows, of which elements are terms, and by columns. */
-  #rowsOf(
-    operand: Operand,
-    buffer: Place | null,
-    first: E,
-  ): { readonly byRow: Row; readonly byColumn: Row } {
+  /** Rows of a block as a left operand: their elements are terms. */
+  #rowsOf(operand: Operand, buffer: Place | null, first: E): LeftOperand {
     const { p } = this, { features, place } = operand;
     if (buffer !== null) {
       p.loop(
@@ -268,30 +304,18 @@ export class LaneBlocks implements Blocks {
           ),
         1,
       );
-      const at = (index: E): E => held(buffer, index, "float");
-      return {
-        byRow: (row) => (k) => at(add(mul(row, features), k)),
-        byColumn: (column) => (k) => at(add(mul(k, features), column)),
-      };
+      return { place: buffer, at: int(0), row: int(features), term: int(1) };
     }
-    const step = sub(operand.index(int(1), int(0)), operand.index(int(0), int(0)));
-    return {
-      byRow: (row) => {
-        const start = p.let(operand.index(add(first, row), int(0)));
-        return (k) => elementFrom(place, start, k, "float32");
-      },
-      byColumn: (column) => {
-        const start = p.let(operand.index(first, column));
-        return (k) => elementFrom(place, start, mul(k, step), "float32");
-      },
-    };
+    const row = sub(operand.index(int(1), int(0)), operand.index(int(0), int(0)));
+    return { place, at: operand.index(first, int(0)), row, term: int(1) };
   }
 
   /** Rows of a result get the products of the block's columns and an operand's rows, which are kept as they lie. */
   rowSums({ place, index, operand, row0, scale }: RowSums): (turn: Turn, weights: Grid) => void {
     const { p } = this, { features } = operand;
     const rows = p.array("local", this.rows * features, "float");
-    const sums = p.array("local", BLOCK * features, "float");
+    const size = Math.ceil(BLOCK / this.#tile.step) * this.#tile.step;
+    const sums = p.array("local", size * features, "float");
     p.loop(int(this.rows), (row) => {
       const own = p.let(add(row0, row));
       this.#rowOrZeros(
@@ -302,7 +326,7 @@ export class LaneBlocks implements Blocks {
       );
     }, 1);
     const perRow = features / LANES, vectors = [4, 3, 2, 1].find((n) => perRow % n === 0)!;
-    const tile = { vectors, step: vectors > 2 ? 4 : 8 };
+    const tile = this.#panel ? this.#tile : { vectors, step: vectors > 2 ? 4 : 8 };
     return ({ first }, weights) => {
       const start = p.let(index(first)), vectorsOfBlock = p.let(mul(this.#count, perRow));
       const stored = (k: E): E => load(place, add(start, mul(k, LANES), lanes(LANES)));
@@ -312,18 +336,15 @@ export class LaneBlocks implements Blocks {
         p.when(all([lt(0, row0), lt(k, vectorsOfBlock)]), () => p.set(value, stored(k)));
         p.store(sums, mul(k, LANES), value);
       }, 1);
-      p.loop(int(perRow / vectors), (part) =>
-        laneProducts(p, {
-          tile,
-          into: sums,
-          rows: this.#count,
-          count: p.let(min(sub(operand.length, row0), this.rows)),
-          left: (row) => (k) => held(weights.place, add(mul(row, this.rows), k), "float"),
-          right: rows,
-          pitch: features,
-          first: p.let(mul(part, vectors * LANES)),
-          isAdded: true,
-        }), 1);
+      this.#multiply(tile, {
+        into: sums,
+        rows: this.#count,
+        count: p.let(min(sub(operand.length, row0), this.rows)),
+        left: { place: weights.place, at: int(0), row: int(this.rows), term: int(1) },
+        right: rows,
+        ...{ pitch: features, columns: features },
+        isAdded: true,
+      });
       p.loop(
         vectorsOfBlock,
         (k) =>

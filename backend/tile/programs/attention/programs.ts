@@ -1,5 +1,5 @@
 /** The programs of attention by what multiplies. */
-import type { AttentionKernel } from "../../../kernel/attention.ts";
+import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
 import { withExpressions } from "../../language/expression.ts";
 import type { TileKernel } from "../../language/statements.ts";
 import { WARP } from "../../matrix_units.ts";
@@ -14,8 +14,8 @@ import { type FeatureForm, keysOfTurn } from "./feature_form.ts";
 import { FragmentBlocks, type FragmentForm, WARPS } from "./fragment_blocks.ts";
 import { HeadValues } from "./head_values.ts";
 import { type BlockSize, ItemBlocks, SIDE } from "./item_blocks.ts";
-import { LaneBlocks } from "./lane_blocks.ts";
-import { LANES, type LaneTile } from "./lane_products.ts";
+import { BLOCK, LaneBlocks, type LaneForm } from "./lane_blocks.ts";
+import { LANES } from "./lane_products.ts";
 
 function programOf(
   part: AttentionPart,
@@ -95,6 +95,53 @@ export const joinedAttention = (
 export const laneAttention = (
   part: AttentionPart,
   kernel: AttentionKernel,
-  tile: LaneTile,
+  form: LaneForm,
   nameOf: NameOf,
-): TileKernel => programOf(part, kernel, vectorUnit(LANES), nameOf, (p) => new LaneBlocks(p, tile));
+): TileKernel => programOf(part, kernel, vectorUnit(LANES), nameOf, (p) => new LaneBlocks(p, form));
+
+/** A part of a pass by work-items alone, and what these take. */
+export interface LanePart {
+  readonly part: AttentionPart;
+  readonly form: LaneForm;
+}
+
+/** No core has so much more work than the others that computing scores once does not make up for it. */
+const MAX_IMBALANCE = 1.25;
+
+/**
+ * The kernels of a pass: keys and values get their gradients in one kernel, queries in another, or all in one.
+ *
+ * @param cores Work-items that run at once.
+ * @param bytes Local memory of a work-item.
+ * @param formOf The form for so many rows.
+ */
+export function lanePartsOf(
+  kernel: AttentionKernel,
+  cores: number,
+  bytes: number,
+  formOf: (rows: number) => LaneForm,
+): LanePart[] {
+  const { backward, stored, queries, keys } = kernel, ofKeys = formOf(keys);
+  if (backward === null) return [{ part: "forward", form: formOf(queries) }];
+  if (takesHeads(kernel, cores, bytes, ofKeys)) return [{ part: "headGradients", form: ofKeys }];
+  return [
+    ...stored.includes(0) ? [{ part: "queryGradient", form: formOf(queries) } as const] : [],
+    ...stored.some((output) => output > 0) ? [{ part: "keyGradient", form: ofKeys } as const] : [],
+  ];
+}
+
+/** True when a work-item computes all gradients of a head: float32, rows of whole vectors. */
+function takesHeads(
+  kernel: AttentionKernel,
+  cores: number,
+  bytes: number,
+  { own }: LaneForm,
+): boolean {
+  const { stored, outputs, features, valueFeatures, isInterleaved } = kernel;
+  const heads = headsOf(kernel), turns = Math.ceil(heads / cores);
+  const width = own * LANES, columns = features + valueFeatures;
+  const floats = width * (2 * columns + features + 3 * BLOCK) + BLOCK * (columns + features);
+  return stored.includes(0) && stored.length > 1 && !isInterleaved && 4 * floats <= bytes &&
+    outputs[stored.indexOf(0)]!.dtype === "float32" && features % LANES === 0 &&
+    turns * cores <= MAX_IMBALANCE * heads;
+}

@@ -1,6 +1,6 @@
 /** The softmax of attention, block by block. */
 import { primitive } from "../../language/elements.ts";
-import type { E } from "../../language/expression.ts";
+import { div, type E, mul } from "../../language/expression.ts";
 import {
   above,
   anyLane,
@@ -10,6 +10,7 @@ import {
   fma,
   fmul,
   isSame,
+  lane,
   larger,
   select,
   splat,
@@ -24,6 +25,21 @@ export const fsub = (a: E, b: E): E => primitive("sub", [a, b], "float32");
 export const exp = (a: E): E => primitive("exp", [a], "float32");
 export const negative = (a: E): E => primitive("neg", [a], "float32");
 export const isNone = (a: E): E => isSame(a, NONE);
+
+/** The same numbers, of which those that may be are vectors. */
+function inVectors(grid: Grid): Grid {
+  const { together = 1, runs, place, at } = grid;
+  if (together === 1) return grid;
+  return {
+    ...grid,
+    place,
+    runs: div(runs, together),
+    width: together,
+    at: (row, run, k) => at(row, mul(run, together), k),
+  };
+}
+
+const lanesOf = (e: E): E[] => Array.from({ length: e.width }, (_, k) => lane(e, k));
 
 /** The softmax of a group's rows, block by block. */
 export class Softmax {
@@ -51,28 +67,33 @@ export class Softmax {
   add(scores: Grid, factor: E | null): void {
     const blocks = this.#blocks, { p, isFast } = blocks;
     this.#factor = factor;
-    const most = this.#top.map((top) => p.register(top));
+    const all = inVectors(scores), { width } = all;
+    const joined = (sums: readonly E[], join: (a: E, b: E) => E): E[] =>
+      width === scores.width ? [...sums] : sums.map((sum) => p.register(lanesOf(sum).reduce(join)));
+    const each = this.#top.map((top) => p.register(splat(top, width)));
     eachColumn(
       blocks,
-      scores,
-      (row, at) => p.set(most[row]!, larger(most[row]!, valueAt(scores, at))),
+      all,
+      (row, at) => p.set(each[row]!, larger(each[row]!, valueAt(all, at))),
     );
+    const most = joined(each, larger);
     if (!blocks.isApart) blocks.join(most, larger);
     const rows = this.#top.map((top, row) => {
       this.#rescale(row, most[row]!);
       const low = p.let(select(isNone(top), float(0), top));
       return isFast && factor !== null ? p.let(fmul(low, negative(factor))) : low;
     });
-    const added = rows.map(() => this.#register(float(0)));
-    eachColumn(blocks, scores, (row, at) => {
-      const score = valueAt(scores, at), low = rows[row]!;
+    const added = rows.map(() => p.register(splat(float(0), width)));
+    eachColumn(blocks, all, (row, at) => {
+      const score = valueAt(all, at), low = splat(rows[row]!, width);
       const weight = p.let(
         isFast && factor !== null ? exp2(fma(score, factor, low)) : this.#power(fsub(score, low)),
       );
       p.set(added[row]!, fadd(added[row]!, weight));
       p.store(scores.place, at, weight);
     });
-    this.#total.forEach((total, row) => p.set(total, fadd(total, added[row]!)));
+    const sums = joined(added, fadd);
+    this.#total.forEach((total, row) => p.set(total, fadd(total, sums[row]!)));
   }
 
   /** The weight of a difference of scores. */

@@ -1,7 +1,9 @@
 /** Attention and its gradients by every way to multiply, as the interpreter runs them. */
 import { assert, assertEquals } from "@std/assert";
 import { dtypes, type TypedArray } from "../../../../../backend/graph/dtype.ts";
+import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
 import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
+import { splitVectors } from "../../../../../backend/tile/passes/splitting.ts";
 import type { AttentionPart } from "../../../../../backend/tile/programs/attention/attention.ts";
 import type { FragmentForm } from "../../../../../backend/tile/programs/attention/fragment_blocks.ts";
 import { partBuffers } from "../../../../../backend/tile/programs/attention/attention_parts.ts";
@@ -37,7 +39,14 @@ const byItems = (crossing: "shuffle" | "local"): ProgramOf => ({ kernel }, part)
   itemAttention(part, kernel, { rows: 32, columns: 16 }, crossing, namer());
 
 const byLanes = (vectors: number): ProgramOf => ({ kernel }, part) =>
-  laneAttention(part, kernel, { vectors, step: 4 }, namer());
+  laneAttention(part, kernel, { own: vectors, tile: { vectors, step: 4 } }, namer());
+/** As vectors of four lanes compute it, with a statement for products of blocks. */
+const byBlocks: ProgramOf = ({ kernel }, part) =>
+  withExpressions(() => {
+    const form = { own: 2, tile: { vectors: 1, step: 6 }, byBlocks: true };
+    const program = laneAttention(part, kernel, form, namer());
+    return { ...program, body: splitVectors(program.body, 4) };
+  });
 
 const byFragments = (form: Partial<FragmentForm> = {}): ProgramOf => ({ kernel }, part) =>
   fragmentAttention(
@@ -88,6 +97,12 @@ const cases: readonly (readonly [string, AttentionCase, ProgramOf])[] = [
     byLanes(2),
   ],
   ["lanes, halves, a mask", { ...half, scale: 30, mask: true }, byLanes(2)],
+  [
+    "blocks, odd sizes, dropout",
+    { ...half, dtype: "float32", keys: 70, features: 7, values: 21, dropout: true },
+    byBlocks,
+  ],
+  ["blocks, causal, halves", { ...half, queries: 33, isCausal: true }, byBlocks],
   ["warps", { ...half, heads: 1, queries: 70 }, byFragments()],
   ["warps, growing scores", { ...half, heads: 1, keys: 70, scale: 40 }, byFragments()],
   ["warps of two rows, causal", { ...half, isCausal: true }, byFragments({ tiles: 2 })],
@@ -150,10 +165,12 @@ for (const [name, each, programOf] of cases) {
 
 Deno.test("writeAttention: a work-item alone has all gradients of a head", () => {
   const [, pass] = passesOf({ ...half, dtype: "float32", keys: 70, isCausal: true });
-  const { faults, found } = run(pass, [byLanes(2)(pass, "headGradients")]);
-  // Gradients of queries are added up where they are stored.
-  assertEquals([...faults.keys()], ["result given twice"]);
-  compare("heads", pass.kernel, found, pass.expected);
+  for (const programOf of [byLanes(2), byBlocks]) {
+    const { faults, found } = run(pass, [programOf(pass, "headGradients")]);
+    // Gradients of queries are added up where they are stored.
+    assertEquals([...faults.keys()], ["result given twice"]);
+    compare("heads", pass.kernel, found, pass.expected);
+  }
 });
 
 Deno.test("writeAttention: the interpreter sees each barrier, wait and shuffle that is taken out", () => {
