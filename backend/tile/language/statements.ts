@@ -110,7 +110,7 @@ export interface BlockProduct {
   readonly columns: number;
   readonly pitch: number;
   readonly isAdded: boolean;
-  /** Where a work-item keeps some rows meanwhile. */
+  /** Room of a work-item for some rows. */
   readonly panel: Place;
 }
 

@@ -25,7 +25,7 @@ export interface Blocks {
   readonly terms: Local;
   readonly maxTerms: number;
   readonly isAdded: boolean;
-  /** Where rows are kept in the shared memory; null: in the private page. */
+  /** Room for rows in the shared memory; null: in the private page. */
   readonly panel: Local | null;
 }
 

@@ -14,7 +14,7 @@ export const RESULT = "o0";
 export interface TileCallOptions {
   /** Arguments that only `store` reads. */
   readonly numbers?: Readonly<Record<string, number>>;
-  /** What arguments `p0`, `p1`, ... are. */
+  /** Parameters `p0`, `p1`, ... of the kernel. */
   readonly parameters?: readonly Parameter[];
   /** Results, whose addresses are `o0`, `o1`, ... */
   readonly outputs?: number;

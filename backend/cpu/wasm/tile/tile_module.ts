@@ -174,7 +174,7 @@ class TileModule {
     });
   }
 
-  /** What is computed in it is not there behind it. */
+  /** Values that are computed in it are not there behind it. */
   #scope(write: () => void): void {
     this.#known.push(new Map());
     this.#addresses.push(new Map());
