@@ -1,17 +1,21 @@
 /** Devices that exist as data alone: programs are planned for them, and their kernels written, but none runs. */
 import type { Capabilities } from "../../backend/execution/backend.ts";
 import { backendOf } from "../../backend/internal.ts";
-import type { CustomKernel } from "../../backend/graph/custom.ts";
+import type { CustomCall } from "../../backend/graph/custom.ts";
+import type { CustomKernelCall, Launchable } from "../../backend/kernel/kernel.ts";
 import type { Target } from "../../backend/kernel/target.ts";
 import { planningRules } from "../../backend/opencl/runtime/device_target.ts";
 import { attendsOn } from "../../backend/tile/matrix_units.ts";
 import { type LaunchStep, launchSteps } from "../../backend/opencl/templates/launch_steps.ts";
+import type { Device } from "../../ffi/mod.ts";
 import { DeviceHandle, manager, withDevice } from "../../mod.ts";
 
 /** A device on paper. */
 export interface PaperDevice {
   readonly target: Partial<Target>;
   readonly capabilities?: Partial<Capabilities>;
+  /** What the driver would say of it. */
+  readonly limits?: Readonly<Partial<Pick<Device, "maxWorkGroupSize" | "localMemSize">>>;
 }
 
 /** Sizes of a GPU that planning knows beyond what it can do. */
@@ -21,6 +25,8 @@ export interface GPUSize {
   readonly computeUnits?: number;
   /** Bytes of a launch. */
   readonly argumentBytes?: number;
+  /** Work-items of a work-group. */
+  readonly maxGroup?: number;
 }
 
 const halves = new Set(["float16", "bfloat16"] as const);
@@ -28,12 +34,13 @@ const halves = new Set(["float16", "bfloat16"] as const);
 /** A GPU; without anything of one vendor's unless the target says so. */
 export function paperGPU(
   target: Partial<Target>,
-  { localMemory = 49152, computeUnits = 132, argumentBytes = 4352 }: GPUSize = {},
+  { localMemory = 49152, computeUnits = 132, argumentBytes = 4352, maxGroup = 1024 }: GPUSize = {},
 ): PaperDevice {
   const all = { isGpu: true, warps: false, matrixUnits: null, warpgroups: false, ...target };
   const rules = planningRules(true, computeUnits, argumentBytes);
   return {
     target: { ...all, localMemory, computeUnits, vectorWidth: 1, tuned: new Map(), ...rules },
+    limits: { maxWorkGroupSize: maxGroup, localMemSize: localMemory },
     ...attendsOn(all.matrixUnits) &&
       { capabilities: { attention: halves, interleavesHeads: true } },
   };
@@ -45,30 +52,41 @@ export function paperCPU(vectorWidth: number): PaperDevice {
   return { target: { ...none, vectorWidth, ...planningRules(false, 4, 4352) } };
 }
 
+/** What a program on such a device asks for, beside its launches. */
+export interface PaperKernels {
+  /** Is given each call of a kernel that comes as a text, not as a plan; by default there must be none. */
+  custom?(call: CustomCall): void;
+  /** Is given each kernel that a template writes. */
+  planned?(kernel: Exclude<Launchable, CustomKernelCall>, target: Target): void;
+}
+
 /**
  * Calls a function on such a device.
  *
  * @param found Is given each launch.
- * @param custom Is given each kernel that comes as a text, not as a plan.
  */
 export function withPaperDevice(
-  { target, capabilities }: PaperDevice,
+  { target, capabilities, limits = {} }: PaperDevice,
   found: (step: LaunchStep) => void,
   fn: () => void,
-  custom: (kernel: CustomKernel) => void = refuse,
+  { custom = refuse, planned = () => {} }: PaperKernels = {},
 ): void {
   const { platformName, deviceName, clDevice } = manager.default("cl");
   const deviceType = target.isGpu ? "gpu" : "cpu";
   const names = { platformName, deviceName, deviceType, backend: "cl" } as const;
   const handle = new DeviceHandle(names, "cl", clDevice);
+  using _ = saying(clDevice!, limits);
   withDevice(handle, () => {
     const backend = backendOf(handle), known = { ...backend.target, ...target };
     Object.defineProperty(backend, "target", { value: known });
     Object.assign(backend, { capabilities: { ...backend.capabilities, ...capabilities } });
     backend.prepare = (kernels) =>
       kernels.map((kernel) => {
-        if (kernel.kind === "custom") custom(kernel.call.kernel);
-        else launchSteps(kernel, known).forEach(found);
+        if (kernel.kind === "custom") custom(kernel.call);
+        else {
+          planned(kernel, known);
+          launchSteps(kernel, known).forEach(found);
+        }
         return { run: () => {}, name: kernel.label, source: "", bytes: 0 };
       });
     try {
@@ -80,6 +98,18 @@ export function withPaperDevice(
   });
 }
 
-function refuse({ name }: CustomKernel): never {
+function refuse({ kernel: { name } }: CustomCall): never {
   throw new Error(`The kernel ${name} has one text for all devices`);
+}
+
+/** The device says of some things what another would, until it is disposed. */
+function saying(device: Device, limits: PaperDevice["limits"] & object): Disposable {
+  for (const [name, value] of Object.entries(limits)) {
+    Object.defineProperty(device, name, { value, configurable: true });
+  }
+  return {
+    [Symbol.dispose]() {
+      for (const name of Object.keys(limits)) Reflect.deleteProperty(device, name);
+    },
+  };
 }

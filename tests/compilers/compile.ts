@@ -1,6 +1,6 @@
 /** Plans programs for a device that is not here, and has its vendor's compiler take the kernels. */
-import { type Generated, namedKernel } from "../../backend/opencl/codegen/generated.ts";
-import type { CustomKernel } from "../../backend/graph/custom.ts";
+import { namedKernel } from "../../backend/opencl/codegen/generated.ts";
+import type { CustomCall } from "../../backend/graph/custom.ts";
 import { preludeFor } from "../../backend/opencl/codegen/prelude.ts";
 import type { LaunchStep } from "../../backend/opencl/templates/launch_steps.ts";
 import { withPaperDevice } from "../backend/paper_device.ts";
@@ -16,8 +16,12 @@ interface Planned {
   readonly name: string;
   /** All of it, from `kernel void`. */
   readonly text: string;
-  /** Facts of its launch; null for a kernel that came as a text. */
-  readonly launch: Generated | null;
+  /** A template wrote it: its name is its own. */
+  readonly isWritten: boolean;
+  /** Work-items of a group. */
+  readonly items: number;
+  /** Bytes of the arguments of a written one. */
+  readonly argumentBytes: number;
 }
 
 /** Results for a device's kernels. */
@@ -73,18 +77,23 @@ async function run(
 function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>): Planned[] {
   const planned = new Map<string, Planned>();
   for (const [program, run] of programs) {
-    const generated = ({ generated: launch, label }: LaunchStep): void => {
+    const written = ({ generated: { source, local, buffers, parameters }, label }: LaunchStep) => {
       const name = `${label.replace(/\W+/g, "_").slice(0, 48)}_${planned.size}`;
-      const text = namedKernel(name, launch.source);
-      planned.getOrInsert(launch.source, { program, name, text, launch });
+      // A buffer, and its start; numbers.
+      const argumentBytes = 16 * buffers.length + 8 * parameters.length;
+      const text = namedKernel(name, source), items = itemsOf(local);
+      planned.getOrInsert(source, { program, name, text, isWritten: true, items, argumentBytes });
     };
-    const custom = ({ name, source: text }: CustomKernel): void => {
-      planned.getOrInsert(text, { program, name, text, launch: null });
+    const custom = ({ kernel: { name, source: text }, local }: CustomCall): void => {
+      const items = itemsOf(local ?? []);
+      planned.getOrInsert(text, { program, name, text, isWritten: false, items, argumentBytes: 0 });
     };
-    withPaperDevice(device, generated, run, custom);
+    withPaperDevice(device, written, run, { custom });
   }
   return [...planned.values()];
 }
+
+const itemsOf = (local: readonly number[]): number => local.reduce((a, b) => a * b, 1);
 
 /** True for a kernel that multiplies by matrix units: it calls the helper that is named as one is. */
 const usesUnits = ({ text }: Planned): boolean => /\b[A-Z]+\d*_B?F16\(/.test(text);
@@ -96,7 +105,7 @@ const usesUnits = ({ text }: Planned): boolean => /\b[A-Z]+\d*_B?F16\(/.test(tex
 function filesOf(kernels: readonly Planned[]): Planned[][] {
   const { own = [], alone = [] } = Object.groupBy(
     kernels,
-    (kernel) => kernel.launch === null || usesUnits(kernel) ? "alone" : "own",
+    (kernel) => !kernel.isWritten || usesUnits(kernel) ? "alone" : "own",
   );
   const files = Array.from(
     { length: Math.ceil(own.length / AT_ONCE) },
@@ -132,16 +141,18 @@ async function refusals(
     : [`${kernels.map(({ name }) => name)} do not compile together`];
 }
 
-/** Groups of more work-items than the device takes, and more memory for them. */
-function beyondLimits({ maxGroup, device }: Foreign, { program, name, launch }: Planned): string[] {
-  if (launch === null) return [];
-  const items = launch.local.reduce((a, b) => a * b, 1);
-  // A buffer, and its start; numbers.
-  const bytes = 16 * launch.buffers.length + 8 * launch.parameters.length;
-  const most = device.target.sharing!.argumentBytes;
+/** Groups of more work-items than the device takes, and more memory for arguments. */
+function beyondLimits(
+  { device: { target, limits } }: Foreign,
+  { program, name, items, argumentBytes }: Planned,
+): string[] {
   return [
-    ...items > maxGroup ? [`${program}: ${name}: groups of ${items} work-items`] : [],
-    ...bytes > most ? [`${program}: ${name}: ${bytes} bytes of arguments`] : [],
+    ...items > limits!.maxWorkGroupSize!
+      ? [`${program}: ${name}: groups of ${items} work-items`]
+      : [],
+    ...argumentBytes > target.sharing!.argumentBytes
+      ? [`${program}: ${name}: ${argumentBytes} bytes of arguments`]
+      : [],
   ];
 }
 

@@ -1,12 +1,15 @@
 /** Programs whose kernels are compiled for devices that are not here: what users compute, in every element type. */
 import {
   compile,
+  distributions,
   type DType,
   einsum,
+  linalg,
   manualSeed,
   nn,
   type nn as layers,
   optim,
+  special,
   Tensor,
 } from "../../mod.ts";
 import * as fft from "../../tensor/fft/mod.ts";
@@ -49,8 +52,16 @@ const ofAnyNumbers: Programs = {
     const x = values(t, 130, 257);
     return [x.sum(0), x.sum(1), x.max(0), x.sum()];
   },
+  "transposed copies": (t) => [
+    values(t, 600, 700).transpose(0, 1).contiguous(),
+    values(t, 3, 200, 90, 40).permute([0, 2, 3, 1]).contiguous(),
+  ],
   "sums of many": (t) => [values(t, 3_000_000).sum(), values(t, 4, 600_000).sum(1)],
-  "scans": (t) => [values(t, 70, 3000).cumsum(1), values(t, 3000, 70).cumsum(0)],
+  "scans": (t) => [
+    values(t, 70, 3000).cumsum(1),
+    values(t, 3000, 70).cumsum(0),
+    values(t, 900, 20).cumsum(1),
+  ],
   "sorts of short rows": (t) => {
     const { values: sorted, indices } = values(t, 200, 100).sort(1);
     return [sorted, indices];
@@ -60,8 +71,11 @@ const ofAnyNumbers: Programs = {
     return [sorted, indices];
   },
   "largest and their positions": (t) => {
-    const { values: top, indices } = values(t, 40, 1000).topk(7);
-    return [top, indices, values(t, 40, 1000).argmax(1), values(t, 40, 1000).argmin(0)];
+    const x = values(t, 40, 1000), { values: top, indices } = x.topk(7);
+    return [
+      ...[top, indices, x.argmax(1), x.argmin(0)],
+      ...[x.topk(300).indices, values(t, 5000, 100).topk(3).indices],
+    ];
   },
   "gathers and scatters": (t) => {
     const x = values(t, 100, 64);
@@ -69,6 +83,9 @@ const ofAnyNumbers: Programs = {
       x.indexSelect(0, places(33)),
       x.gather(1, places(100, 5)),
       x.scatterAdd(0, places(50, 64), values(t, 50, 64)),
+      values(t, 80, 500).scatterAdd(1, places(80, 700), values(t, 80, 700)),
+      values(t, 30).scatterAdd(0, places(100_000), values(t, 100_000)),
+      x.indexAdd(0, places(33), values(t, 33, 64)),
     ];
   },
   "views, joined": (t) => {
@@ -167,6 +184,65 @@ const ofFloats: Programs = {
   },
 };
 
+/** A matrix that elimination needs no exchange for; its values are not looked at. */
+const matrix = (t: DType, ...shape: number[]): Tensor => values(t, ...shape);
+
+/** Of the types that linear algebra has. */
+const ofMatrices: Programs = {
+  "factorizations of small matrices": (t) => {
+    const a = matrix(t, 5, 12, 12), { q, r } = linalg.qr(a), { u, s } = linalg.svd(a);
+    const { values: of, vectors } = linalg.eigh(a), eigen = linalg.eig(a);
+    return [
+      ...[linalg.cholesky(a), linalg.solve(a, matrix(t, 5, 12, 2)), q, r, u, s, of, vectors],
+      ...[eigen.values.real, eigen.vectors.imag, linalg.matrixExp(a), linalg.det(a)],
+    ];
+  },
+  "factorizations by blocks": (t) => {
+    const a = matrix(t, 2, 200, 200), { q, r } = linalg.qr(a), { u, s } = linalg.svd(a);
+    const { values: of, vectors } = linalg.eigh(a), right = matrix(t, 2, 200, 70);
+    return [
+      ...[linalg.cholesky(a), linalg.solve(a, right), linalg.inv(a), q, r, u, s, of, vectors],
+      linalg.solveTriangular(a, right, { upper: false }),
+    ];
+  },
+  "factorizations of tall matrices": (t) => {
+    const a = matrix(t, 9000, 40), { q, r } = linalg.qr(a);
+    return [
+      q,
+      r,
+      linalg.lu(matrix(t, 17_000, 20)).l,
+      linalg.lstsq(matrix(t, 300, 20), matrix(t, 300, 2)),
+    ];
+  },
+  "Fourier transforms": (t) =>
+    [
+      fft.fft(values(t, 12, 1000)),
+      fft.fft2(values(t, 2, 60, 84)),
+      fft.fft(values(t, 2 ** 17)),
+      fft.fft(values(t, 3, 1009)),
+      fft.fft(values(t, 3, 2 * 59)),
+      fft.rfft(values(t, 4096)),
+    ].flatMap(({ real, imag }) => [real, imag]),
+  "special functions": (t) => {
+    const [x, y] = [values(t, 700), values(t, 700)];
+    const { mantissa, exponent } = special.frexp(x);
+    return [
+      ...[special.gammainc(x, y), special.betainc(x, y, 0.5), special.i0(x), special.i1e(x)],
+      ...[mantissa, exponent, special.nextafter(x, y), special.erfcx(x), x.digamma()],
+    ];
+  },
+  "samples with gradients": (t) => {
+    const x = weights(t, 300), y = weights(t, 300);
+    const gamma = new distributions.Gamma(x, y).rsample(), beta = new distributions.Beta(x, y);
+    return [
+      ...withGradients(gamma, x),
+      ...withGradients(beta.rsample(), y),
+      ...[Tensor.poisson(x.detach()), Tensor.binomial(20, y.detach())],
+      new distributions.Binomial(20, { probs: y.detach() }).entropy(),
+    ];
+  },
+};
+
 /** Two steps of training, compiled, so that later ones are planned as well. */
 function trained(model: layers.AnyModule, loss: () => Tensor): void {
   const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
@@ -210,12 +286,40 @@ function recurrent(make: (inputs: number, size: number) => layers.LSTM | layers.
   trained(model, () => model.forward(x).output.square().mean());
 }
 
+/** Patches of pictures, six layers of one structure: kernels that share launches. */
+function visionTransformer(dtype: DType): void {
+  const layer = () =>
+    new nn.TransformerEncoderLayer(64, 4, { dimFeedforward: 128, batchFirst: true });
+  const model = new nn.Sequential(
+    ...[new nn.Conv2d(3, 64, 4, { stride: 4 }), new nn.Flatten(2)],
+    ...Array.from({ length: 6 }, layer),
+  );
+  const x = values(dtype, 8, 3, 32, 32);
+  trained(model.to(dtype), () => model.forward(x).cast("float32").square().mean());
+}
+
+/** Half the size and back, with what was there joined. */
+function diffusionNetwork(): void {
+  const down = new nn.Conv2d(8, 16, 3, { stride: 2, padding: 1 });
+  const up = new nn.ConvTranspose2d(16, 8, 2, { stride: 2 }),
+    last = new nn.Conv2d(16, 8, 3, { padding: 1 });
+  const norm = new nn.GroupNorm(4, 16), x = values("float32", 4, 8, 32, 32);
+  const all = new nn.Sequential(down, norm, up, last);
+  trained(all, () => {
+    const low = norm.forward(down.forward(x)).silu();
+    return last.forward(Tensor.concat([up.forward(low), x], 1)).square().mean();
+  });
+}
+
 /** A product of one row with weights in blocks of few bits. */
 function packed(format: BlockFormatName): void {
   const [n, k] = [512, 1024];
   const size = n * k / formatTable[format].elements * blockBytes(formatTable[format]);
   const blocks = Tensor.fromBlocks(new Uint8Array(size), format).decodeBlocks(format, [n, k]);
   values("float32", 1, k).matmul(blocks.transpose()).add(1).realize();
+  for (const t of ["float32", "float16", "bfloat16"] as const) {
+    blocks.cast(t).contiguous().realize();
+  }
 }
 
 function ofTypes(programs: Programs, types: readonly DType[]): [string, PlannedProgram][] {
@@ -231,6 +335,7 @@ function ofTypes(programs: Programs, types: readonly DType[]): [string, PlannedP
 export const programs: ReadonlyMap<string, PlannedProgram> = new Map([
   ...ofTypes(ofAnyNumbers, [...floats, ...wholes]),
   ...ofTypes(ofFloats, floats),
+  ...ofTypes(ofMatrices, ["float32", "float64"]),
   ["perceptron's training", perceptron],
   ["convolutional network's training", convolutional],
   ...(["float32", "bfloat16"] as const).map((t): [string, PlannedProgram] => [
@@ -239,10 +344,9 @@ export const programs: ReadonlyMap<string, PlannedProgram> = new Map([
   ]),
   ["LSTM's training", () => recurrent((n, size) => new nn.LSTM(n, size))],
   ["GRU's training", () => recurrent((n, size) => new nn.GRU(n, size))],
-  ["Fourier transforms", () => {
-    const { real, imag } = fft.fft(values("float32", 12, 1000));
-    [real, imag, fft.irfft(fft.rfft(values("float32", 4096)))].forEach((t) => t.realize());
-  }],
+  ["vision transformer's training (float32)", () => visionTransformer("float32")],
+  ["vision transformer's training (bfloat16)", () => visionTransformer("bfloat16")],
+  ["diffusion network's training", diffusionNetwork],
   ...(Object.keys(formatTable) as BlockFormatName[]).map((format): [string, PlannedProgram] => [
     `product with packed weights (${format})`,
     () => packed(format),

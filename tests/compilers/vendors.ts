@@ -6,8 +6,6 @@ import type { DebianPackages } from "../systems/debian_folder.ts";
 /** A device whose kernels are compiled and cannot run. */
 export interface Foreign {
   readonly device: PaperDevice;
-  /** Work-items that a group may have. */
-  readonly maxGroup: number;
   readonly hasDoubles: boolean;
   /** Kernels that may keep values in memory for which there are no registers: so many were seen. */
   readonly maxSpilling: number;
@@ -37,7 +35,6 @@ function intel(
   ];
   return {
     device: paperGPU({ matrixUnits }, { localMemory: 65536, computeUnits, argumentBytes: 2048 }),
-    maxGroup: 1024,
     hasDoubles,
     maxSpilling,
     command,
@@ -71,8 +68,12 @@ function amd(name: string, computeUnits: number, matrixUnits: MatrixUnits): Fore
     "-Rpass-analysis=kernel-resource-usage",
   ];
   return {
-    device: paperGPU({ matrixUnits }, { localMemory: 65536, computeUnits, argumentBytes: 4096 }),
-    maxGroup: 256,
+    device: paperGPU({ matrixUnits }, {
+      localMemory: 65536,
+      computeUnits,
+      argumentBytes: 4096,
+      maxGroup: 256,
+    }),
     hasDoubles: true,
     maxSpilling: 0,
     command: (file) => command(file, "-c", "-o", "/dev/null"),

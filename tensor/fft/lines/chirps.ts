@@ -40,7 +40,7 @@ export function chirped(x: ComplexTensor, n: number, to: number, scale: number):
   }
   yr[line * to + k] = x;
   yi[line * to + k] = y;`;
-  return called("chirped", x, shape, "int from, int to, T scale", body, [n, from, to, scale]);
+  return called("chirped_lines", x, shape, "int from, int to, T scale", body, [n, from, to, scale]);
 }
 
 /** The conjugate chirp of both signs of k, in a line of `long` that begins with 0. */
@@ -50,7 +50,7 @@ export function chirpOf(x: ComplexTensor, n: number, long: number): ComplexTenso
   if (m < n) { ${square("m")} }
   yr[line * to + k] = c;
   yi[line * to + k] = s;`;
-  return called("chirp", x, [long], "int to", body, [n, long]);
+  return called("fourier_chirp", x, [long], "int to", body, [n, long]);
 }
 
 function called(
