@@ -30,28 +30,54 @@ const lanesBelow = (count: string): string => `(ushort)((1u << clamp(${count}, 0
 /** Names of 32-bit lanes in the builtins for masked access. */
 const maskedAccess: Readonly<Record<string, string>> = { float: "ups", int: "dqusi" };
 
-/** Types of elements as lanes, when read, and when they are stored. */
-function laneForms(
-  T: string,
-): { readonly lane: string; readonly read: string; readonly stored: string } {
-  const lane = T === "uchar" || T === "int" ? "int" : T === "ushort" ? "ushort" : "float";
-  const read = T === "half" ? "vload_half(k, p)" : "p[k]";
-  return { lane, read, stored: T === "uchar" ? "uchar" : lane };
+/** An element type as lanes: their types when read and when stored, and how as many as a text says are. */
+interface LaneForm {
+  readonly lane: string;
+  readonly stored: string;
+  load(count: number, from: string): string;
+  store(lanes: string, count: number, to: string): string;
 }
 
-/** Loads and stores of the first `n` lanes of a vector. */
+const laneForms: Readonly<Record<string, Partial<LaneForm>>> = {
+  uchar: { lane: "int", load: (n, from) => `convert_int${n}(vload${n}(0, ${from}))` },
+  half: {
+    ...{ lane: "float", stored: "float" },
+    load: (n, from) => `vload_half${n}(0, ${from})`,
+    store: (lanes, n, to) => `vstore_half${n}(${lanes}, 0, ${to})`,
+  },
+};
+
+const laneForm = (T: string): LaneForm => ({
+  lane: T,
+  stored: T,
+  load: (n, from) => `vload${n}(0, ${from})`,
+  store: (lanes, n, to) => `vstore${n}(${lanes}, 0, ${to})`,
+  ...laneForms[T],
+});
+
+/** Loads and stores of the first `n` lanes of a vector; without a mask in pieces of 8, 4, 2 and 1. */
 export const part = (T: string): Record<string, string> => {
-  const { lane, read, stored } = laneForms(T);
-  const write = T === "half" ? "vstore_half(lanes[k], k, p)" : "p[k] = lanes[k]";
+  const { lane, stored, load: read, store: write } = laneForm(T);
+  const one = T === "half" ? "vload_half(0, p + n)" : "p[n]";
   const load = `${OUT_OF_LINE}inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
-  ${lane} lanes[16] = { 0 };
-  for (int k = 0; k < min(n, 16); ++k) lanes[k] = ${read};
-  return vload16(0, lanes);
+  if (n >= 16) return ${read(16, "p")};
+  ${lane}16 v = 0;
+  if (n <= 0) return v;
+  const int count = n;
+  if (count & 1) { n -= 1; v.s0 = ${one}; }
+  if (count & 2) { n -= 2; v.s23 = v.s01; v.s01 = ${read(2, "p + n")}; }
+  if (count & 4) { n -= 4; v.s4567 = v.s0123; v.s0123 = ${read(4, "p + n")}; }
+  if (count & 8) { v.hi = v.lo; v.lo = ${read(8, "p")}; }
+  return v;
 }`;
+  const last = T === "half" ? "vstore_half(v.s0, 0, p)" : "*p = v.s0";
   const store = `${OUT_OF_LINE}inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
-  ${stored} lanes[16];
-  vstore16(v, 0, lanes);
-  for (int k = 0; k < min(n, 16); ++k) ${write};
+  if (n >= 16) { ${write("v", 16, "p")}; return; }
+  if (n <= 0) return;
+  if (n & 8) { ${write("v.lo", 8, "p")}; v.lo = v.hi; p += 8; }
+  if (n & 4) { ${write("v.s0123", 4, "p")}; v.s0123 = v.s4567; p += 4; }
+  if (n & 2) { ${write("v.s01", 2, "p")}; v.s01 = v.s23; p += 2; }
+  if (n & 1) ${last};
 }`;
   const builtin = maskedAccess[T];
   if (builtin === undefined) return { [`load_part_${T}`]: load, [`store_part_${T}`]: store };
@@ -73,10 +99,11 @@ export const part = (T: string): Record<string, string> => {
 
 /** Loads of lanes that are not all in memory, and stores of two vectors in turn. */
 export const between = (T: string): Record<string, string> => {
-  const { lane, read, stored } = laneForms(T);
-  const builtin = maskedAccess[T];
+  const { lane, stored } = laneForm(T), builtin = maskedAccess[T];
+  const read = T === "half" ? "vload_half(k, p)" : "p[k]";
   const plain =
     `${OUT_OF_LINE}inline ${lane}16 load_between_${T}(global const ${T}* p, int low, int high) {
+  if (low <= 0) return load_part_${T}(p, high);
   ${lane} lanes[16] = { 0 };
   for (int k = max(low, 0); k < min(high, 16); ++k) lanes[k] = ${read};
   return vload16(0, lanes);
