@@ -14,7 +14,7 @@ import { DeviceHandle, manager, withDevice } from "../../mod.ts";
 export interface PaperDevice {
   readonly target: Partial<Target>;
   readonly capabilities?: Partial<Capabilities>;
-  /** What the driver would say of it. */
+  /** Limits that its driver would name. */
   readonly limits?: Readonly<Partial<Pick<Device, "maxWorkGroupSize" | "localMemSize">>>;
 }
 
@@ -52,7 +52,7 @@ export function paperCPU(vectorWidth: number): PaperDevice {
   return { target: { ...none, vectorWidth, ...planningRules(false, 4, 4352) } };
 }
 
-/** What a program on such a device asks for, beside its launches. */
+/** Kernels that a program on such a device asks for, beside their launches. */
 export interface PaperKernels {
   /** Is given each call of a kernel that comes as a text, not as a plan; by default there must be none. */
   custom?(call: CustomCall): void;

@@ -15,6 +15,8 @@ import { copyFiles, entries, root, transpile } from "./transpile.ts";
 
 /** Layers that depend on the runtime, and a look at those above. */
 const share = [
+  "tests/backend/lifecycle",
+  "tests/conformance/promotion_test.ts",
   "tests/ffi/events",
   "tests/ffi/host/atomic_file_test.ts",
   "tests/ffi/kernels",
