@@ -174,6 +174,10 @@ const ofFloats: Programs = {
       new nn.Dropout(0.3).forward(values(t, 1000)),
     ];
   },
+  "pairs of rows": (t) => {
+    const x = weights(t, 700, 24), y = values(t, 900, 24);
+    return [...withGradients(x.cdist(y), x), x.detach().cdist(y, { p: 1 })];
+  },
   "statistics": (t) => {
     const x = values(t, 33, 500);
     return [x.variance(1), x.median(1), x.norm(0), x.cumprod(1)];
