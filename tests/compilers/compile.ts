@@ -1,4 +1,6 @@
 /** Plans programs for a device that is not here, and has its vendor's compiler take the kernels. */
+import type { Parameter } from "../../backend/codegen/emit.ts";
+import { dtypes } from "../../backend/graph/dtype.ts";
 import { namedKernel } from "../../backend/opencl/codegen/generated.ts";
 import type { CustomCall } from "../../backend/graph/custom.ts";
 import { preludeFor } from "../../backend/opencl/codegen/prelude.ts";
@@ -77,10 +79,12 @@ async function run(
 function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>): Planned[] {
   const planned = new Map<string, Planned>();
   for (const [program, run] of programs) {
-    const written = ({ generated: { source, local, buffers, parameters }, label }: LaunchStep) => {
+    const written = ({ generated, label }: LaunchStep): void => {
+      const { source, local, buffers, parameters, isWide } = generated;
       const name = `${label.replace(/\W+/g, "_").slice(0, 48)}_${planned.size}`;
-      // A buffer, and its start; numbers.
-      const argumentBytes = 16 * buffers.length + 8 * parameters.length;
+      // A buffer, with its start of four bytes; numbers.
+      const argumentBytes = 12 * buffers.length +
+        parameters.reduce((sum, each) => sum + numberBytes(each, isWide), 0);
       const text = namedKernel(name, source), items = itemsOf(local);
       planned.getOrInsert(source, { program, name, text, isWritten: true, items, argumentBytes });
     };
@@ -91,6 +95,11 @@ function plan({ device }: Foreign, programs: ReadonlyMap<string, PlannedProgram>
     withPaperDevice(device, written, run, { custom });
   }
   return [...planned.values()];
+}
+
+function numberBytes(parameter: Parameter, isWide: boolean): number {
+  const isLong = parameter.kind === "constant" ? dtypes[parameter.dtype].bytes === 8 : isWide;
+  return isLong ? 8 : 4;
 }
 
 const itemsOf = (local: readonly number[]): number => local.reduce((a, b) => a * b, 1);

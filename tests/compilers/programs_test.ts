@@ -42,10 +42,15 @@ const unique = (names: Iterable<string>): string[] => [...new Set(names)].sort()
 
 testOpenCL("programs reach all templates and texts that GPUs of AMD and Intel have", async () => {
   const templates: string[] = [], texts: string[] = [];
+  const { device } = foreign.gfx1100!, beyond = new Set<string>();
   let shared = 0;
   for (const run of programs.values()) {
-    withPaperDevice(foreign.gfx1100!.device, () => {}, run, {
-      custom: ({ kernel: { name } }) => texts.push(name.replace(/_\d+$/, "")),
+    withPaperDevice(device, () => {}, run, {
+      custom: ({ kernel: { name }, local }) => {
+        texts.push(name.replace(/_\d+$/, ""));
+        const items = (local ?? []).reduce((a, b) => a * b, 1);
+        if (items > device.limits!.maxWorkGroupSize!) beyond.add(`${name}: ${items} work-items`);
+      },
       planned: (kernel, target) => {
         const members = kernel.kind === "horizontal" ? kernel.members : [kernel];
         if (members.length > 1) shared++;
@@ -56,5 +61,6 @@ testOpenCL("programs reach all templates and texts that GPUs of AMD and Intel ha
   const all = [...contractions, ...loops, ...attentions, ...specials].map(({ name }) => name);
   assertEquals([...unique(templates), ...ofCPUs, ...ofNVIDIA].sort(), all.sort());
   assertEquals([...unique(texts), ...textsOfCPUs].sort(), unique(await namesOfTexts()));
+  assertEquals([...beyond], [], "groups that the device does not take");
   assert(shared > 0, "no kernels share a launch");
 });

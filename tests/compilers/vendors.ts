@@ -75,7 +75,7 @@ function amd(name: string, computeUnits: number, matrixUnits: MatrixUnits): Fore
       maxGroup: 256,
     }),
     hasDoubles: true,
-    maxSpilling: 0,
+    maxSpilling: 1,
     command: (file) => command(file, "-c", "-o", "/dev/null"),
     assemble: (file, folder) => [command(file, "-S", "-o", `${folder}/kernels.s`)],
     instruction: matrixUnits.startsWith("mfma") ? /\bv_mfma_f32_/ : /\bv_wmma_f32_/,

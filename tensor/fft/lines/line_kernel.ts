@@ -19,6 +19,8 @@ export interface LinePlan {
   readonly writesAcross: boolean;
   /** Result k of line l of a sample is turned by -2 π k l / turn; 0 for none. */
   readonly turn: number;
+  /** Work-items that the device lets a group have. */
+  readonly maxItems: number;
 }
 
 /** Numbers of a butterfly: they and what becomes of them stay in registers. */
@@ -90,10 +92,10 @@ export function widthOf(
 }
 
 /** Work-items of a group. */
-export function itemsOf({ n, width }: LinePlan): number {
+export function itemsOf({ n, width, maxItems }: LinePlan): number {
   const largest = radicesOf(n)![0]!;
   const items = Math.ceil(width * n / largest / MIN_ITEMS) * MIN_ITEMS;
-  return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS);
+  return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS, maxItems);
 }
 
 /** A stage: transforms of `radix` numbers, each of one of the transforms before it. */

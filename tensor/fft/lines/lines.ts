@@ -31,7 +31,15 @@ export function maxLine({ dtype, device }: ComplexTensor, isAcross: boolean): nu
 export function transformLines(x: ComplexTensor, lines: Lines): ComplexTensor {
   const { n, count, scale, turn, reads, writes } = lines, { shape, device } = x;
   const dtype = x.dtype as RealType;
-  const layout = { dtype, n, readsAcross: reads[1] > 1, writesAcross: writes[1] > 1, turn };
+  const maxItems = device.clDevice!.maxWorkGroupSize;
+  const layout = {
+    dtype,
+    n,
+    readsAcross: reads[1] > 1,
+    writesAcross: writes[1] > 1,
+    turn,
+    maxItems,
+  };
   const width = widthOf(layout, count, localBytesOf(device)), plan = { ...layout, width };
   const name = "fourier_lines", groups = x.size / n / count * Math.ceil(count / width);
   const [real, imag] = callDeviceKernel(
