@@ -134,8 +134,12 @@ function shareWhole(
  * same places in another order each time: a vision transformer's step set 1,200 arguments, 1 ms of the host.
  */
 
-/** The one program that keeps places in a memory: the last that ran. It gives them back where memory is short. */
-const holders = new WeakMap<AnyDeviceMemory, { present: FormerPlaces | null }>();
+/**
+ * Programs that keep places in a memory, the last that ran at the end: gradients with statistics, updates and
+ * averages are compiled one by one as a rule. They give the places back where memory is short.
+ */
+const holders = new WeakMap<AnyDeviceMemory, Set<FormerPlaces>>();
+const MAX_HOLDERS = 4;
 
 /** The places of one program, by the slots of next values. */
 export class FormerPlaces implements Disposable {
@@ -155,25 +159,28 @@ export class FormerPlaces implements Disposable {
 
   /** Keeps the place of a value that nobody holds but the caller, whose reference it takes over. */
   keep(slot: number, storage: Storage<unknown>): void {
-    const holder = this.#holder();
-    if (holder.present !== this) holder.present?.[Symbol.dispose]();
-    holder.present = this;
+    const present = this.#holders();
+    if (this.#blocks.size === 0) present.delete(this);
+    present.add(this);
+    const [first] = present;
+    if (present.size > MAX_HOLDERS) first![Symbol.dispose]();
     this.#blocks.set(slot, storage.take() as Block);
   }
 
-  #holder(): { present: FormerPlaces | null } {
+  #holders(): Set<FormerPlaces> {
     const known = holders.get(this.#memory);
     if (known) return known;
-    const holder: { present: FormerPlaces | null } = { present: null };
-    holders.set(this.#memory, holder);
-    const reclaim = (): void => holder.present?.[Symbol.dispose]();
+    const present = new Set<FormerPlaces>();
+    holders.set(this.#memory, present);
+    const reclaim = (): void => present.forEach((places) => places[Symbol.dispose]());
     this.#memory.addReclaimer({ name: "places of former values of compiled steps", reclaim });
-    return holder;
+    return present;
   }
 
   /** Gives all places back; more may be kept. */
   [Symbol.dispose](): void {
     for (const block of this.#blocks.values()) block.release();
     this.#blocks.clear();
+    this.#holders().delete(this);
   }
 }
