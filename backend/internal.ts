@@ -14,7 +14,9 @@ export type {
   HostCopy,
   Launch,
   RepeatedLaunch,
+  Sign,
 } from "./execution/backend.ts";
+export { SIGN_VALUES } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
 export { nextNodeId } from "./graph/node.ts";
 export { blockBytes, type BlockFormat, fieldPlaces } from "./formats/block_format.ts";

@@ -6,9 +6,11 @@
  * @module
  */
 export { alone } from "./alone.ts";
+export { adviseOnBinding } from "./binding.ts";
 export type { Communicator, Operation, WireOp, WireType } from "./communicator.ts";
 export { worldCommunicator } from "./mpi.ts";
 export { MPIError, MPIUnavailableError } from "../../ffi/mpi/mod.ts";
+export { mapPages, type SharedMemory } from "../../ffi/host/shared_memory.ts";
 export { type SharedParts, shareParts } from "./shared_parts.ts";
 export {
   agree,

@@ -128,9 +128,25 @@ export interface BesideCopy extends Disposable {
   waitInDriver?(): void;
 }
 
-/** Holds copies back until the host knows that their bytes are there. */
+/**
+ * A number in host memory that a device writes behind its bytes there. Devices whose gates look at memory
+ * see it; for the others the host looks after the copy.
+ */
+export interface Sign {
+  /** Memory that each device has pinned for itself. */
+  readonly memory: HostBlock;
+  /** Of the number's four bytes in it, at a multiple of four. */
+  readonly offset: number;
+  /** Below `SIGN_VALUES`; the next sign in the same place has the next number, behind the last one 0. */
+  readonly value: number;
+}
+
+/** Numbers of signs: who waits for one is behind by less than half of them. */
+export const SIGN_VALUES = 4096;
+
+/** Holds copies back until their bytes are there. */
 export interface Gate {
-  /** Lets them begin; whoever made the gate must, or the device waits for ever. */
+  /** Lets them begin; whoever made the gate must, when the bytes are there or will not come. */
   open(): void;
 }
 
@@ -175,8 +191,10 @@ export interface Backend extends PlanningDevice {
    * Begins to copy blocks to the host, once everything is done that was enqueued before; what is
    * enqueued later runs beside the copies. The caller holds the blocks until they are over: those of one
    * that is released may be written to before.
+   *
+   * @param sign Given behind the last of them.
    */
-  readBeside(copies: readonly HostCopy[]): BesideCopy;
+  readBeside(copies: readonly HostCopy[], sign?: Sign): BesideCopy;
   /**
    * Begins to copy host memory to blocks that no kernel under way uses; kernels that are enqueued later
    * and use them wait for the copies, others run beside them.
@@ -187,8 +205,13 @@ export interface Backend extends PlanningDevice {
     data: readonly Uint8Array<ArrayBuffer>[],
     gate?: Gate,
   ): { blocks: Block[]; copy: BesideCopy };
-  /** A closed gate for copies of this backend; null where copies cannot wait for the host. */
-  gate(): Gate | null;
+  /** True when copies can wait for gates; else the host waits before it begins with them. */
+  readonly hasGates: boolean;
+  /**
+   * A closed gate for copies of this backend, which opens by itself where the device sees that all signs
+   * are given. What is enqueued later may wait for it, too.
+   */
+  gate(signs: readonly Sign[]): Gate;
   /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
   peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */

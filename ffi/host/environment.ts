@@ -73,6 +73,11 @@ export const environmentVariables = {
     default: "fast",
     description: "How the built-in CPU backend computes: at best speed, without BLAS, or plainly",
   },
+  NETCL_GATES: {
+    values: "events, kernels, 0",
+    default: "kernels with NVIDIA's driver, else events",
+    description: "What waits on a device for other devices; 0: the host waits instead",
+  },
   NETCL_MATRIX_UNITS: {
     values: "0, 1",
     default: "1",

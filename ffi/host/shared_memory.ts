@@ -16,7 +16,12 @@ export interface SharedMemory extends Disposable {
 
 const FOLDER = "/dev/shm";
 const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_CLOEXEC = 0o2000000, OWNER_ONLY = 0o600;
-const PROT_READ = 1, PROT_WRITE = 2, MAP_SHARED = 1, MAP_FAILED = 2n ** 64n - 1n;
+const PROT_READ = 1,
+  PROT_WRITE = 2,
+  MAP_SHARED = 1,
+  MAP_PRIVATE = 2,
+  MAP_ANONYMOUS = 0x20,
+  MAP_FAILED = 2n ** 64n - 1n;
 
 const functions = {
   open: { parameters: ["buffer", "i32", "i32"], result: "i32" },
@@ -95,6 +100,13 @@ export function openSharedMemory(name: string, nbytes: number): SharedMemory | n
   return mapped(name, nbytes, false);
 }
 
+/** Pages of this process alone, which drivers pin. Null where they cannot be had. */
+export function mapPages(nbytes: number): SharedMemory | null {
+  const symbols = libc(), size = BigInt(nbytes), flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  const address = symbols?.mmap(0n, size, PROT_READ | PROT_WRITE, flags, -1, 0n) ?? MAP_FAILED;
+  return symbols && address !== MAP_FAILED ? memoryAt(symbols, address, nbytes) : null;
+}
+
 /** Takes the name away; the memory stays for those who have mapped it. */
 export function unlinkSharedMemory(name: string): void {
   libc()?.unlink(pathOf(name));
@@ -107,11 +119,13 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
 function mapped(name: string, nbytes: number, isNew: boolean): SharedMemory | null {
   const symbols = libc();
   const address = symbols && mapFile(symbols, name, nbytes, isNew);
-  if (symbols === null || address === null) return null;
-  const bytes = new Uint8Array(host.memoryAt(address, nbytes));
+  return symbols && address !== null ? memoryAt(symbols, address, nbytes) : null;
+}
+
+function memoryAt({ munmap }: Libc, address: bigint, nbytes: number): SharedMemory {
   return {
-    bytes,
-    [Symbol.dispose]: () => void symbols.munmap(address, BigInt(nbytes)),
+    bytes: new Uint8Array(host.memoryAt(address, nbytes)),
+    [Symbol.dispose]: () => void munmap(address, BigInt(nbytes)),
   };
 }
 

@@ -1,5 +1,6 @@
 /** One model that several ranks or devices train, each on its part of every batch. */
 import {
+  adviseOnBinding,
   agree,
   alone,
   backendOf,
@@ -148,6 +149,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     this.devices = [deviceOf(module) ?? manager.active];
     this.#communicator = where.communicator();
     if (where.size === 1) return;
+    if (this.devices[0]!.deviceType === "gpu" && where.rank === 0) adviseOnBinding();
     const parameters = module.namedParameters(), buffers = module.namedBuffers();
     requireSameParameters([...parameters, ...buffers], this.#communicator);
     this.#sendState();

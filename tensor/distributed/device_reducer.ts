@@ -8,7 +8,6 @@ import {
   completedSync,
   type DeviceHandle,
   dtypes,
-  leaveBehind,
   Node,
   type Progress,
   unrecorded,
@@ -19,10 +18,11 @@ import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
 import type { Tensor } from "../core/mod.ts";
-import { Bucket, bytesOf, groupBySize, storagesOf, taperedGroups } from "./exchange/bucket.ts";
+import { bytesOf, groupBySize, storagesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { hasFloat64, recordMeans, sumTypeOf } from "./exchange/gradient_exchange.ts";
 import { type Packed, Packer } from "./exchange/packer.ts";
+import { leaveReads, Passage } from "./exchange/passage.ts";
 import type { Replica } from "./replicas.ts";
 
 /** One device's part of a bucket's gradients. */
@@ -32,7 +32,7 @@ interface Side {
   readonly parameters: readonly Tensor[];
   readonly packer: Packer;
   /** By turn: while the first device is sent what one turn read, the next turn reads. Not the first's. */
-  readonly turns: readonly Bucket[];
+  readonly turns: readonly Passage[];
   /** Gradients read while a replay went on; null where nothing was. */
   early: { readonly gradients: readonly (Block | null)[]; readonly packed: Packed } | null;
 }
@@ -132,16 +132,16 @@ export class DeviceReducer implements Disposable {
   #read(sides: readonly Side[]): void {
     const gradients = sides.map(gradientsOf);
     realizeInOrder(gradients, (b) => {
-      const side = sides[b]!, bucket = side.turns[this.#turn]!, { early } = side;
+      const side = sides[b]!, passage = side.turns[this.#turn]!, { early } = side;
       side.early = null;
       if (gradients[b]!.length === 0) return early?.packed.release();
       const blocks = blocksOf(side);
       const isSame = early?.gradients.every((block, k) => block === blocks[k]) ?? false;
       if (!isSame) early?.packed.release();
       const packed = isSame ? early!.packed : side.packer.pack(blocks);
-      if (!isSame) bucket.read(packed.block);
+      if (!isSame) passage.read(packed.block);
       packed.hold(storagesOf(gradients[b]!));
-      bucket.hold(packed);
+      passage.bucket.hold(packed);
     });
   }
 
@@ -172,13 +172,12 @@ export class DeviceReducer implements Disposable {
   /** Copies what is read of replicas to the first device, one block each. */
   #send(senders: readonly Side[], device: DeviceHandle): Block[] {
     if (senders.length === 0) return [];
-    const backend = backendOf(device), gate = backend.gate() ?? undefined;
-    const buckets = senders.map(({ turns }) => turns[this.#turn]!);
-    const progress = { isDone: () => buckets.every((bucket) => bucket.isRead()) };
-    if (gate) {
-      this.#left.push(leaveBehind("add up gradients", progress, () => gate.open()));
-    } else completedSync("add up gradients", progress);
-    return buckets.map((bucket) => bucket.upload(bucket.bytes, gate, backend));
+    const backend = backendOf(device), passages = senders.map(({ turns }) => turns[this.#turn]!);
+    const gates = passages.map((passage) => passage.gate(backend));
+    const read = leaveReads("add up gradients", passages, gates);
+    if (gates.includes(undefined)) completedSync("add up gradients", read);
+    else this.#left.push(read);
+    return passages.map((passage, k) => passage.upload(backend, gates[k]));
   }
 
   /** Waits until the first device has what was sent to it last. */
@@ -202,9 +201,9 @@ export class DeviceReducer implements Disposable {
     );
     return groups.map((parameters) => {
       const layout = new FlatLayout(parameters.map(({ size }) => size));
-      const first = sideOf(layout, parameters, 0);
+      const first = sideOf(layout, parameters, null);
       const others = this.#replicas.map(({ copies }) =>
-        sideOf(layout, parameters.map((parameter) => copies.get(parameter)!), 2)
+        sideOf(layout, parameters.map((parameter) => copies.get(parameter)!), first.device)
       );
       return { parameters, layout, sides: [first, ...others] as const, sums: new Map() };
     });
@@ -216,7 +215,7 @@ export class DeviceReducer implements Disposable {
     for (const { sides, sums } of this.#buckets ?? []) {
       for (const { early, turns, packer } of sides) {
         early?.packed.release();
-        for (const bucket of turns) bucket[Symbol.dispose]();
+        for (const passage of turns) passage[Symbol.dispose]();
         packer[Symbol.dispose]();
       }
       for (const launches of sums.values()) launches[Symbol.dispose]();
@@ -225,14 +224,19 @@ export class DeviceReducer implements Disposable {
   }
 }
 
-function sideOf(layout: FlatLayout, parameters: readonly Tensor[], turns: number): Side {
+/** @param to Where the gradients are sent; null for the first device's. */
+function sideOf(
+  layout: FlatLayout,
+  parameters: readonly Tensor[],
+  to: DeviceHandle | null,
+): Side {
   const { device, dtype } = parameters[0]!, backend = backendOf(device);
   const nbytes = layout.size * dtypes[dtype].bytes;
   return {
     device,
     parameters,
     packer: new Packer(device, layout, parameters.map(() => dtype), dtype),
-    turns: Array.from({ length: turns }, () => new Bucket(backend, nbytes)),
+    turns: to === null ? [] : [0, 1].map(() => new Passage(backend, [backendOf(to)], nbytes)),
     early: null,
   };
 }

@@ -113,6 +113,8 @@ export class GradientReducer implements GradientReceiver, Disposable {
     this.#dropEarly(bucket);
     bucket.exchange.read(packed);
     this.#early.set(bucket, { gradients, packed });
+    // The device computes while these travel, and looks for what the others sent before them.
+    this.#buckets![group - 1]?.exchange.expect();
   }
 
   /** Gradients read early, if the bucket's are still the same. */

@@ -6,7 +6,6 @@ import {
   backendOf,
   completedSync,
   type DeviceHandle,
-  leaveBehind,
   type Node,
   type NodeStorage,
 } from "../../backend/internal.ts";
@@ -17,9 +16,10 @@ import { nodeOf, stateOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/mod.ts";
-import { Bucket, bytesOf, taperedGroups } from "./exchange/bucket.ts";
+import { bytesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { Packer } from "./exchange/packer.ts";
+import { leaveReads, Passage } from "./exchange/passage.ts";
 import { giveStored, readSideBySide } from "./exchange/state_broadcast.ts";
 
 /** The tensors of a module on one other device, by their originals. */
@@ -52,7 +52,7 @@ interface StateBucket {
   /** Of bytes. */
   readonly layout: FlatLayout;
   readonly packer: Packer;
-  readonly bucket: Bucket;
+  readonly passage: Passage;
 }
 
 /** The copies of one module on all devices but its own. */
@@ -90,7 +90,9 @@ export class Replicas implements Disposable {
     if (changed.length === 0) return;
     const buckets = this.#bucketsFor(changed);
     realizeAll(changed);
-    for (const part of buckets) readSideBySide(part.tensors, part);
+    for (const { tensors, packer, passage } of buckets) {
+      readSideBySide(tensors, { packer, bucket: passage.bucket, sign: passage.nextSign() });
+    }
     for (const tensor of changed) this.#sent.set(tensor, valueOf(tensor));
     this.#read = buckets;
   }
@@ -122,18 +124,19 @@ export class Replicas implements Disposable {
       const tensors = reversed.toReversed();
       const { device } = tensors[0]!, layout = new FlatLayout(tensors.map(bytesOf));
       const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
-      return { tensors, layout, packer, bucket: new Bucket(backendOf(device), layout.size) };
+      const others = this.all.map(({ device }) => backendOf(device));
+      const passage = new Passage(backendOf(device), others, layout.size);
+      return { tensors, layout, packer, passage };
     });
   }
 
-  #send({ tensors, layout, bucket }: StateBucket): void {
-    const what = "copy parameters to other devices", progress = { isDone: () => bucket.isRead() };
-    const gates = this.all.map(({ device }) => backendOf(device).gate());
-    leaveBehind(what, progress, () => gates.forEach((gate) => gate?.open()));
-    if (gates.includes(null)) completedSync(what, progress);
+  #send({ tensors, layout, passage }: StateBucket): void {
+    const what = "copy parameters to other devices";
+    const gates = this.all.map(({ device }) => passage.gate(backendOf(device)));
+    const read = leaveReads(what, [passage], gates);
+    if (gates.includes(undefined)) completedSync(what, read);
     this.all.forEach(({ device, copies }, r) => {
-      const backend = backendOf(device);
-      const whole = bucket.upload(bucket.bytes, gates[r] ?? undefined, backend);
+      const backend = backendOf(device), whole = passage.upload(backend, gates[r]);
       giveStored(tensors.map((tensor) => copies.get(tensor)!), layout.divide(backend, whole, 1));
     });
   }
@@ -175,8 +178,8 @@ export class Replicas implements Disposable {
   }
 
   #dropBuckets(): void {
-    for (const { bucket, packer } of this.#buckets.splice(0)) {
-      bucket[Symbol.dispose]();
+    for (const { passage, packer } of this.#buckets.splice(0)) {
+      passage[Symbol.dispose]();
       packer[Symbol.dispose]();
     }
   }

@@ -23,25 +23,37 @@ for (const where of ["host", "device"]) {
   );
 }
 
+/** As on a GPU: copies have queues of their own, and wait for kernels, or the host does for other ranks. */
+const gates = (kind: string) => ({
+  NETCL_GATES: kind,
+  NETCL_TEST_APART: "1",
+  // A kernel that waits keeps a thread of PoCL, and copies need one.
+  ...kind === "kernels" && { POCL_MAX_PTHREAD_COUNT: "3", POCL_AFFINITY: "0" },
+});
 for (
-  const [ranks, device, how, isApart] of [
-    [2, "cl", "default", false],
-    // It changes what a device says before there is one.
-    [2, "cl", "device,without gates", true],
-    [3, "cpu", "host", false],
-    [3, "cpu", "default", false],
+  const [ranks, device, how, env] of [
+    [2, "cl", "default", {}],
+    [2, "cl", "device", gates("0")],
+    [2, "cl", "device", gates("kernels")],
+    [3, "cpu", "host", {}],
+    [3, "cpu", "default", {}],
   ] as const
 ) {
+  const kind = "NETCL_GATES" in env ? ` with gates ${env.NETCL_GATES}` : "";
   testWay(
-    `${ranks} ranks on "${device}", adding up by ${
-      how.replace(",", " ")
-    }, learn what one learns: ` +
-      "shards, parts of batches, tied weights, missing gradients, half types, statistics of all",
+    `${ranks} ranks on "${device}", adding up by ${how}${kind}, learn what one learns: shards, ` +
+      "parts of batches, tied weights, missing gradients, half types, statistics of all",
     ranks,
     `laws_program.ts?${device},${how}`,
-    { isApart },
+    { env },
   );
 }
+testWay(
+  "DataParallel: gradients leave while a replay goes on, and devices wait for them by kernels",
+  2,
+  "early_program.ts?cl,device",
+  { env: gates("kernels") },
+);
 
 Deno.test("DataParallel of one rank is the module itself, also within compile()", async () => {
   const model = new nn.Linear(2, 1), group = distributed.init();

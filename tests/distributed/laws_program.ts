@@ -4,7 +4,6 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { cpuUsage } from "node:process";
-import { BesideCopies } from "../../backend/opencl/transfers/beside_copies.ts";
 import {
   compile,
   DataLoader,
@@ -23,9 +22,7 @@ import { wayOf } from "./ways/way.ts";
 
 const { way, args } = wayOf(import.meta.url);
 
-// As with NVIDIA's driver: the host waits for other ranks, and copies have queues of their own.
-if (args[2] === "without gates") {
-  BesideCopies.prototype.gate = () => null;
+if (Deno.env.has("NETCL_TEST_APART")) {
   Object.defineProperty(Device.prototype, "hostUnifiedMemory", { get: () => false });
 }
 using _dev = device(args[0]!);

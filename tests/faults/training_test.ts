@@ -11,7 +11,7 @@ import { manager } from "../../mod.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 
 /** Some drivers do not wait for them on the device, and netcl makes none there. */
-const usesUserEvents = hasOpenCL && driverOf(manager.default("cl").clDevice!).waitsForUserEvents;
+const usesUserEvents = hasOpenCL && driverOf(manager.default("cl").clDevice!).gates === "events";
 
 /** Longer than any fault takes, on a machine that is busy with other things. */
 const WATCHDOG_MS = 90_000;

@@ -4,6 +4,7 @@
  */
 import type { Device } from "../../../ffi/mod.ts";
 import { WITHOUT_HEADER } from "../codegen/builtins.ts";
+import type { GateKind } from "../transfers/gates.ts";
 import { hasMma } from "./matrix_units.ts";
 
 /** The particulars of one device's driver. */
@@ -42,14 +43,15 @@ export interface Driver {
   /** It reads all declarations of OpenCL C before each program: see `opencl/codegen/builtins.ts`. */
   readonly readsHeader: boolean;
   /**
-   * Commands may wait for a user event. NVIDIA's driver (580.159) hands them to a thread of its own, which
-   * reads freed memory while this one makes kernels: under load one start of two ranks in three ended in a
-   * segmentation fault, whatever the host kept alive. A kernel that waits is no way out: kernels of all queues
-   * of a context run one after the other (one on another queue began when the waiting one gave up after 0.4 s;
-   * copies went on), and two ranks that waited so for each other never went on. Nor is a context of two
-   * devices: what one copies to the other goes through the host at 1 GB/s, in the call that enqueues it.
+   * Form of gates. NVIDIA's driver (580.159) hands commands that wait for a user event to a thread of its own,
+   * which reads freed memory while this one makes kernels: under load one start of two ranks in three ended in
+   * a segmentation fault, whatever the host kept alive. A kernel that waits is on the queue of all others there:
+   * kernels of all queues of a context run one after the other (one on another queue began when the waiting
+   * one gave up after 0.4 s; copies went on), and two ranks whose kernels waited so on queues of their own, before
+   * what the other needed, never went on. Nor is a context of two devices a way: what one copies to the other
+   * goes through the host at 1 GB/s, in the call that enqueues it.
    */
-  readonly waitsForUserEvents: boolean;
+  readonly gates: GateKind;
   /** Inline PTX has an instruction that rounds to bfloat16; in OpenCL C that takes seven. */
   readonly roundsToBfloat16: boolean;
 }
@@ -68,7 +70,7 @@ export function driverOf(device: Device): Driver {
     compilesSlowly: isPoCL && device.type === "cpu",
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
-    waitsForUserEvents: !isNvidia,
+    gates: isNvidia ? "kernels" : "events",
     roundsToBfloat16: isNvidia && hasMma(device),
   };
 }

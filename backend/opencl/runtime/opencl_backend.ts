@@ -24,6 +24,7 @@ import type {
   HostBlock,
   HostCopy,
   Launch,
+  Sign,
   UploadOptions,
 } from "../../execution/backend.ts";
 import type { BaselineKernel, BaselineKernels } from "../../execution/baseline.ts";
@@ -49,6 +50,7 @@ import { type KernelText, Programs } from "./programs.ts";
 import { warmLaunch } from "./kernel_arguments.ts";
 import { BackgroundCompiler } from "../tiers/background_compiler.ts";
 import { TieredLaunch, Tiers } from "../tiers/tiers.ts";
+import { gatesOf } from "../transfers/gates.ts";
 import { type Copy, Transfers } from "../transfers/transfers.ts";
 import { targetOf } from "./device_target.ts";
 
@@ -96,7 +98,7 @@ export class OpenCLBackend implements Backend {
     const cache = BinaryCache.open(this.#clDevice);
     const keepBinaries = driver.compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
-    this.#transfers = new Transfers(this.#queue, { hasGates: driver.waitsForUserEvents });
+    this.#transfers = new Transfers(this.#queue, { gates: gatesOf(driver.gates) });
     this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
     this.#tiers = host && this.#newTiers(host, source!);
     this.#launchContext = {
@@ -162,12 +164,12 @@ export class OpenCLBackend implements Backend {
     return this.#transfers.beside.pin(bytes);
   }
 
-  readBeside(copies: readonly HostCopy[]): BesideCopy {
+  readBeside(copies: readonly HostCopy[], sign?: Sign): BesideCopy {
     for (const { block, bytes } of copies) {
       this.memory.uploads.await(block);
       countTransfer(bytes.byteLength);
     }
-    return this.#transfers.beside.read(copies);
+    return this.#transfers.beside.read(copies, sign);
   }
 
   writeBeside(copies: readonly HostCopy[]): BesideCopy {
@@ -183,8 +185,12 @@ export class OpenCLBackend implements Backend {
     return this.#transfers.beside.upload(this.memory, data, gate);
   }
 
-  gate(): Gate | null {
-    return this.#transfers.beside.gate();
+  get hasGates(): boolean {
+    return this.#transfers.beside.hasGates;
+  }
+
+  gate(signs: readonly Sign[]): Gate {
+    return this.#transfers.beside.gate(signs);
   }
 
   /** Copies of a read: the errors of the kernels before it, too, since one wait is enough. */

@@ -3,7 +3,7 @@
  * queue of their own, so that both directions go at once (an H200: 55 GB/s each), and what waits for a
  * gate holds up nothing else.
  */
-import { CommandQueue, type Event, UserEvent } from "../../../ffi/mod.ts";
+import { CommandQueue, type Event } from "../../../ffi/mod.ts";
 import { hasWaitPolicy } from "../../../ffi/events/waiting.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
@@ -12,27 +12,11 @@ import {
   getPinnedPool,
   recordQueue,
 } from "../../../memory/mod.ts";
-import type { BesideCopy, Gate, HostBlock, HostCopy } from "../../execution/backend.ts";
+import type { BesideCopy, Gate, HostBlock, HostCopy, Sign } from "../../execution/backend.ts";
 import { activeTrace } from "../../profiling/trace.ts";
+import { EventGate, type EventsOfGate, type GateKind, KernelGates } from "./gates.ts";
 import { pinned } from "./staging.ts";
 import { traceCommand } from "./traced_command.ts";
-
-/** A gate of this driver: copies behind it wait for a user event. */
-class EventGate implements Gate {
-  readonly event: UserEvent;
-  #isOpen = false;
-
-  constructor(queue: CommandQueue) {
-    this.event = new UserEvent(queue.context);
-  }
-
-  open(): void {
-    if (this.#isOpen) return;
-    this.#isOpen = true;
-    this.event.complete();
-    this.event.release();
-  }
-}
 
 /** Capabilities of a queue and its driver. */
 interface CopyOptions {
@@ -40,8 +24,7 @@ interface CopyOptions {
   readonly isUnified: boolean;
   /** True when copies have queues of their own; else they go to the compute queue. */
   readonly overlaps: boolean;
-  /** True when commands may wait for user events. */
-  readonly hasGates: boolean;
+  readonly gates: GateKind | null;
 }
 
 /**
@@ -55,18 +38,20 @@ export class BesideCopies {
   readonly #queue: CommandQueue;
   readonly #isUnified: boolean;
   readonly #overlaps: boolean;
-  readonly #hasGates: boolean;
+  readonly #gates: GateKind | null;
   /** True when who waits in the driver sleeps: a GPU's may keep the core busy. */
   readonly #sleepsInDriver: boolean;
   #reads: CommandQueue | null = null;
   #writes: CommandQueue | null = null;
+  /** Null where the device does not see what the host writes; undefined before that was tried. */
+  #kernelGates: KernelGates | null | undefined;
 
   /** @param queue The compute queue. */
-  constructor(queue: CommandQueue, { isUnified, overlaps, hasGates }: CopyOptions) {
+  constructor(queue: CommandQueue, { isUnified, overlaps, gates }: CopyOptions) {
     this.#queue = queue;
     this.#isUnified = isUnified;
     this.#overlaps = overlaps;
-    this.#hasGates = hasGates && overlaps;
+    this.#gates = overlaps ? gates : null;
     this.#sleepsInDriver = queue.device.type === "cpu";
   }
 
@@ -80,25 +65,27 @@ export class BesideCopies {
    * later. Blocks that are released before that is done may have other content by then; the caller holds
    * them, since telling their pool would cost a marker and a flush for each.
    */
-  read(copies: readonly HostCopy[]): BesideCopy {
+  read(copies: readonly HostCopy[], sign?: Sign): BesideCopy {
     const queue = this.#isBeside(copies) ? this.#reads ??= this.#another() : this.#queue;
     const isOther = queue !== this.#queue;
     using before = isOther ? this.#queue.marker() : null;
     this.#queue.flush();
     const wait = before ? [before] : [];
+    const gates = sign && this.#gates === "kernels" ? this.#makeGates() : null;
     return this.#enqueue(
       "read",
       queue,
       copies,
       ({ block, bytes }) =>
         queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait }),
+      gates && (() => gates.give(queue, sign!)),
     );
   }
 
   /** Begins to copy host memory to blocks that no command under way uses. */
   write(memory: DeviceMemory, copies: readonly HostCopy[], gate?: Gate): BesideCopy {
     const queue = this.#writeQueue(copies, gate), isOther = queue !== this.#queue;
-    const wait = gate ? [(gate as EventGate).event] : [];
+    const wait = gate ? (gate as EventsOfGate).events : [];
     return this.#enqueue("upload", queue, copies, ({ block, bytes }) => {
       const options = { offset: block.offset, noCopy: true, wait };
       const event = queue.write(block.base, bytes, options);
@@ -125,11 +112,23 @@ export class BesideCopies {
   }
 
   /**
-   * A closed gate; null where the driver does not take user events, where synchronous waits block in it,
-   * so that nobody would open the gate, and where copies have no queue of their own.
+   * False where the driver has none, where synchronous waits block in it, so that nobody would open a gate,
+   * and where copies have no queue of their own.
    */
-  gate(): Gate | null {
-    return this.#hasGates && hasWaitPolicy() ? new EventGate(this.#queue) : null;
+  get hasGates(): boolean {
+    if (this.#gates === null || !hasWaitPolicy()) return false;
+    return this.#gates === "events" || this.#makeGates() !== null;
+  }
+
+  /** A closed gate. */
+  gate(signs: readonly Sign[]): Gate {
+    if (this.#gates === "kernels") return this.#makeGates()!.close(signs);
+    return new EventGate(this.#queue);
+  }
+
+  #makeGates(): KernelGates | null {
+    if (this.#kernelGates === undefined) this.#kernelGates = KernelGates.make(this.#queue);
+    return this.#kernelGates;
   }
 
   #writeQueue(copies: readonly Pick<HostCopy, "bytes">[], gate?: Gate): CommandQueue {
@@ -163,17 +162,22 @@ export class BesideCopies {
 
   /** Waits for the copies under way and gives the queues back. */
   dispose(): void {
-    const { queues } = this;
+    const { queues } = this, gates = this.#kernelGates;
     this.#reads = this.#writes = null;
-    runAll(queues.flatMap((queue) => [() => queue.finishSync(), () => queue.release()]));
+    this.#kernelGates = undefined;
+    runAll([
+      ...queues.flatMap((queue) => [() => queue.finishSync(), () => queue.release()]),
+      () => gates?.dispose(),
+    ]);
   }
 
-  /** Enqueues copies on one queue, which is in order: the last one ends last. */
+  /** Enqueues copies on one queue, which is in order, and a last one of their sign: the last one ends last. */
   #enqueue(
     name: string,
     queue: CommandQueue,
     copies: readonly HostCopy[],
     begin: (copy: HostCopy) => Event,
+    sign: (() => Event) | null = null,
   ): BesideCopy {
     const trace = activeTrace();
     let last: Event | null = null;
@@ -185,6 +189,10 @@ export class BesideCopies {
       if (trace) {
         traceCommand(trace, last.share(), queue, { name, isCopy: true, bytes, enqueuedAt });
       }
+    }
+    if (sign !== null) {
+      last?.release();
+      last = sign();
     }
     queue.flush();
     return {

@@ -32,6 +32,7 @@ import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
 import { traceCommand, tracedWait } from "./traced_command.ts";
 import { BesideCopies } from "./beside_copies.ts";
+import type { GateKind } from "./gates.ts";
 import { fixed, Staging, type StagingOptions } from "./staging.ts";
 
 /** Options of transfers; what is left out comes from the environment and the device. */
@@ -46,8 +47,8 @@ export interface TransferOptions {
   readonly pinnedPool?: PinnedBufferPool;
   /** The most launches ahead of the device. Default: 512. */
   readonly maxLaunchesAhead?: number;
-  /** True when commands may wait for the host, by user events. Default: true. */
-  readonly hasGates?: boolean;
+  /** Form of gates; null: none. Default: events. */
+  readonly gates?: GateKind | null;
 }
 
 /** Bytes to copy to the host: from where in a buffer, and to where, of fixed size. */
@@ -100,7 +101,7 @@ export class Transfers {
     this.beside = new BesideCopies(queue, {
       isUnified: this.#isUnified,
       overlaps: this.#overlaps,
-      hasGates: options.hasGates ?? true,
+      gates: options.gates === undefined ? "events" : options.gates,
     });
     this.#staging = new Staging(() => pinnedPool ?? getPinnedPool(queue));
     this.#chunks = { pinned: chosen !== false, maxBytes: stagingBytes };

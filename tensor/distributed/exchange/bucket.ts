@@ -18,6 +18,7 @@ import {
   type NodeStorage,
   Pace,
   type Shape,
+  type Sign,
 } from "../../../backend/internal.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/mod.ts";
@@ -122,14 +123,14 @@ export class Bucket implements HostBlock {
   }
 
   /** Begins to copy a block of `nbytes` to the host; somebody holds it, see `hold`. */
-  read(block: Block): void {
-    this.readParts([{ block, bytes: this.bytes.subarray(0, this.nbytes) }]);
+  read(block: Block, sign?: Sign): void {
+    this.readParts([{ block, bytes: this.bytes.subarray(0, this.nbytes) }], sign);
   }
 
   /** The same for several, to parts of its memory. */
-  readParts(copies: readonly HostCopy[]): void {
+  readParts(copies: readonly HostCopy[], sign?: Sign): void {
     this.finishCopies();
-    this.#reading = this.#backend.readBeside(copies);
+    this.#reading = this.#backend.readBeside(copies, sign);
   }
 
   /** True when everything that was read is there. */

@@ -8,7 +8,6 @@ import {
   type Communicator,
   type DType,
   dtypes,
-  type Gate,
 } from "../../../backend/internal.ts";
 import type { RepeatedLaunches } from "../../execution/repeated_launches.ts";
 import {
@@ -54,26 +53,31 @@ export class DeviceExchange implements GradientExchange {
   }
 
   read({ block, present }: Packed): void {
-    const { bucket } = this.#turns;
-    bucket.read(block);
+    const { bucket, sign } = this.#turns.next();
+    bucket.read(block, sign);
     bucket.bytes.set(present.map(Number), bucket.nbytes);
   }
 
+  expect(): void {
+    this.#turns.expect();
+  }
+
   /**
-   * Enqueues all, if copies can wait for the host, as soon as the ranks know which gradients there
-   * are: the device waits for the others' bytes, and the host goes on with the next step.
+   * Enqueues all, if copies can wait for the others, as soon as the ranks know which gradients there
+   * are: the device waits for their bytes, and the host goes on with the next step.
    */
   reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void {
-    const { turn, gate } = this.#turns.begin();
-    const announced = turn.shared.signal("announced");
-    turn.bucket.hold(own);
-    if (gate === null) {
+    const turns = this.#turns, turn = turns.begin(), { bucket } = turn;
+    const announced = turn.shared.signal("announced"), { rank } = this.#communicator;
+    bucket.hold(own);
+    if (!turns.deviceWaits) {
       return pipeline.add({
-        bucket: turn.bucket,
-        communicate: () => this.#turns.written(turn),
+        bucket,
+        communicate: () => turns.written(turn),
         take: () => {
-          const means = this.#taken(turn, own);
-          turn.bucket.releaseHeld();
+          const landed = turn.parts.map(({ bytes }, r) => r === rank ? null : bucket.upload(bytes));
+          const means = this.#taken(turn, own, landed);
+          bucket.releaseHeld();
           take(means);
         },
       });
@@ -82,23 +86,17 @@ export class DeviceExchange implements GradientExchange {
       bucket: null,
       communicate: () => announced,
       take: () => {
-        // First of all: whatever fails below, the other ranks wait for the own part.
-        this.#turns.leave(turn, gate);
-        take(this.#taken(turn, own, gate));
+        const { gate, landed } = turns.arrive(turn);
+        turns.leave(turn, gate);
+        take(this.#taken(turn, own, landed));
       },
     });
   }
 
-  #taken({ bucket, parts }: Turn, own: Packed, gate?: Gate): Means {
-    const { rank, size } = this.#communicator;
-    const landed: Block[] = [];
+  /** The means of the own gradients and of those that have landed, which it releases. */
+  #taken({ bucket, parts }: Turn, own: Packed, landed: readonly (Block | null)[]): Means {
+    const { size } = this.#communicator;
     try {
-      const inputs = parts.map(({ bytes }, r) => {
-        if (r === rank) return own.block;
-        const block = bucket.upload(bytes, gate);
-        landed.push(block);
-        return block;
-      });
       this.#means ??= recordMeans(this.#layout, {
         sent: this.sent,
         inputs: size,
@@ -106,9 +104,9 @@ export class DeviceExchange implements GradientExchange {
       });
       const marks = parts.map(({ bytes }) => bytes.subarray(bucket.nbytes));
       const present = own.present.map((_, k) => marks.some((has) => has[k] === 1));
-      return { block: this.#means.runToBlock(inputs), present };
+      return { block: this.#means.runToBlock(landed.map((block) => block ?? own.block)), present };
     } finally {
-      for (const block of landed) block.release();
+      for (const block of landed) block?.release();
     }
   }
 

@@ -56,6 +56,8 @@ export interface GradientExchange extends Disposable {
   readonly sent: DType;
   /** Begins to read this rank's gradients. Others may be read instead before they are reduced. */
   read(own: Packed): void;
+  /** Gets ready for the others' gradients, when the own ones and more work behind them are enqueued. */
+  expect(): void;
   /**
    * Begins to reduce what was read.
    *
@@ -109,6 +111,8 @@ export class HostExchange implements GradientExchange {
     this.#bucket.read(block);
     this.#marks.set(present.map(Number));
   }
+
+  expect(): void {}
 
   reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void {
     const bucket = this.#bucket, { wire } = this.#layout;

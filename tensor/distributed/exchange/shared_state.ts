@@ -67,9 +67,9 @@ export class SharedState implements StateSender {
       const { tensors, packer, turns } = part;
       // Buffers that a schedule waits for would be computed over what rank 0 has sent.
       realizeAll(tensors);
-      if (this.#isRoot) readSideBySide(tensors, { packer, bucket: turns.bucket });
-      const { turn, gate } = turns.begin();
-      if (gate === null) {
+      if (this.#isRoot) readSideBySide(tensors, { packer, ...turns.next() });
+      const turn = turns.begin();
+      if (!turns.deviceWaits) {
         pipeline.add({
           bucket: turn.bucket,
           communicate: () => turns.written(turn),
@@ -77,8 +77,9 @@ export class SharedState implements StateSender {
         });
         continue;
       }
+      const gate = this.#isRoot ? null : turns.gate(turn);
       turns.leave(turn, gate);
-      this.#take(part, turn, gate);
+      this.#take(part, turn, gate ?? undefined);
     }
   }
 

@@ -5,6 +5,7 @@ import {
   type DeviceHandle,
   type NodeStorage,
   releaseTransient,
+  type Sign,
 } from "../../../backend/internal.ts";
 import { releasingTogether } from "../../../memory/mod.ts";
 import { realizeAll } from "../../execution/realization.ts";
@@ -78,12 +79,16 @@ export class StateBroadcast implements StateSender {
 /** Begins to read tensors to a bucket, side by side. */
 export function readSideBySide(
   tensors: readonly Tensor[],
-  { packer, bucket }: { readonly packer: Packer; readonly bucket: Bucket },
+  { packer, bucket, sign }: {
+    readonly packer: Packer;
+    readonly bucket: Bucket;
+    readonly sign?: Sign;
+  },
 ): void {
   realizeAll(tensors);
   const storages = storagesOf(tensors), packed = packer.pack(storages.map((s) => s.handle));
   packed.hold(storages);
-  bucket.read(packed.block);
+  bucket.read(packed.block, sign);
   bucket.hold(packed);
 }
 

@@ -8,7 +8,7 @@ class InTurn {
   readonly #ways: string[] = [];
   #ended: Promise<Ended> | undefined;
 
-  constructor(readonly ranks: number) {}
+  constructor(readonly ranks: number, readonly env: Record<string, string>) {}
 
   add(way: string): void {
     this.#ways.push(way);
@@ -27,7 +27,7 @@ class InTurn {
   }
 
   #run(): Promise<Ended> {
-    return mpirun(this.ranks, "ways/in_turn_program.ts", this.#ways);
+    return mpirun(this.ranks, "ways/in_turn_program.ts", this.#ways, this.env);
   }
 }
 
@@ -38,16 +38,20 @@ const inTurn = new Map<string, InTurn>();
  *
  * @param way A program of this folder, a device and further arguments: `early_program.ts?cl,host`.
  * @param options.isApart It changes what others in the same ranks would see.
+ * @param options.env Variables of the ranks, which are apart then.
  */
 export function testWay(
   name: string,
   ranks: number,
   way: `${string}_program.ts?${"cl" | "cpu"}${string}`,
-  { isApart = false }: { readonly isApart?: boolean } = {},
+  { env = {}, isApart = Object.keys(env).length > 0 }: {
+    readonly isApart?: boolean;
+    readonly env?: Record<string, string>;
+  } = {},
 ): void {
   const [, device] = /\?(cl|cpu)/.exec(way) as unknown as [string, "cl" | "cpu"],
-    key = isApart ? way : `${ranks} ${device}`;
-  const all = inTurn.get(key) ?? new InTurn(ranks);
+    key = isApart ? `${way} ${JSON.stringify(env)}` : `${ranks} ${device}`;
+  const all = inTurn.get(key) ?? new InTurn(ranks, env);
   inTurn.set(key, all);
   all.add(way);
   Deno.test(
