@@ -7,8 +7,8 @@
  *
  * `--compile` replays the gradients of a device's batch by `compile`; `--dtype bfloat16` computes them under
  * autocast. `--tiny` is for a machine without a GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
- * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone, the copies of all
- * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
+ * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone (`host`: the
+ * time in which the host enqueues that), the copies of all gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
  * of these three that a step does not take longer than computing. `--timeline` traces three more steps, on each rank:
  * what the host does, copies, and when the device has something to compute.
  */
@@ -83,6 +83,7 @@ function report(
     "step ms": many.stepMs.toFixed(2),
     "one ms": one.stepMs.toFixed(2),
     "compute ms": many.computeMs.toFixed(2),
+    "host ms": many.hostMs.toFixed(2),
     "d2h ms": parts.readMs.toFixed(2),
     "reduce ms": parts.reduceMs.toFixed(2),
     "h2d ms": parts.writeMs.toFixed(2),

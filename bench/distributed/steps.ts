@@ -33,6 +33,8 @@ export interface Measured {
   readonly stepMs: number;
   /** A step of every device that reduces nothing. */
   readonly computeMs: number;
+  /** The time in which the host enqueues such a step of one device, which has nothing else to do. */
+  readonly hostMs: number;
   /** The processor time of a step, also where other programs use them too. */
   readonly cpuMs: number;
   /** The events of one step with their times, a line each; empty where none was traced. */
@@ -76,11 +78,13 @@ export async function measure(
   };
   const { ms: stepMs, cpuMs } = await time(step, devices, steps);
   const { ms: computeMs } = await time(alone, devices, steps);
+  const hostMs = await enqueueing(alone, devices);
   const ranks = where instanceof distributed.Group ? where.size : devices.length;
   const timeline = traced ? await timelineOf(() => steadily(step, devices)) : [];
   return {
     stepMs,
     computeMs,
+    hostMs,
     cpuMs,
     timeline,
     samplesPerSecond: ranks * model.batch / (stepMs / 1000),
@@ -110,6 +114,21 @@ async function time(
     const { user, system } = cpuUsage(before);
     cpu.push((user + system) / 1000 / steps);
   }
-  const median = (times: number[]) => times.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
   return { ms: median(rounds), cpuMs: median(cpu) };
+}
+
+/** Milliseconds until a step has returned whose devices had done all before. */
+async function enqueueing(step: () => void, devices: readonly DeviceHandle[]): Promise<number> {
+  const times: number[] = [];
+  for (let k = 0; k < 2 * ROUNDS + 1; k++) {
+    for (const device of devices) await backendOf(device).finish();
+    const start = performance.now();
+    step();
+    times.push(performance.now() - start);
+  }
+  return median(times);
+}
+
+function median(times: readonly number[]): number {
+  return times.toSorted((a, b) => a - b)[times.length >> 1]!;
 }

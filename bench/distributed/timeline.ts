@@ -8,6 +8,8 @@ import { COPIES, DEVICE, lastSlices, type Slice, SPANS } from "../../backend/pro
 /** Pauses of a device below this are between any two kernels, in microseconds. */
 const MIN_PAUSE_US = 30;
 
+const WAIT = "wait for others";
+
 /** Traces `run`; returns a line for each span, copy and run of kernels, by their begin. */
 export async function timelineOf(run: () => Promise<void>): Promise<string[]> {
   {
@@ -17,7 +19,11 @@ export async function timelineOf(run: () => Promise<void>): Promise<string[]> {
   const slices = lastSlices().filter(({ tid }) => tid !== DEVICE);
   const kernels = lastSlices().filter(({ tid }) => tid === DEVICE).sort((a, b) => a.ts - b.ts);
   const named = slices.filter(({ tid }) => tid === SPANS || tid === COPIES);
-  return [...named, ...runsOf(kernels)].sort((a, b) => a.ts - b.ts).map(lineOf);
+  // Kernels that wait for other devices.
+  const waits = kernels.filter(({ name }) => name === WAIT);
+  return [...named, ...waits, ...runsOf(kernels.filter(({ name }) => name !== WAIT))].sort((a, b) =>
+    a.ts - b.ts
+  ).map(lineOf);
 }
 
 function lineOf({ name, ts, dur, args }: Slice): string {
