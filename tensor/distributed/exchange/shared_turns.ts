@@ -70,7 +70,7 @@ export class SharedTurns implements Disposable {
   readonly #rank: number;
   readonly #turns: readonly [Turn, Turn];
   readonly #backend: Backend;
-  /** Where the sign is in each part. */
+  /** Place of the sign in each part. */
   readonly #signAt: number;
   #turn: 0 | 1 = 0;
   /** Turns that were begun. */
