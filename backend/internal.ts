@@ -9,15 +9,21 @@ export type {
   BesideCopy,
   Block,
   Capabilities,
+  Chain,
+  ChainLaunch,
+  ChainRequest,
   Gate,
   HostBlock,
   HostCopy,
   Launch,
+  LaunchPart,
+  Place,
   RepeatedLaunch,
   Sign,
 } from "./execution/backend.ts";
 export { SIGN_VALUES } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
+export { activeTrace } from "./profiling/trace.ts";
 export { nextNodeId } from "./graph/node.ts";
 export { blockBytes, type BlockFormat, fieldPlaces } from "./formats/block_format.ts";
 export { formatTable } from "./formats/block_formats.ts";

@@ -205,6 +205,10 @@ export abstract class HostBackend implements Backend {
     return 0;
   };
 
+  chains(): null {
+    return null;
+  }
+
   mayRepeat(): boolean {
     return true;
   }

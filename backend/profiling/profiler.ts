@@ -55,7 +55,7 @@ export const profiler: {
   reset(): void;
   /**
    * Records until it is disposed of: what the host enqueued, built and waited for, when devices ran it,
-   * memory, and the user's spans.
+   * memory, and the user's spans. Kernels of a chain are enqueued one by one meanwhile.
    *
    * @param path Where a trace for ui.perfetto.dev or chrome://tracing is written: a JSON file in the
    * trace event format. Without one, only `table()` and `report()` tell of it.

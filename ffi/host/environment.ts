@@ -78,6 +78,11 @@ export const environmentVariables = {
     default: "kernels with NVIDIA's driver, else events",
     description: "What waits on a device for other devices; 0: the host waits instead",
   },
+  NETCL_CHAINS: {
+    values: "0, 1",
+    default: "0",
+    description: "Whether short launches of a compiled function are enqueued as one: an experiment",
+  },
   NETCL_MATRIX_UNITS: {
     values: "0, 1",
     default: "1",
