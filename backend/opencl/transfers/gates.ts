@@ -29,8 +29,9 @@ export type GateKind = "events" | "kernels";
  *
  * @throws {RangeError} When it names none.
  */
-export function gatesOf(byDriver: GateKind): GateKind | null {
-  const value = readEnvironment("NETCL_GATES") ?? byDriver;
+export function gatesOf(byDriver: GateKind | null): GateKind | null {
+  const value = readEnvironment("NETCL_GATES");
+  if (value === undefined) return byDriver;
   if (value === "events" || value === "kernels") return value;
   if (value === "0") return null;
   throw new EnvironmentError("NETCL_GATES", value, 'write "events", "kernels" or 0');
