@@ -1,6 +1,9 @@
-/** Target of kernels for a device: data, asked once. */
+/** Target of kernels for a device, and its capabilities: data, asked once. */
 import type { Device } from "../../../ffi/mod.ts";
-import type { DeviceType } from "../../devices/device_handle.ts";
+import type { DeviceHandle, DeviceType } from "../../devices/device_handle.ts";
+import type { Capabilities } from "../../execution/backend.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { attendsOn } from "../../tile/matrix_units.ts";
 import { NARROW_END } from "../../kernel/index_range.ts";
 import {
   defaultFusion,
@@ -126,5 +129,45 @@ function cpuSplits(computeUnits: number): RowSplits {
       isSideBySide: false,
     },
     byGroup: null,
+  };
+}
+
+/** Capabilities of a device. */
+export function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
+  const supported: DType[] = [
+    "float32",
+    "float16",
+    "bfloat16",
+    "int32",
+    "int64",
+    "int16",
+    "int8",
+    "uint32",
+    "uint8",
+    "bool",
+  ];
+  if (device.extensions.includes("cl_khr_fp64")) supported.push("float64");
+  const attends = attendsOn(matrixUnitsOf(device));
+  return {
+    dtypes: new Set(supported),
+    fp16: handle.fp16,
+    unifiedMemory: device.hostUnifiedMemory,
+    attention: new Set<DType>(
+      attends ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
+    ),
+    minAttentionScores: 0,
+    keptAttentionBytes: 2 ** 22,
+    interleavesHeads: attends,
+    joinsHeads: handle.deviceType !== "gpu",
+    joinsMoments: handle.deviceType === "gpu",
+    // With more a core would read them from farther away than its own cache, for each few rows.
+    maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,
+    scattersExtremes: handle.deviceType !== "gpu",
+    // A group walks a row: few long ones are sorted by the whole GPU before it is through.
+    selection: handle.deviceType === "gpu"
+      ? { maxPlaces: 256, minRows: 64, maxLength: 8192 }
+      : { maxPlaces: 128, minRows: 0, maxLength: 0 },
+    gathersGradients: handle.deviceType !== "gpu",
+    widensProducts: handle.deviceType !== "gpu",
   };
 }

@@ -35,20 +35,17 @@ import { isDeterministic } from "../../execution/determinism.ts";
 import { inSequence as membersInSequence } from "../../execution/launch_sequence.ts";
 import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
-import type { DType } from "../../graph/dtype.ts";
 import type { CustomKernelCall, Launchable } from "../../kernel/kernel.ts";
 import { KernelMemo } from "../../execution/kernel_memo.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Target } from "../../kernel/target.ts";
 import type { KernelPlan, KernelPlanner } from "../../kernel/template.ts";
-import { attendsOn } from "../../tile/matrix_units.ts";
 import { planKernel } from "../templates/generate.ts";
 import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
-import { matrixUnitsOf } from "./matrix_units.ts";
 import { ChainBuild } from "./chains.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
 import { type KernelText, Programs } from "./programs.ts";
@@ -57,7 +54,7 @@ import { BackgroundCompiler } from "../tiers/background_compiler.ts";
 import { TieredLaunch, Tiers } from "../tiers/tiers.ts";
 import { gatesOf } from "../transfers/gates.ts";
 import { type Copy, Transfers } from "../transfers/transfers.ts";
-import { targetOf } from "./device_target.ts";
+import { capabilitiesOf, targetOf } from "./device_target.ts";
 
 /** So many are unknown: some kernels cannot say. */
 const MAX_OPERATIONS = 2 ** 40;
@@ -363,43 +360,4 @@ function operationsOf(plans: readonly PlannedLaunch[]): Map<string, number> {
     );
   }
   return operations;
-}
-
-function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
-  const supported: DType[] = [
-    "float32",
-    "float16",
-    "bfloat16",
-    "int32",
-    "int64",
-    "int16",
-    "int8",
-    "uint32",
-    "uint8",
-    "bool",
-  ];
-  if (device.extensions.includes("cl_khr_fp64")) supported.push("float64");
-  const attends = attendsOn(matrixUnitsOf(device));
-  return {
-    dtypes: new Set(supported),
-    fp16: handle.fp16,
-    unifiedMemory: device.hostUnifiedMemory,
-    attention: new Set<DType>(
-      attends ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
-    ),
-    minAttentionScores: 0,
-    keptAttentionBytes: 2 ** 22,
-    interleavesHeads: attends,
-    joinsHeads: handle.deviceType !== "gpu",
-    joinsMoments: handle.deviceType === "gpu",
-    // With more a core would read them from farther away than its own cache, for each few rows.
-    maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,
-    scattersExtremes: handle.deviceType !== "gpu",
-    // A group walks a row: few long ones are sorted by the whole GPU before it is through.
-    selection: handle.deviceType === "gpu"
-      ? { maxPlaces: 256, minRows: 64, maxLength: 8192 }
-      : { maxPlaces: 128, minRows: 0, maxLength: 0 },
-    gathersGradients: handle.deviceType !== "gpu",
-    widensProducts: handle.deviceType !== "gpu",
-  };
 }
