@@ -81,7 +81,7 @@ export const environmentVariables = {
   NETCL_CHAINS: {
     values: "0, 1",
     default: "0",
-    description: "Whether short launches of a compiled function are enqueued as one: an experiment",
+    description: "Whether a compiled function's short launches are enqueued as one: experimental",
   },
   NETCL_MATRIX_UNITS: {
     values: "0, 1",
