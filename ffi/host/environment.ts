@@ -81,7 +81,7 @@ export const environmentVariables = {
   NETCL_CHAINS: {
     values: "0, 1",
     default: "0",
-    description: "Whether a compiled function's short launches are enqueued as one: experimental",
+    description: "Whether a GPU gets a compiled function's short launches as one: experimental",
   },
   NETCL_MATRIX_UNITS: {
     values: "0, 1",

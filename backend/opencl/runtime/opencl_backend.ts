@@ -302,7 +302,7 @@ export class OpenCLBackend implements Backend {
   }
 
   chains(launches: readonly LaunchPart<Place>[]): ChainRequest | null {
-    if (!readSwitch("NETCL_CHAINS")) return null;
+    if (this.device.deviceType !== "gpu" || !readSwitch("NETCL_CHAINS")) return null;
     return new ChainBuild(this.#clDevice, this.#launchContext, this.#programs, launches);
   }
 
