@@ -39,7 +39,6 @@ export interface ChainText {
   readonly firstBuffer: number;
   readonly groups: number;
   readonly items: number;
-  readonly localBytes: number;
 }
 
 /** A kernel's body as a function. */
@@ -186,7 +185,6 @@ export function chainText(members: readonly ChainMember[], device: ChainDevice):
     firstBuffer,
     groups: Math.min(most, Math.max(...places.map(({ tickets }) => tickets))),
     items,
-    localBytes,
   };
 }
 
@@ -199,12 +197,7 @@ function numbersOf({ args }: Generated, m: number): Argument[] {
 }
 
 /** Groups of a kernel, those of a ticket, and those that run side by side. */
-function shapeOf(
-  generated: Generated,
-  items: number,
-  localBytes: number,
-  most: number,
-) {
+function shapeOf(generated: Generated, items: number, localBytes: number, most: number) {
   const groups = groupsOf(generated).reduce((a, b) => a * b, 1);
   const parts = partsOf(generated, items, localBytes), turns = Math.ceil(groups / parts);
   const chunk = Math.ceil(turns / most) * parts;
@@ -245,16 +238,21 @@ function callText(
     parts > 1 ? `pool + part * ${body.localBytes}` : "pool",
     "part + 1",
   ];
-  const again = body.localBytes > 0 && chunk > parts
-    ? `      if (at > from) barrier(CLK_LOCAL_MEM_FENCE);\n`
-    : "";
-  return `      const int from = (ticket - ${first}) * ${chunk}, end = min(from + ${chunk}, ${groups});
-      const int part = ${part}, i = ${item};
-      for (int at = from; at < end; at += ${parts}) {
-  ${again}        const int g = at + part;
-        if (${mine * parts === items ? "" : `lid < ${mine * parts} && `}g < end) ${name}(${
+  const conditions = [
+    ...mine * parts === items ? [] : [`lid < ${mine * parts}`],
+    ...parts === 1 ? [] : [`g < end`],
+  ];
+  const run = `${conditions.length === 0 ? "" : `if (${conditions.join(" && ")}) `}${name}(${
     list.join(", ")
-  });
+  });`;
+  const range = `      const int from = (ticket - ${first}) * ${chunk}, part = ${part}, i = ${item};
+      const int end = min(from + ${chunk}, ${groups});`;
+  if (chunk === parts) return `${range}\n      const int g = from + part;\n      ${run}`;
+  const again = body.localBytes > 0 ? "if (at > from) barrier(CLK_LOCAL_MEM_FENCE);\n" : "";
+  return `${range}
+      for (int at = from; at < end; at += ${parts}) {
+        ${again}        const int g = at + part;
+        ${run}
       }`;
 }
 

@@ -57,10 +57,8 @@ interface Slot {
 }
 
 /** One kernel of a launch. */
-interface Part {
+interface Part extends LaunchPart<Slot> {
   readonly launch: KernelLaunch;
-  readonly inputs: readonly Slot[];
-  readonly outputs: readonly Slot[];
 }
 
 /** Chains of a program's launches, which are run in this order. */

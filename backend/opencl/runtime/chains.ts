@@ -2,6 +2,9 @@
  * Chains: launches of a replayed program that are enqueued as one, where NETCL_CHAINS is 1. On an H200 a small MLP's
  * step takes 0.4 to 0.7 of the time of single launches, an LSTM's by cells 0.55 to 0.8, a small CNN's 1 to 1.1, and a
  * token of a language model 1.05.
+ *
+ * PoCL 3.1 computes some chains wrong, whose kernels have barriers in loops (optimized or not, on one thread, too);
+ * oclgrind and Intel's runtime compute the same texts right. They are for GPUs only.
  */
 import { Buffer, type Device } from "../../../ffi/mod.ts";
 import type {

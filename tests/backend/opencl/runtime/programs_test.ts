@@ -132,6 +132,53 @@ testOpenCL(
     }),
 );
 
+/** Runs while so many processes may help to build. */
+async function withHelpers(count: number, fn: () => Promise<void>): Promise<void> {
+  const name = "NETCL_BUILD_PROCESSES", before = Deno.env.get(name);
+  Deno.env.set(name, String(count));
+  try {
+    await fn();
+  } finally {
+    if (before === undefined) Deno.env.delete(name);
+    else Deno.env.set(name, before);
+  }
+}
+
+/** Names of the kernels of a program that is built beside this process, as soon as they are there. */
+async function besideNames(): Promise<(string | null)[]> {
+  const { context, clDevice } = device;
+  const cache = BinaryCache.open(clDevice!);
+  const programs = new Programs(context!, clDevice!, cache, "at once", true);
+  const one = {
+    name: "one",
+    text: "kernel void one(global float* y) { y[get_global_id(0)] = 1; }",
+    options: "",
+  };
+  try {
+    using beside = programs.buildBeside([one, one]);
+    const until = performance.now() + 60_000;
+    let kernels = beside.ready();
+    while (kernels === null && performance.now() < until) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      kernels = beside.ready();
+    }
+    assert(kernels !== null, "nothing was built in a minute");
+    return kernels.map((kernel) => kernel && kernel.kernel.name);
+  } finally {
+    programs.dispose();
+  }
+}
+
+testOpenCL(
+  "Programs: what helpers build beside a program is taken from them, then from the cache",
+  () =>
+    withCacheFolder(async () => {
+      await withHelpers(0, async () => assertEquals(await besideNames(), [null, null]));
+      await withHelpers(1, async () => assertEquals(await besideNames(), ["one", "one"]));
+      await withHelpers(0, async () => assertEquals(await besideNames(), ["one", "one"]));
+    }),
+);
+
 testOpenCL(
   "Programs: a driver whose programs are not the PTX that is known is told so, with no error",
   () => {
