@@ -35,8 +35,11 @@ function quoted(word: string): string {
 }
 
 async function main([times, file, ...command]: readonly string[]): Promise<number> {
-  const args = ["-q", "-e", "-c", command.map(quoted).join(" "), "/dev/null"];
-  const terminal = new Deno.Command("script", { args, stdin: "piped", stdout: "null" }).spawn();
+  // A shell that stayed would hear Ctrl+C as well: dash then ends by it, and its status is no longer the program's.
+  const args = ["-q", "-e", "-c", `exec ${command.map(quoted).join(" ")}`, "/dev/null"];
+  const env = { SHELL: "/bin/sh" }; // which script runs
+  const terminal = new Deno.Command("script", { args, env, stdin: "piped", stdout: "null" })
+    .spawn();
   const keyboard = terminal.stdin.getWriter();
   let hasEnded = false;
   const ended = terminal.status.finally(() => hasEnded = true);
