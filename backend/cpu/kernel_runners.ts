@@ -18,7 +18,7 @@ import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { findDepthwise } from "./wasm/depthwise/find_depthwise.ts";
 import { matrixRunner } from "./wasm/matrix/matrix_runner.ts";
 import { contractionRunner, type FindProduct } from "./wasm/products/contraction.ts";
-import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
+import { recurrenceRunner } from "./wasm/tile/recurrence.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { scanRunner } from "./wasm/special/scan.ts";
 import { attentionRunner } from "./wasm/tile/attention.ts";

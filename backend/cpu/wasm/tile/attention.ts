@@ -1,7 +1,5 @@
 /** Attention on the built-in backend: the tile programs in WebAssembly. */
-import type { Parameter } from "../../../codegen/emit.ts";
 import { type AttentionKernel, attentionReach, headsOf } from "../../../kernel/attention.ts";
-import type { TileKernel } from "../../../tile/language/statements.ts";
 import { type FeatureForm, featureForm } from "../../../tile/programs/attention/feature_form.ts";
 import type { LaneForm } from "../../../tile/programs/attention/lane_blocks.ts";
 import {
@@ -9,12 +7,11 @@ import {
   laneAttention,
   lanePartsOf,
 } from "../../../tile/programs/attention/programs.ts";
-import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { PartialRunner } from "../../script/runner.ts";
 import { TILE_ROWS } from "../products/tile_store.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { TileCall } from "./tile_call.ts";
+import { callOf } from "./tile_call.ts";
 
 /** Queries that are few: a work-item reads each key once for all of them. */
 const FEW_QUERIES = 8;
@@ -38,15 +35,11 @@ export function attentionRunner(
   if (attentionReach(kernel) >= MAX_ELEMENTS) return null;
   const { queries, keys, features, valueFeatures, outputs, filled } = kernel;
   const cost = headsOf(kernel) * queries * keys * (features + valueFeatures) / SPEED;
-  const callOf = (programOf: (nameOf: NameOf) => TileKernel): TileCall => {
-    const parameters: Parameter[] = [];
-    const tile = programOf((parameter) => `p${parameters.push(parameter) - 1}`);
-    return new TileCall(tile, { parameters, outputs: outputs.length, cost }, runtime);
-  };
+  const options = { outputs: outputs.length, cost };
   const calls = filled && queries <= FEW_QUERIES
-    ? [callOf((nameOf) => featureAttention(kernel, formOf(kernel), 1, nameOf))]
+    ? [callOf((nameOf) => featureAttention(kernel, formOf(kernel), 1, nameOf), options, runtime)]
     : lanePartsOf(kernel, runtime.threads.size, HEAD_BYTES, () => FORM).map(({ part, form }) =>
-      callOf((nameOf) => laneAttention(part, kernel, form, nameOf))
+      callOf((nameOf) => laneAttention(part, kernel, form, nameOf), options, runtime)
     );
   return {
     source: "// WebAssembly SIMD: attention",

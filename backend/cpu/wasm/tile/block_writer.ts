@@ -3,9 +3,12 @@ import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { PANEL_SUMS, RowPanel } from "../products/row_panel.ts";
-import { TILE_COLUMNS, TILE_VECTORS } from "../products/tile_store.ts";
+import { TILE_VECTORS } from "../products/tile_store.ts";
 import { PIECE_SUMS, TileProducts } from "../products/tile_sums.ts";
 
+/** Tiles of so few rows have more vectors, as far as columns can be divided. */
+export const NARROW_ROWS = 3;
+const NARROW_VECTORS = 4;
 /** Bytes of a side of the squares that are transposed. */
 const SQUARE_BYTES = 64;
 
@@ -62,8 +65,9 @@ export class BlockWriter {
   product({ left, right, into, terms, step, isAdded, ...s }: Blocks): void {
     const f = this.#f, none = f.integer(0), width = f.integer(s.pitchBytes);
     const panel = new RowPanel(f, s.panel, s.isRow);
-    const size = { rows: step, vectors: TILE_VECTORS };
-    const products = new TileProducts(f, this.#math, panel, size);
+    const isNarrow = step <= NARROW_ROWS && s.columnBytes % (16 * NARROW_VECTORS) === 0;
+    const vectors = isNarrow ? NARROW_VECTORS : TILE_VECTORS;
+    const products = new TileProducts(f, this.#math, panel, { rows: step, vectors });
     const last = f.iWith(i32.add, s.rows, -1);
     const most = Math.min(PANEL_SUMS, Math.ceil(s.maxTerms / PIECE_SUMS) * PIECE_SUMS);
     f.loop(none, s.rows, step, (row) => {
@@ -77,7 +81,7 @@ export class BlockWriter {
         const base = f.i(i32.add, left, f.i(i32.mul, sum, s.termBytes));
         panel.fill({ base, rows, sums: { step: s.termBytes, count } });
         const first = f.i(i32.add, right, f.i(i32.mul, sum, width));
-        f.loop(none, f.integer(s.columnBytes), 4 * TILE_COLUMNS, (column) => {
+        f.loop(none, f.integer(s.columnBytes), 16 * vectors, (column) => {
           const walk = products.columns(f.i(i32.add, first, column), width);
           const sums = products.sums(walk, count, true, most);
           products.keep(f.i(i32.add, place, column), width, sums, isAdded ? f.integer(1) : sum);

@@ -1,6 +1,7 @@
 /** A tile kernel in WebAssembly with what is the same in every run. */
 import type { Parameter } from "../../../codegen/emit.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
+import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import { floatBits, type Local } from "../assembler.ts";
@@ -38,6 +39,17 @@ function wordOf(parameter: Parameter): number {
     case "stream":
       return parameter.stream.value;
   }
+}
+
+/** The call of a program whose numbers are parameters. */
+export function callOf(
+  programOf: (nameOf: NameOf) => TileKernel,
+  options: Pick<TileCallOptions, "outputs" | "cost">,
+  runtime: WasmRuntime,
+): TileCall {
+  const parameters: Parameter[] = [];
+  const tile = programOf((parameter) => `p${parameters.push(parameter) - 1}`);
+  return new TileCall(tile, { ...options, parameters }, runtime);
 }
 
 /** Calls one kernel, whose inputs are called `a0`, `a1`, ... by their places. */

@@ -8,7 +8,6 @@
  * This folder (`attention/`) has the templates of attention; it imports `parts/`, `opencl/codegen/`,
  * `backend/tile/` and `kernel/`. `lists.ts` asks it with attention kernels and gets plans and OpenCL C.
  */
-import { Lines } from "../../../codegen/emit.ts";
 import {
   type AttentionKernel,
   attentionReach,
@@ -34,9 +33,9 @@ import {
   lanePartsOf,
 } from "../../../tile/programs/attention/programs.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
-import { type Generated, generated } from "../../codegen/generated.ts";
-import { emitTile } from "../../codegen/tile_text.ts";
+import type { Generated } from "../../codegen/generated.ts";
 import type { KernelSequence, Planned, Template } from "../parts/template.ts";
+import { generatedTile } from "../parts/tile_text.ts";
 
 /** Columns that are walked at a time. */
 const COLUMNS = 64;
@@ -182,16 +181,9 @@ function rendered(
   programOf: (nameOf: NameOf) => TileKernel,
   scratch: readonly Scratch[] = [],
 ): Generated {
-  const lines = new Lines(), program = programOf((parameter) => lines.parameter(parameter));
-  emitTile(lines, program);
-  return generated({
+  return generatedTile({
     inputs: kernel.inputs,
     outputs: [...kernel.outputs, ...scratch].map(({ dtype }) => dtype),
-    parameters: lines.parameters,
-    checksIndices: false,
     isWide: attentionReach(kernel) >= target.narrowEnd,
-    body: lines.lines.join("\n"),
-    global: [program.groups * program.items],
-    local: [program.items],
-  });
+  }, programOf);
 }

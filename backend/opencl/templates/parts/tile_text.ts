@@ -1,7 +1,22 @@
-/** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
+/** Text that the kernels of tile programs and contractions share: indices, tiles' beginnings, epilogues. */
 import { type AffineExpr, withoutPart } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import type { Emitter } from "../../../codegen/emit.ts";
+import { type Emitter, Lines } from "../../../codegen/emit.ts";
+import type { TileKernel } from "../../../tile/language/statements.ts";
+import type { NameOf } from "../../../tile/programs/kernel_values.ts";
+import { type Generated, generated, type KernelParts } from "../../codegen/generated.ts";
+import { emitTile } from "../../codegen/tile_text.ts";
+
+/** The kernel of a program that stores its results itself. */
+export function generatedTile(
+  parts: Pick<KernelParts, "inputs" | "outputs" | "isWide">,
+  programOf: (nameOf: NameOf) => TileKernel,
+): Generated {
+  const lines = new Lines(), program = programOf((parameter) => lines.parameter(parameter));
+  const size = emitTile(lines, program);
+  const { parameters } = lines, body = lines.lines.join("\n");
+  return generated({ ...parts, ...size, parameters, checksIndices: false, body });
+}
 
 /** An index with some symbols left out, as text. */
 export function without(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {

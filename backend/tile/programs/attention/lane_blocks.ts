@@ -6,7 +6,7 @@
  *
  * It is long because blocks are packed, multiplied, added up and stored in one layout.
  */
-import { elementFrom, held } from "../../language/elements.ts";
+import { held } from "../../language/elements.ts";
 import {
   add,
   div,
@@ -19,7 +19,7 @@ import {
   sub,
 } from "../../language/expression.ts";
 import { all, float, fmul, load, lt, not, splat, truth } from "../../language/values.ts";
-import type { BlockProduct, LeftOperand } from "../../language/statements.ts";
+import type { LeftOperand } from "../../language/statements.ts";
 import type { Program } from "../../program.ts";
 import {
   type Blocks,
@@ -31,12 +31,10 @@ import {
   type Walk,
 } from "./blocks.ts";
 import type { Operand } from "./head_values.ts";
-import { laneProducts, LANES, type LaneTile, type Row } from "./lane_products.ts";
+import { blockProduct, LANES, type LaneTile, PANEL } from "./lane_products.ts";
 
 /** Columns of a block. */
 export const BLOCK = 64;
-/** Floats of a panel: of 128 terms eight rows each. */
-const PANEL = 1024;
 
 /** A left operand whose rows are terms. */
 const transposed = ({ row, term, ...rest }: LeftOperand): LeftOperand => ({
@@ -238,7 +236,7 @@ export class LaneBlocks implements Blocks {
         number: (which, run) => p.let(numbers[which]!.element(add(first, run), int(0))),
         scores: (all) =>
           all.map(({ kept, walked: n }, k) => {
-            this.#multiply(this.#tile, {
+            blockProduct(p, this.#panel, this.#tile, {
               ...columns,
               into: block(k),
               rows: this.#count,
@@ -251,7 +249,7 @@ export class LaneBlocks implements Blocks {
           }),
         add: (all) =>
           all.forEach(({ sums, weights, walked: n }) =>
-            this.#multiply(this.#tile, {
+            blockProduct(p, this.#panel, this.#tile, {
               ...columns,
               into: sums.place,
               rows: sums.runs,
@@ -262,25 +260,6 @@ export class LaneBlocks implements Blocks {
             })
           ),
       });
-    }, 1);
-  }
-
-  /** Adds the products of a left operand and rows of so many floats, or stores them. */
-  #multiply(tile: LaneTile, product: Omit<BlockProduct, "s" | "panel" | "step">): void {
-    const { p } = this, { left, pitch, columns, right, into, rows, count, isAdded } = product;
-    const { place, at, row: rowStep, term } = left, panel = this.#panel, { step } = tile;
-    if (panel !== null) return p.emit({ s: "product", panel, step, ...product });
-    const own = (row: E): E => add(at, mul(row, rowStep));
-    const element: Row = place.space === "local"
-      ? (row) => (k) => held(place, add(own(row), mul(k, term)), "float")
-      : (row) => {
-        const start = p.let(own(row));
-        return (k) => elementFrom(place, start, mul(k, term), "float32");
-      };
-    const width = tile.vectors * LANES;
-    p.loop(int(columns / width), (part) => {
-      const first = columns === width ? int(0) : p.let(mul(part, width));
-      laneProducts(p, { tile, into, rows, count, left: element, right, pitch, first, isAdded });
     }, 1);
   }
 
@@ -336,7 +315,7 @@ export class LaneBlocks implements Blocks {
         p.when(all([lt(0, row0), lt(k, vectorsOfBlock)]), () => p.set(value, stored(k)));
         p.store(sums, mul(k, LANES), value);
       }, 1);
-      this.#multiply(tile, {
+      blockProduct(p, this.#panel, tile, {
         into: sums,
         rows: this.#count,
         count: p.let(min(sub(operand.length, row0), this.rows)),

@@ -1,10 +1,25 @@
 /** Products whose columns are on the lanes of vectors. */
-import { add, div, type E, lanes, min, mul, type Place, sub } from "../../language/expression.ts";
+import { elementFrom, held } from "../../language/elements.ts";
+import {
+  add,
+  div,
+  type E,
+  int,
+  lanes,
+  min,
+  mul,
+  type Place,
+  sub,
+} from "../../language/expression.ts";
+import type { BlockProduct } from "../../language/statements.ts";
 import { float, fma, load, splat } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 
 /** Floats of a vector. */
 export const LANES = 16;
+
+/** Floats of a panel: of 128 terms eight rows each. */
+export const PANEL = 1024;
 
 /** Vectors on the lanes, and rows that are computed at a time: together they fill the registers. */
 export interface LaneTile {
@@ -76,5 +91,33 @@ export function laneProducts(
       });
     }, 1);
     own.forEach((r) => vector.forEach((v) => p.store(into, at(r, v), sums[r]![v]!)));
+  }, 1);
+}
+
+/**
+ * Adds the products of a left operand and rows of floats, or stores them.
+ *
+ * @param panel Room for rows that a statement multiplies by; null: products are written in tiles.
+ */
+export function blockProduct(
+  p: Program,
+  panel: Place | null,
+  tile: LaneTile,
+  product: Omit<BlockProduct, "s" | "panel" | "step">,
+): void {
+  const { left, pitch, columns, right, into, rows, count, isAdded } = product;
+  const { place, at, row: rowStep, term } = left;
+  if (panel !== null) return p.emit({ s: "product", panel, step: tile.step, ...product });
+  const own = (row: E): E => add(at, mul(row, rowStep));
+  const element: Row = place.space === "local"
+    ? (row) => (k) => held(place, add(own(row), mul(k, term)), "float")
+    : (row) => {
+      const start = p.let(own(row));
+      return (k) => elementFrom(place, start, mul(k, term), "float32");
+    };
+  const width = tile.vectors * LANES;
+  p.loop(int(columns / width), (part) => {
+    const first = columns === width ? int(0) : p.let(mul(part, width));
+    laneProducts(p, { tile, into, rows, count, left: element, right, pitch, first, isAdded });
   }, 1);
 }
