@@ -7,7 +7,7 @@ import { differentiable } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
 import { chirped, chirpOf } from "./lines/chirps.ts";
-import { type Lines, maxLine, transformLines } from "./lines/lines.ts";
+import { hasLines, isLaunch, type Lines, transformLines } from "./lines/lines.ts";
 import { largestPrime, radicesOf } from "./lines/line_kernel.ts";
 
 /** Larger primes are transformed as convolutions (Bluestein). */
@@ -52,52 +52,48 @@ function transformOf(
 }
 
 function along(x: ComplexTensor, axis: number, sign: 1 | -1, scale: number): ComplexTensor {
-  const n = x.shape[axis]!;
-  if (n > 1 && runsInGroups(x.device) && radicesOf(n) !== null) {
-    const found = onGroups(x, axis, sign, scale);
-    if (found !== null) return found;
-  }
+  const found = byLines(x, axis, sign, scale);
+  if (found !== null) return found;
   const isLast = axis === x.ndim - 1;
   const line = isLast ? x : x.map((part) => part.transpose(axis, -1));
-  const found = plain(line, sign), scaled = scale === 1 ? found : found.mul(scale);
+  const plainly = plain(line, sign), scaled = scale === 1 ? plainly : plainly.mul(scale);
   return isLast ? scaled : scaled.map((part) => part.transpose(axis, -1));
 }
 
-/** By kernels of many groups; null for a length that has no two factors which groups hold. */
-function onGroups(
+/** By kernels written for the length; null where there are none, or it has no two factors that they take. */
+function byLines(
   x: ComplexTensor,
   axis: number,
   sign: 1 | -1,
   scale: number,
 ): ComplexTensor | null {
   const n = x.shape[axis]!, inner = x.shape.slice(axis + 1).reduce((all, side) => all * side, 1);
+  if (n === 1 || !hasLines(x.device) || radicesOf(n) === null) return null;
   // The backward transform is the forward one of exchanged parts, and exchanges them again.
-  const run = (given: ComplexTensor, line: Lines) =>
-    sign === -1 ? transformLines(given, line) : exchanged(transformLines(exchanged(given), line));
-  if (n <= maxLine(x, inner > 1)) {
-    const layout = inner > 1 ? [1, inner] as const : [n, 1] as const;
-    const count = inner > 1 ? inner : x.size / n;
-    return run(x, { n, count, scale, turn: 0, reads: layout, writes: layout });
-  }
-  const first = inner > 1 ? 0 : balancedFactor(n), second = n / first;
-  if (first < 2 || second > maxLine(x, true)) return null;
+  const run = (given: ComplexTensor, line: Lines) => {
+    const table = () => parts(given, [line.n], turns("circle", line.n, line.n, (k) => k));
+    return sign === -1
+      ? transformLines(given, line, table)
+      : exchanged(transformLines(exchanged(given), line, table));
+  };
+  const layout = inner > 1 ? [1, inner] as const : [n, 1] as const;
+  const count = inner > 1 ? inner : x.size / n;
+  const whole: Lines = { n, count, scale, turn: 0, reads: layout, writes: layout };
+  if (isLaunch(x, whole)) return run(x, whole);
+  const first = inner > 1 ? 1 : balancedFactor(n), second = n / first;
   // D. Bailey's four steps (1990) in two: columns with their factors, then rows, written transposed.
-  const columns = run(x, {
-    n: first,
-    count: second,
-    scale: 1,
-    turn: n,
-    reads: [1, second],
-    writes: [1, second],
-  });
-  return run(columns, {
+  const across = [1, second] as const;
+  const columns = { n: first, count: second, scale: 1, turn: n, reads: across, writes: across };
+  const rows: Lines = {
     n: second,
     count: first,
     scale,
     turn: 0,
     reads: [second, 1],
     writes: [1, first],
-  });
+  };
+  if (first === 1 || !isLaunch(x, columns) || !isLaunch(x, rows)) return null;
+  return run(run(x, columns), rows);
 }
 
 function exchanged({ real, imag }: ComplexTensor): ComplexTensor {
@@ -108,10 +104,8 @@ function exchanged({ real, imag }: ComplexTensor): ComplexTensor {
 function plain(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   const n = x.shape.at(-1)!;
   if (n === 1) return x;
-  if (runsInGroups(x.device) && radicesOf(n) !== null) {
-    const found = onGroups(x, x.ndim - 1, sign, 1);
-    if (found !== null) return found;
-  }
+  const found = byLines(x, x.ndim - 1, sign, 1);
+  if (found !== null) return found;
   if (largestPrime(n) > MAX_PRIME) return convolved(x, sign);
   const first = n > MAX_ROW ? balancedFactor(n) : 1;
   return first > 1 ? byMatrix(x, first, sign) : byRows(x, sign);

@@ -1,8 +1,8 @@
 /**
  * Fourier transforms of few numbers in the registers of a work-item, as statements of OpenCL C.
  *
- * This folder (`lines/`) has the texts of transforms on GPUs, a line a work-group or several. It imports
- * nothing but the type of numbers.
+ * This folder (`lines/`) has the texts of transforms of lines: on GPUs a line a work-group or several, on
+ * processors a line in each lane of vectors. It imports nothing but the type of numbers.
  */
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 
@@ -20,11 +20,14 @@ export class ButterflyWriter {
   readonly lines: string[] = [];
   readonly #prefix: string;
   readonly #isDouble: boolean;
+  readonly #type: string;
   #count = 0;
 
-  constructor(prefix: string, dtype: RealType) {
+  /** @param type The C type of a part: a number, or a vector of numbers. */
+  constructor(prefix: string, dtype: RealType, type = "T") {
     this.#prefix = prefix;
     this.#isDouble = dtype === "float64";
+    this.#type = type;
   }
 
   /** The forward transform: sums of x_j e^(-2 π i j k / n), in order of k. */
@@ -117,7 +120,7 @@ export class ButterflyWriter {
 
   #name(value: string): string {
     const name = `${this.#prefix}${this.#count++}`;
-    this.lines.push(`const T ${name} = ${value};`);
+    this.lines.push(`const ${this.#type} ${name} = ${value};`);
     return name;
   }
 

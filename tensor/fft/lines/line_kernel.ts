@@ -33,23 +33,29 @@ const GROUP_NUMBERS = 1024;
 const SECTOR_BYTES = 32;
 
 /** Stages of lengths, which programs repeat; those of a length need those of its factors. */
-const known = new Map<number, readonly number[] | null>();
+const known = new Map<string, readonly number[] | null>();
 const MAX_KNOWN = 1024;
 
-/** The stages of a transform, the fewest, and then the smallest ones; null where there is a large prime. */
-export function radicesOf(n: number): readonly number[] | null {
+/**
+ * The stages of a transform, the fewest, and then the smallest ones; null where there is a large prime.
+ *
+ * @param most Numbers of a stage, but for primes.
+ */
+export function radicesOf(n: number, most = MAX_RADIX): readonly number[] | null {
   if (known.size > MAX_KNOWN) known.clear();
-  const found = known.get(n) ?? bestRadices(n);
-  known.set(n, found);
+  const key = `${n} ${most}`, before = known.get(key);
+  const found = before === undefined ? bestRadices(n, most) : before;
+  known.set(key, found);
   return found;
 }
 
-function bestRadices(n: number): readonly number[] | null {
+function bestRadices(n: number, most: number): readonly number[] | null {
   if (n === 1) return [];
   let best: readonly number[] | null = null;
   for (let radix = 2; radix <= MAX_RADIX; radix++) {
-    if (n % radix !== 0 || largestPrime(radix) > MAX_BUTTERFLY_PRIME) continue;
-    const rest = radicesOf(n / radix);
+    const prime = largestPrime(radix);
+    if (n % radix !== 0 || prime > MAX_BUTTERFLY_PRIME || radix > Math.max(most, prime)) continue;
+    const rest = radicesOf(n / radix, most);
     if (rest === null) continue;
     const all = [...rest, radix].sort((a, b) => b - a);
     if (best === null || cost(all) < cost(best)) best = all;
@@ -306,41 +312,57 @@ function turnedBy(names: readonly Pair[], step: string, n: number): string[] {
 }
 
 /** Statements that give names the values found; each reads what is declared, not the names. */
-function keep(names: readonly Pair[], found: readonly Pair[], part: keyof Pair): string[] {
+export function keep(names: readonly Pair[], found: readonly Pair[], part: keyof Pair): string[] {
   return names.map((name, k) => `${name[part]} = ${found[k]![part]};`);
 }
 
 /** A statement that turns a number, of whose angle the cosine and sine are given, backward. */
-export function multiplied({ re, im }: Pair, c: string, s: string): string {
-  return `{ const T before = ${re}; ${re} = before * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - before * ${s}; }`;
+export function multiplied({ re, im }: Pair, c: string, s: string, type = "T"): string {
+  return `{ const ${type} before = ${re}; ${re} = before * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - before * ${s}; }`;
 }
 
 /** Coefficients of the series of sine and cosine, of as many terms as angles up to π / 4 need. */
-function series(first: number, terms: number, suffix: string): string {
+function series(type: string, first: number, terms: number, suffix: string): string {
   const all: number[] = [];
   for (let k = 0, value = 1; k < terms; k++) {
     all.push(value);
     value /= -(2 * k + first + 1) * (2 * k + first + 2);
   }
   const text = (value: number) =>
-    /[.e]/.test(`${value}`) ? `${value}${suffix}` : `${value}.0${suffix}`;
+    `(${type})(${/[.e]/.test(`${value}`) ? value : `${value}.0`}${suffix})`;
   return all.reduceRight(
     (sum, value) => sum === "" ? text(value) : `fma(${sum}, square, ${text(value)})`,
     "",
   );
 }
 
+/** Types of OpenCL C of a part and of a whole number as wide; how often 4 m has n in it. */
+const scalars = { real: "T", whole: "uint", quarter: "4 * m / n", wide: "(T)" };
+
+/**
+ * Vectors have no division of whole numbers. Floats have these exactly: 4 m is at most 2^24, and a quotient is
+ * further than its rounding from the next whole number.
+ */
+const vectors = {
+  real: "V",
+  whole: "I",
+  quarter: "TO_I(TO_V(4 * m) / (V)n)",
+  wide: "TO_V",
+};
+
 /** Cosine and sine of 2 π m / n for 0 <= m < n: by the angle's distance from a multiple of a quarter turn. */
-export function turnText(dtype: RealType): string {
+export function turnText(dtype: RealType, isVector = false): string {
   const suffix = dtype === "float64" ? "" : "f", terms = dtype === "float64" ? 9 : 5;
-  return `inline void turn(uint m, uint n, T* c, T* s) {
-  const uint quarter = 4 * m / n;
-  const uint rest = 4 * m - quarter * n;
-  const bool is_far = 2 * rest > n;
-  const T angle = (T)(is_far ? n - rest : rest) * (${Math.PI / 2}${suffix} / (T)n);
-  const T square = angle * angle;
-  const T near = ${series(0, terms + 1, suffix)}, far = angle * ${series(1, terms, suffix)};
-  const T x = is_far ? far : near, y = is_far ? near : far;
+  const { real, whole, quarter, wide } = isVector ? vectors : scalars;
+  return `inline void turn(${whole} m, ${isVector ? "int" : "uint"} n, ${real}* c, ${real}* s) {
+  const ${whole} quarter = ${quarter};
+  const ${whole} rest = 4 * m - quarter * n;
+  const ${isVector ? whole : "bool"} is_far = 2 * rest > n;
+  const ${real} angle = ${wide}(is_far ? n - rest : rest) * (${Math.PI / 2}${suffix} / (T)n);
+  const ${real} square = angle * angle;
+  const ${real} near = ${series(real, 0, terms + 1, suffix)};
+  const ${real} far = angle * ${series(real, 1, terms, suffix)};
+  const ${real} x = is_far ? far : near, y = is_far ? near : far;
   *c = quarter == 0 ? x : quarter == 1 ? -y : quarter == 2 ? -x : y;
   *s = quarter == 0 ? y : quarter == 1 ? x : quarter == 2 ? -y : -x;
 }`;

@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type DType, fft, func, grad, manualSeed, ShapeError, Tensor } from "../../../mod.ts";
 import { type Case, cotangent, decode, readLines, titleOf } from "../../conformance/fixture.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 // deno-lint-ignore no-explicit-any -- arguments of a fixture
 type Untyped = any;
@@ -123,6 +123,29 @@ testOnBackends("long signals have the frequencies that a sum gives", async () =>
   for (const [part, wave] of [[z.real, angle.cos()], [z.imag, angle.sin()]] as const) {
     const found = await part.slice([k, k + 1]).item(), sum = await x.mul(wave).sum().item();
     assert(Math.abs(found - sum) < 1e-8, `${found}, ${sum}`);
+  }
+});
+
+testOpenCL("many numbers are transformed in vectors as the built-in backend does it", async () => {
+  manualSeed(0);
+  // Whole groups and not, rows and columns, both factors of a long row, and primes.
+  const tried: [dtype: DType, shape: number[], axis: number][] = [
+    ["float32", [45, 1000], -1],
+    ["float32", [37, 63, 17], 1],
+    ["float64", [169, 221], 0],
+    ["float64", [65_536], 0],
+    ["float32", [2, 1287 * 26], 1],
+  ];
+  for (const [dtype, shape, axis] of tried) {
+    for (const name of ["fft", "ifft"] as const) {
+      const parts = [Tensor.randn(shape, { dtype }), Tensor.randn(shape, { dtype })] as const;
+      const found = fft[name](new fft.ComplexTensor(...parts), { axis });
+      const builtIn = new fft.ComplexTensor(parts[0].to("cpu"), parts[1].to("cpu"));
+      const expected = fft[name](builtIn, { axis }), largest = expected.abs().max();
+      const error = found.map((part) => part.to("cpu")).sub(expected).abs().max().div(largest);
+      const what = `${name} of ${dtype} ${shape} along ${axis}`;
+      assert(await error.item() < (dtype === "float64" ? 1e-14 : 5e-7), what);
+    }
   }
 });
 
