@@ -37,6 +37,7 @@ import {
 import { matrixUnits, WARP } from "../../../backend/tile/matrix_units.ts";
 import {
   bitsOf,
+  float16Of,
   floatOf,
   halfBits,
   halfNumber,
@@ -52,6 +53,8 @@ import {
 // deno-lint-ignore no-explicit-any
 type Scalar = any;
 type Value = Scalar | readonly Scalar[];
+/** An expression, made ready once: its value for a work-item. */
+type Code = (item: Item) => Value;
 
 interface Item {
   readonly id: number;
@@ -122,13 +125,13 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   bit: (x, y) => x >>> y & 1,
   "^": (x, y) => x ^ y,
   pair: (low, high) => (low | high << 16) >>> 0,
-  min: Math.min,
+  min: (x, y) => Math.min(x, y),
   "<": (x, y) => Number(x < y),
   within: (x, y) => Number(x >= 0 && x < y),
   "?": (c, x, y) => c ? x : y,
   signed: (x) => x << 24 >> 24,
   float: fround,
-  fromHalf: (x) => new Float16Array(Uint16Array.of(x).buffer)[0]!,
+  fromHalf: float16Of,
   fadd: (x, y) => fround(x + y),
   fmul: (x, y) => fround(x * y),
   fma: (x, y, z) => fround(x * y + z),
@@ -148,7 +151,8 @@ class Interpreter {
   readonly #buffers: Readonly<Record<string, ArrayBuffer>>;
   #group = 0;
   #epoch = 0;
-  readonly #views = new Map<string, TypedArray>();
+  readonly #codes = new Map<E, Code>();
+  readonly #views = new Map<Place, TypedArray>();
   readonly #stored = new Set<string>();
   #locals = new Map<string, Cell[]>();
   #ring: Ring | null = null;
@@ -432,128 +436,146 @@ class Interpreter {
   }
 
   #value(item: Item, e: E): Value {
+    return this.#code(e)(item);
+  }
+
+  /** Equal expressions are one object. */
+  #code(e: E): Code {
+    let code = this.#codes.get(e);
+    if (!code) this.#codes.set(e, code = this.#codeOf(e));
+    return code;
+  }
+
+  #codeOf(e: E): Code {
+    const { value, width, name } = e, args = e.args.map((a) => this.#code(a));
+    const [a, b, c] = args as [Code, Code, Code];
     switch (e.op) {
       case "const":
-        return e.value;
+        return () => value;
       case "lanes":
-        return Array.from({ length: e.width }, (_, k) => k);
+        return () => vector(width, (k) => k);
       case "var":
-      case "register": {
-        if (e.name === "item") return item.id;
-        if (e.name === "group") return this.#group;
-        const value = item.values.get(e.name);
-        if (value === undefined) this.#fault(`unset ${e.name}`);
-        return value ?? NaN;
-      }
+      case "register":
+        if (name === "item") return (item) => item.id;
+        if (name === "group") return () => this.#group;
+        return (item) => {
+          const value = item.values.get(name);
+          if (value === undefined) this.#fault(`unset ${name}`);
+          return value ?? NaN;
+        };
       case "lane":
-        return (this.#value(item, e.args[0]!) as readonly number[])[e.value]!;
+      case "neighbour":
+        return (item) => (a(item) as readonly Scalar[])[value];
       case "load":
       case "element":
       case "neighbours":
-        return this.#load(item, e);
-      case "neighbour":
-        return (this.#value(item, e.args[0]!) as readonly Scalar[])[e.value];
-      case "lanesFrom": {
-        const all = this.#value(item, e.args[0]!) as readonly number[];
-        return all.map((_, k) => all[k + e.value] ?? 0);
-      }
+        return this.#load(e, args);
+      case "lanesFrom":
+        return (item) => {
+          const all = a(item) as readonly number[];
+          return all.map((_, k) => all[k + value] ?? 0);
+        };
       case "interleaved": {
-        const [a, b] = e.args.map((x) => this.#value(item, x)) as [number[], number[]];
-        const first = e.value * e.width / 2;
-        return Array.from({ length: e.width }, (_, k) => (k % 2 ? b : a)[first + (k >> 1)]!);
+        const first = value * width / 2;
+        return (item) => {
+          const [x, y] = [a(item), b(item)] as [number[], number[]];
+          return vector(width, (k) => (k % 2 ? y : x)[first + (k >> 1)]!);
+        };
       }
       case "laneSum":
-        return (this.#value(item, e.args[0]!) as readonly number[]).reduce((a, b) => fround(a + b));
-      case "everySecond": {
-        const both = e.args.flatMap((x) => this.#value(item, x) as number[]);
-        return Array.from({ length: e.width }, (_, k) => both[2 * k + e.value]!);
-      }
-      case "loadBetween": {
-        const [first, low, high] = e.args.map((x) => this.#number(item, x)) as [
-          number,
-          number,
-          number,
-        ];
-        const isThere = (k: number): boolean => k >= low && k < high;
-        const read = (k: number): number => isThere(k) ? this.#read(item, e.place!, first + k) : 0;
-        return Array.from({ length: e.width }, (_, k) => read(k));
-      }
-      case "loadPart": {
-        const [first, count] = e.args.map((x) => this.#number(item, x)) as [number, number];
-        const at = (k: number): number => first + k * e.value;
-        const read = (k: number): number => k < count ? this.#read(item, e.place!, at(k)) : 0;
-        return Array.from({ length: e.width }, (_, k) => read(k));
-      }
-      case "words": {
-        const [x, y] = e.args.map((a) => this.#number(item, a)) as [number, number];
-        const all = { mask: x >>> y & e.value, flip: x ^ e.value, left: x << e.value, join: x | y };
-        const bits = { ...all, spread: Math.imul(x, 0x204081) & 0x1010101 };
-        return bits[e.name as keyof typeof bits] >>> 0;
-      }
-      case "unpacked": {
-        const word = this.#number(item, e.args[0]!);
-        if (e.name === "uint8") return word >>> 8 * e.value & 255;
-        return halfNumber(word >>> 16 * e.value & 0xffff, e.name as DType);
-      }
+        return (item) => (a(item) as readonly number[]).reduce((x, y) => fround(x + y));
+      case "everySecond":
+        return (item) => {
+          const both = args.flatMap((x) => x(item) as number[]);
+          return vector(width, (k) => both[2 * k + value]!);
+        };
+      case "loadBetween":
+        return (item) => {
+          const first = a(item), low = b(item), high = c(item);
+          const isThere = (k: number): boolean => k >= low && k < high;
+          return vector(
+            width,
+            (k) => isThere(k) ? this.#read(item, e.place!, first + k) : 0,
+          );
+        };
+      case "loadPart":
+        return (item) => {
+          const first = a(item), count = b(item);
+          const at = (k: number): number => first + k * value;
+          const read = (k: number) => k < count ? this.#read(item, e.place!, at(k)) : 0;
+          return vector(width, (k) => read(k));
+        };
+      case "words":
+        return (item) => {
+          const x = a(item), y = b?.(item);
+          const all = { mask: x >>> y & value, flip: x ^ value, left: x << value, join: x | y };
+          const bits = { ...all, spread: Math.imul(x, 0x204081) & 0x1010101 };
+          return bits[name as keyof typeof bits] >>> 0;
+        };
+      case "unpacked":
+        if (name === "uint8") return (item) => a(item) >>> 8 * value & 255;
+        return (item) => halfNumber(a(item) >>> 16 * value & 0xffff, name as DType);
       case "sideBySide":
-        return e.args.map((a) => this.#value(item, a));
-      case "checked": {
-        const [at, size] = e.args.map((a) => Number(this.#value(item, a))) as [number, number];
-        if (at >= 0 && at < size) return at;
-        this.#fault("index out of range");
-        return 0;
-      }
+        return (item) => args.map((x) => x(item));
+      case "checked":
+        return (item) => {
+          const at = Number(a(item)), size = Number(b(item));
+          if (at >= 0 && at < size) return at;
+          this.#fault("index out of range");
+          return 0;
+        };
       case "any":
-        return Number([this.#value(item, e.args[0]!)].flat().some((x) => x !== 0));
+        return (item) => Number([a(item)].flat().some((x) => x !== 0));
       case "splat":
-        return spread(this.#value(item, e.args[0]!), e.width);
-      case "laneBits": {
-        const [a, first] = e.args.map((x) => this.#number(item, x)) as [number, number];
-        return Array.from({ length: e.width }, (_, k) => a >>> first + k & 1);
-      }
+        return (item) => spread(a(item), width);
+      case "laneBits":
+        return (item) => {
+          const word = a(item), first = b(item);
+          return vector(width, (k) => word >>> first + k & 1);
+        };
       // A value that is not chosen may lie outside.
       case "?":
         if (e.args[0]!.width > 1) break;
-        return this.#value(item, e.args[this.#number(item, e.args[0]!) ? 1 : 2]!);
-      case "sum": {
-        const terms = e.args.map((a) => this.#value(item, a));
-        const at = (k: number): number =>
-          terms.reduce<number>(
-            (all, v, n) => all + e.factors[n]! * (typeof v === "number" ? v : v[k]!),
-            0,
-          );
-        return e.width === 1 ? at(0) : Array.from({ length: e.width }, (_, k) => at(k));
-      }
-      case "random": {
-        const [index, seed, stream, step = 0] = e.args.map((a) => this.#number(item, a));
-        return eachLane(e, (k) => philox(index! + k * step, seed!, stream!));
-      }
+        return (item) => a(item) ? b(item) : c(item);
+      case "sum":
+        return (item) => {
+          let sums: number | number[] = width === 1 ? 0 : new Array(width).fill(0);
+          args.forEach((arg, n) => {
+            const term = arg(item), factor = e.factors[n]!;
+            if (typeof sums === "number") sums += factor * laneOf(term, 0);
+            else sums = sums.map((sum, k) => sum + factor * laneOf(term, k));
+          });
+          return sums;
+        };
+      case "random":
+        return (item) => {
+          const [index, seed, stream, step = 0] = args.map((x) => x(item)) as number[];
+          return eachLane(e, (k) => philox(index! + k * step, seed!, stream!));
+        };
       case "product":
-        return e.args.map((a) => this.#number(item, a)).reduce((x, y) => x * y);
+        return (item) => args.reduce((all, x) => all * x(item), 1);
     }
-    const byName = named[e.op];
-    if (byName) {
-      return eachLane(
-        e,
-        (k) => byName(nameParts(e), ...e.args.map((a) => laneOf(this.#value(item, a), k))),
-      );
-    }
-    const operation = operations[e.op];
+    const byName = named[e.op], operation = byName?.bind(null, nameParts(e)) ?? operations[e.op];
     if (!operation) throw new Error(`The interpreter has no ${e.op}`);
-    const args = e.args.map((a) => this.#value(item, a));
-    if (e.op === "fma" && e.kind === "float64") return args[0] * args[1] + args[2];
-    const at = (k: number): [Scalar, Scalar, Scalar] =>
-      args.map((v) => Array.isArray(v) ? v[k]! : v) as [Scalar, Scalar, Scalar];
-    if (e.width === 1) return operation(...at(0));
-    return Array.from({ length: e.width }, (_, k) => operation(...at(k)));
+    if (e.op === "fma" && e.kind === "float64") return (item) => a(item) * b(item) + c(item);
+    if (byName || [e, ...e.args].some(({ width }) => width > 1)) {
+      return (item) => {
+        const all = args.map((x) => x(item));
+        return eachLane(e, (k) => operation(...all.map((x) => laneOf(x, k)) as [Scalar]));
+      };
+    }
+    return (item) => operation(a(item), b?.(item), c?.(item));
   }
 
-  #load(item: Item, { op, place, args, width, value }: E): Value {
-    const first = args.reduce((all, a) => all + this.#number(item, a), 0);
+  #load({ op, place, width, value }: E, args: readonly Code[]): Code {
     const isAligned = value === 1 || op === "neighbours";
-    if (isAligned && first % width !== 0) this.#fault(`${place!.buffer} read unaligned`);
-    const read = (k: number): number => this.#read(item, place!, first + k);
-    return width === 1 ? read(0) : Array.from({ length: width }, (_, k) => read(k));
+    return (item) => {
+      let first = 0;
+      for (const a of args) first += a(item);
+      if (isAligned && first % width !== 0) this.#fault(`${place!.buffer} read unaligned`);
+      if (width === 1) return this.#read(item, place!, first);
+      return vector(width, (k) => this.#read(item, place!, first + k));
+    };
   }
 
   #store(item: Item, { place, index, value }: Store): void {
@@ -566,16 +588,18 @@ class Interpreter {
     values.forEach((each, k) => this.#write(item, place, first + k, each));
   }
 
-  #elements(buffer: string, element: Element): TypedArray {
-    const key = `${buffer} ${element}`;
-    let view = this.#views.get(key);
-    if (!view) this.#views.set(key, view = elementsOf(this.#buffers[buffer]!, element));
+  #elements(place: Place): TypedArray {
+    let view = this.#views.get(place);
+    if (!view) {
+      this.#views.set(place, view = elementsOf(this.#buffers[place.buffer]!, place.element));
+    }
     return view;
   }
 
-  #read(item: Item, { space, buffer, element }: Place, index: number): Scalar {
+  #read(item: Item, place: Place, index: number): Scalar {
+    const { space, buffer, element } = place;
     if (space === "global") {
-      const all = this.#elements(buffer, element);
+      const all = this.#elements(place);
       if (!(index >= 0 && index < all.length)) {
         this.#fault(`read outside ${buffer}`);
         return NaN;
@@ -603,7 +627,8 @@ class Interpreter {
     return cell.value;
   }
 
-  #write(item: Item, { space, buffer, element }: Place, index: number, value: Scalar): void {
+  #write(item: Item, place: Place, index: number, value: Scalar): void {
+    const { space, buffer, element } = place;
     if (space === "private") {
       const memory = item.memory.get(buffer)!;
       if (!(index >= 0 && index < memory.length)) this.#fault(`write outside ${buffer}`);
@@ -612,7 +637,7 @@ class Interpreter {
     }
     if (space === "ring") return this.#ring!.writeWord(item.id, 4 * index, bitsOf(value));
     if (space === "global" && element === "uint32") return this.#halves(buffer, index, value);
-    if (space === "global") return this.#output(buffer, element as DType, index, value);
+    if (space === "global") return this.#output(place, index, value);
     const cell = this.#locals.get(buffer)?.[index];
     if (!cell) return this.#fault(`write outside ${buffer}`);
     if (cell.written === this.#epoch && cell.writer !== item.id) {
@@ -622,7 +647,9 @@ class Interpreter {
       this.#fault(`no barrier between read and write: ${buffer}`);
     }
     const kept = element === "float32" ? fround(value) : value;
-    Object.assign(cell, { value: kept, writer: item.id, written: this.#epoch });
+    cell.value = kept;
+    cell.writer = item.id;
+    cell.written = this.#epoch;
   }
 
   /** Two elements of a half type, as a word. */
@@ -637,12 +664,12 @@ class Interpreter {
     }
   }
 
-  #output(buffer: string, element: DType, index: number, value: Scalar): void {
-    const all = this.#elements(buffer, element), key = `${buffer} ${index}`;
+  #output(place: Place, index: number, value: Scalar): void {
+    const { buffer, element } = place, all = this.#elements(place), key = `${buffer} ${index}`;
     if (!(index >= 0 && index < all.length)) return this.#fault(`write outside ${buffer}`);
     if (this.#stored.has(key)) this.#fault("result given twice");
     this.#stored.add(key);
-    writeElement(all, element, index, value);
+    writeElement(all, element as DType, index, value);
   }
 }
 
@@ -661,9 +688,16 @@ function lanesOf(body: readonly Statement[]): number {
 
 const laneOf = (value: Value, k: number): Scalar => Array.isArray(value) ? value[k] : value;
 
+/** A vector of so many lanes. */
+function vector<T>(width: number, of: (k: number) => T): T[] {
+  const all = new Array<T>(width);
+  for (let k = 0; k < width; k++) all[k] = of(k);
+  return all;
+}
+
 /** Results of an operation, of a lane each. */
 const eachLane = ({ width }: E, of: (k: number) => Scalar): Value =>
-  width === 1 ? of(0) : Array.from({ length: width }, (_, k) => of(k));
+  width === 1 ? of(0) : vector(width, of);
 
 function spread(value: Value, width: number): Value {
   return !Array.isArray(value) && width > 1 ? new Array<Scalar>(width).fill(value) : value;

@@ -3,7 +3,7 @@
  * it, products of fragments. Layouts of products are the units' own; those of `ldmatrix` the PTX ISA's.
  */
 import { type DType, fromBfloat16Bits, toBfloat16Bits } from "../../../backend/graph/dtype.ts";
-import { int } from "../../../backend/tile/language/expression.ts";
+import { type E, int } from "../../../backend/tile/language/expression.ts";
 import type { Matrices, MatrixUnitName } from "../../../backend/tile/language/statements.ts";
 import { matrixUnits, type OperandLayout } from "../../../backend/tile/matrix_units.ts";
 
@@ -76,7 +76,9 @@ export class Ring {
   write(item: number, byte: number, bits: number): void {
     const half = this.#at(byte);
     if (half === null || !this.#isFree(half, item)) return;
-    Object.assign(half, { bits, writer: item, written: this.#epoch() });
+    half.bits = bits;
+    half.writer = item;
+    half.written = this.#epoch();
   }
 
   writeWord(item: number, byte: number, word: number): void {
@@ -152,43 +154,90 @@ export class Ring {
   }
 }
 
+const bits = new Uint32Array(1), halves = new Uint16Array(bits.buffer);
+const floats = new Float32Array(bits.buffer), halfFloats = new Float16Array(bits.buffer);
+
 /** Bits of a float, and the float of bits. */
-export const bitsOf = (x: number): number => new Uint32Array(Float32Array.of(x).buffer)[0]!;
-export const floatOf = (bits: number): number => new Float32Array(Uint32Array.of(bits).buffer)[0]!;
+export function bitsOf(x: number): number {
+  floats[0] = x;
+  return bits[0]!;
+}
+
+export function floatOf(word: number): number {
+  bits[0] = word;
+  return floats[0]!;
+}
+
+/** The number of a float16, and its bits. */
+export function float16Of(half: number): number {
+  halves[0] = half;
+  return halfFloats[0]!;
+}
+
+function bitsOfFloat16(x: number): number {
+  halfFloats[0] = x;
+  return halves[0]!;
+}
 
 /** A float as a number of TF32: ten bits of its mantissa. */
 export const toTf32 = (bits: number): number => ((bits + 0x1000) & 0xffffe000) >>> 0;
 
 const decode = {
-  f16: (word: number, k: number): number =>
-    new Float16Array(Uint16Array.of(word >>> 16 * k).buffer)[0]!,
+  f16: (word: number, k: number): number => float16Of(word >>> 16 * k & 0xffff),
   bf16: (word: number, k: number): number => floatOf(word >>> 16 * k << 16 >>> 0),
   tf32: (word: number): number => floatOf(word),
 };
 
-/** The elements that the words of a warp's work-items hold, by row and term: each is there, and once if not the same. */
+/** Places in a matrix, row by row, of what work-items hold: worked out once, by the layout and their number. */
+const places = new WeakMap<object, Map<number, readonly number[][]>>();
+
+function placesOf(
+  layout: object,
+  lanes: number,
+  placeOf: (lane: E) => number[],
+): readonly number[][] {
+  return places.getOrInsertComputed(layout, () => new Map()).getOrInsertComputed(
+    lanes,
+    () => Array.from({ length: lanes }, (_, lane) => placeOf(int(lane))),
+  );
+}
+
+/** Places of the first elements of each work-item's words; the others of a word follow. */
+function placesOfWords(layout: OperandLayout, lanes: number, terms: number): readonly number[][] {
+  return placesOf(layout, lanes, (lane) =>
+    Array.from({ length: layout.words }, (_, word) => {
+      const [row, term] = layout.at(lane, word);
+      return row.value * terms + term.value;
+    }));
+}
+
+/** The elements that the words of a warp's work-items hold, row by row: each is there, and once if not the same. */
 function elementsOf(
   name: MatrixUnitName,
-  { elements, at }: OperandLayout,
+  layout: OperandLayout,
   words: readonly (readonly number[])[],
+  terms: number,
   count: number,
-): Map<string, number> {
-  const found = new Map<string, number>();
+): readonly number[] {
+  const found: (number | undefined)[] = new Array(count).fill(undefined);
   const read = decode[name.split("_")[1] as keyof typeof decode];
+  const firsts = placesOfWords(layout, words.length, terms);
+  let left = count;
   words.forEach((own, lane) =>
     own.forEach((word, n) => {
-      const [row, term] = at(int(lane), n);
-      for (let k = 0; k < elements; k++) {
-        const key = `${row.value},${term.value + k}`, element = read(word, k);
-        if (found.has(key) && !Object.is(found.get(key), element)) {
-          throw new Error(`The layout of ${name} has two elements at ${key}`);
+      const first = firsts[lane]![n]!;
+      for (let k = 0; k < layout.elements; k++) {
+        const element = read(word, k), before = found[first + k];
+        if (before === undefined) left--;
+        else if (!Object.is(before, element)) {
+          throw new Error(`The layout of ${name} has two elements at ${first + k}`);
         }
-        found.set(key, element);
+        found[first + k] = element;
       }
     })
   );
-  if (found.size !== count) throw new Error(`The layout of ${name} leaves elements out`);
-  return found;
+  if (left !== 0) throw new Error(`The layout of ${name} leaves elements out`);
+  return found as number[];
 }
 
 /** The sums of a warp's work-items, of which each gives words and has sums before. */
@@ -199,15 +248,23 @@ export function multiplied(
   sums: readonly (readonly number[])[],
 ): number[][] {
   const unit = matrixUnits[name], { rows, columns, terms } = unit;
-  const a = elementsOf(name, unit.left, left, rows * terms);
-  const b = elementsOf(name, unit.right, right, columns * terms);
+  const a = elementsOf(name, unit.left, left, terms, rows * terms);
+  const b = elementsOf(name, unit.right, right, terms, columns * terms);
+  const all = placesOf(
+    unit,
+    sums.length,
+    (lane) =>
+      Array.from({ length: unit.sums }, (_, register) => {
+        const [row, column] = unit.sum(lane, register);
+        return row.value * columns + column.value;
+      }),
+  );
   return sums.map((own, lane) =>
     own.map((before, register) => {
-      const [row, column] = unit.sum(int(lane), register);
+      const place = all[lane]![register]!, column = place % columns;
+      const [x, y] = [(place - column) / columns * terms, column * terms];
       let sum = before;
-      for (let k = 0; k < terms; k++) {
-        sum += a.get(`${row.value},${k}`)! * b.get(`${column.value},${k}`)!;
-      }
+      for (let k = 0; k < terms; k++) sum += a[x + k]! * b[y + k]!;
       return Math.fround(sum);
     })
   );
@@ -217,7 +274,7 @@ export function multiplied(
 export const halfNumber = (bits: number, dtype: DType): number =>
   dtype === "float16" ? decode.f16(bits, 0) : fromBfloat16Bits(bits);
 export const halfBits = (x: number, dtype: DType): number =>
-  dtype === "float16" ? new Uint16Array(Float16Array.of(x).buffer)[0]! : toBfloat16Bits(x);
+  dtype === "float16" ? bitsOfFloat16(x) : toBfloat16Bits(x);
 
 /** A byte of a tile whose rows have 128 bytes: sixteens change places by their row. */
 export const swizzled = (byte: number): number => byte ^ ((byte >> 7 & 7) << 4);
