@@ -34,9 +34,7 @@ export function backendOf(handle: DeviceHandle = manager.active): Backend {
 }
 
 /** Every backend that was made. */
-export function allBackends(): Backend[] {
-  return [...backends.values()];
-}
+export const allBackends = (): Backend[] => [...backends.values()];
 
 /** Forgets every backend; the caller ends them. */
 export function takeBackends(): Backend[] {

@@ -38,9 +38,7 @@ let world: Communicator | null = null;
  * @throws {MPIUnavailableError} When mpirun started the program, and libmpi cannot be used.
  * @throws {MPIError} When MPI does not begin.
  */
-export function worldCommunicator(): Communicator {
-  return world ??= begin();
-}
+export const worldCommunicator = (): Communicator => world ??= begin();
 
 function begin(): Communicator {
   const library = openMPILibrary();

@@ -43,9 +43,7 @@ function presentSource(node: Node): Source | null {
 }
 
 /** True where a value is read as it is, without a kernel. */
-export function isReadable(node: Node): boolean {
-  return presentSource(node) !== null;
-}
+export const isReadable = (node: Node): boolean => presentSource(node) !== null;
 
 /** The bytes of a value that the host can look at now, without a kernel and without waiting; else null. */
 export function peekNode(backend: Backend, node: Node): Uint8Array<ArrayBuffer> | null {
@@ -94,9 +92,7 @@ function target({ view, itemBytes }: Source, into: Uint8Array): Uint8Array {
   return new Uint8Array((view.last - view.first + 1) * itemBytes);
 }
 
-function firstByte({ view, itemBytes }: Source): number {
-  return view.first * itemBytes;
-}
+const firstByte = ({ view, itemBytes }: Source): number => view.first * itemBytes;
 
 /** Puts the elements of a view, of bytes that begin with its first one, one behind the other. */
 function pick(source: Source, bytes: Uint8Array, into: Uint8Array): void {

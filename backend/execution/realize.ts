@@ -21,9 +21,7 @@ export const MAX_HOST_DATA_BYTES = 4096;
 let eager: boolean | undefined;
 
 /** True when every operation runs at once, by itself (NETCL_EAGER=1): for finding what fusion hides. */
-export function isEager(): boolean {
-  return eager ??= readSwitch("NETCL_EAGER") ?? false;
-}
+export const isEager = (): boolean => eager ??= readSwitch("NETCL_EAGER") ?? false;
 
 /** Runs of a backend, and what of them is kept for later. */
 interface Remembered {

@@ -82,14 +82,10 @@ export class Recording {
 let open: Recording | null = null;
 
 /** The recording that is open, if one is. */
-export function activeRecording(): Recording | null {
-  return open;
-}
+export const activeRecording = (): Recording | null => open;
 
 /** True while a recording is open. */
-export function isRecording(): boolean {
-  return open !== null;
-}
+export const isRecording = (): boolean => open !== null;
 
 /** Runs `fn` without recording what it launches. */
 export function unrecorded<T>(fn: () => T): T {

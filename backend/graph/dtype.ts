@@ -139,9 +139,7 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
 };
 
 /** True for the types with a fractional part. */
-export function isFloat(dtype: DType): boolean {
-  return dtypes[dtype].kind === "float";
-}
+export const isFloat = (dtype: DType): boolean => dtypes[dtype].kind === "float";
 
 const scratch = new DataView(new ArrayBuffer(4));
 

@@ -13,9 +13,7 @@ export function opCode(name: string): number {
 }
 
 /** The name behind a number. */
-export function opName(code: number): string {
-  return opNames[code] ?? "an operation";
-}
+export const opName = (code: number): string => opNames[code] ?? "an operation";
 
 const singular = "singular: pinv and lstsq take such matrices, too";
 

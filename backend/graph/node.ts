@@ -62,9 +62,7 @@ export interface Saved {
 let nextId = 1;
 
 /** The `id` of the next node: those made before have smaller ones. */
-export function nextNodeId(): number {
-  return nextId;
-}
+export const nextNodeId = (): number => nextId;
 
 /** Operation and inputs of a node once its value has been stored. */
 const stored: Op = { kind: "buffer" }, noInputs: readonly Node[] = [];
@@ -74,13 +72,9 @@ const changed: Node[] = [];
 let isUpdating = false;
 
 /** True for a type that memory alone has. */
-function isNarrow(dtype: DType): boolean {
-  return dtypes[dtype].computedIn !== undefined;
-}
+const isNarrow = (dtype: DType): boolean => dtypes[dtype].computedIn !== undefined;
 
-function hasNarrowType({ dtype }: Node): boolean {
-  return isNarrow(dtype);
-}
+const hasNarrowType = ({ dtype }: Node): boolean => isNarrow(dtype);
 
 /**
  * An operation in types that kernels compute in (`DTypeInfo.computedIn`): its operands are cast to them, and

@@ -51,9 +51,7 @@ export type RowOp =
 const rowKinds: Readonly<Record<RowOp["kind"], true>> = { scan: true, argsort: true };
 
 /** True when an operation walks the last axis with a state. */
-export function isRowOp(op: Op): op is RowOp {
-  return op.kind in rowKinds;
-}
+export const isRowOp = (op: Op): op is RowOp => op.kind in rowKinds;
 
 /** The kinds of recurrent layers; those of one gate are called by its activation. */
 export type RecurrentGates = "lstm" | "gru" | "tanh" | "relu";

@@ -29,14 +29,10 @@ export type ArgReduceFn = "argmax" | "argmin";
 export type JoinFn = Exclude<ReduceFn, ArgReduceFn>;
 
 /** True for the reductions that give a position: their accumulators hold it beside the value. */
-export function isArgReduction(fn: ReduceFn): fn is ArgReduceFn {
-  return "better" in table[fn];
-}
+export const isArgReduction = (fn: ReduceFn): fn is ArgReduceFn => "better" in table[fn];
 
 /** The primitive that joins two partial results. */
-export function combinerOf(fn: JoinFn): PrimitiveName {
-  return table[fn].combine;
-}
+export const combinerOf = (fn: JoinFn): PrimitiveName => table[fn].combine;
 
 const joins: Readonly<Record<ScatterMode, JoinFn | null>> = {
   add: "sum",
@@ -53,9 +49,7 @@ export function scatterCombiner(mode: ScatterMode): PrimitiveName | null {
 }
 
 /** True where an arg-reduction looks for the largest element. */
-export function prefersLarger(fn: ArgReduceFn): boolean {
-  return table[fn].better === "gt";
-}
+export const prefersLarger = (fn: ArgReduceFn): boolean => table[fn].better === "gt";
 
 /** The element that a reduction starts from: infinities are the bounds of a type that has none. */
 export function identityOf(fn: ReduceFn, dtype: DType): number | bigint {

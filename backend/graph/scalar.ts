@@ -11,9 +11,7 @@ export function roundEven(x: number): number {
 }
 
 /** The nearest number of bfloat16. */
-export function roundBfloat16(x: number): number {
-  return fromBfloat16Bits(toBfloat16Bits(x));
-}
+export const roundBfloat16 = (x: number): number => fromBfloat16Bits(toBfloat16Bits(x));
 
 /** Python's remainder: the sign of the divisor. */
 export function floatMod(a: number, b: number): number {
@@ -39,19 +37,13 @@ export function power(a: number, b: number): number {
 }
 
 /** Integer division towards zero; 0 for a zero divisor. */
-export function intDiv(a: number, b: number): number {
-  return b === 0 ? 0 : Math.trunc(a / b);
-}
+export const intDiv = (a: number, b: number): number => b === 0 ? 0 : Math.trunc(a / b);
 
 /** Integer division towards minus infinity; 0 for a zero divisor. */
-export function intFloorDiv(a: number, b: number): number {
-  return b === 0 ? 0 : Math.floor(a / b);
-}
+export const intFloorDiv = (a: number, b: number): number => b === 0 ? 0 : Math.floor(a / b);
 
 /** The remainder of {@linkcode intFloorDiv}; 0 for a zero divisor. */
-export function intMod(a: number, b: number): number {
-  return b === 0 ? 0 : floatMod(a, b);
-}
+export const intMod = (a: number, b: number): number => b === 0 ? 0 : floatMod(a, b);
 
 /** Integer power by squaring, wrapping; negative powers are 0 but for 1 and -1. */
 export function intPow(a: number, b: number): number {
@@ -65,9 +57,7 @@ export function intPow(a: number, b: number): number {
 }
 
 /** The same for int64. */
-export function bigDiv(a: bigint, b: bigint): bigint {
-  return b === 0n ? 0n : a / b;
-}
+export const bigDiv = (a: bigint, b: bigint): bigint => b === 0n ? 0n : a / b;
 
 /** The same for int64. */
 export function bigFloorDiv(a: bigint, b: bigint): bigint {
@@ -95,14 +85,10 @@ export function bigPow(a: bigint, b: bigint): bigint {
 }
 
 /** The absolute value of an int64. */
-export function bigAbs(a: bigint): bigint {
-  return a < 0n ? -a : a;
-}
+export const bigAbs = (a: bigint): bigint => a < 0n ? -a : a;
 
 /** -1, 0 or 1. */
-export function bigSign(a: bigint): bigint {
-  return a > 0n ? 1n : a < 0n ? -1n : 0n;
-}
+export const bigSign = (a: bigint): bigint => a > 0n ? 1n : a < 0n ? -1n : 0n;
 
 /** A float as int32: truncated, held at the bounds; NaN is 0. */
 export function toInt32(x: number): number {

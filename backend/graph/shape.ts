@@ -30,9 +30,7 @@ export function sameShape(a: Shape, b: Shape): boolean {
 }
 
 /** A shape as people write it: `[2, 3]`. */
-export function formatShape(shape: Shape): string {
-  return `[${shape.join(", ")}]`;
-}
+export const formatShape = (shape: Shape): string => `[${shape.join(", ")}]`;
 
 /** The shape that both broadcast to by NumPy's rules, or null when they do not fit. */
 export function broadcastShapes(a: Shape, b: Shape): Shape | null {

@@ -204,9 +204,7 @@ export function releaseTransient(memory: Memory, most = 0): void {
 }
 
 /** The bytes of values that only activations of former steps may need. */
-export function transientBytes(memory: Memory): number {
-  return values.get(memory)?.transientBytes ?? 0;
-}
+export const transientBytes = (memory: Memory): number => values.get(memory)?.transientBytes ?? 0;
 
 /** Move of values to the host. */
 export interface Spill {
@@ -243,6 +241,4 @@ export function spill(memory: Memory, { onlyIdle, nbytes, mayGo, read }: Spill):
 }
 
 /** True for what no kernel has read since this was asked before. */
-function isIdle(value: StoredValue): boolean {
-  return !value.stays && --value.patience < 0;
-}
+const isIdle = (value: StoredValue): boolean => !value.stays && --value.patience < 0;

@@ -98,6 +98,4 @@ function madeBetween(known: ReadonlyMap<Node, number>, outputs: readonly Node[])
   return [...found].sort((a, b) => a.id - b.id);
 }
 
-function isRefused({ id, op }: Node, start: number): boolean {
-  return id < start || refused.has(op.kind);
-}
+const isRefused = ({ id, op }: Node, start: number): boolean => id < start || refused.has(op.kind);

@@ -19,9 +19,7 @@ export interface Blocks {
 }
 
 /** True for reductions whose rounding errors grow with their length. */
-export function isBlocked({ fn, dtype }: Reduction): boolean {
-  return fn === "sum" && isFloat(dtype);
-}
+export const isBlocked = ({ fn, dtype }: Reduction): boolean => fn === "sum" && isFloat(dtype);
 
 /**
  * Cuts of a kernel's inner loops into blocks; null where all of them are one block.

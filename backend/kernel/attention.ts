@@ -59,9 +59,7 @@ export interface AttentionKernel {
 }
 
 /** The number of heads. */
-export function headsOf({ lead }: AttentionKernel): number {
-  return lead.reduce((a, b) => a * b, 1);
-}
+export const headsOf = ({ lead }: AttentionKernel): number => lead.reduce((a, b) => a * b, 1);
 
 /** The first element of a head's matrix. */
 export function startOfHead({ lead }: AttentionKernel, at: HeadMatrix, head: number): number {

@@ -50,9 +50,7 @@ function reachOf(index: AffineExpr, sizes: readonly number[]): number {
   return largest([high - low + Math.abs(index.offset), ...index.terms.map(([, c]) => Math.abs(c))]);
 }
 
-function largest(numbers: readonly number[]): number {
-  return numbers.reduce((a, b) => Math.max(a, b), 0);
-}
+const largest = (numbers: readonly number[]): number => numbers.reduce((a, b) => Math.max(a, b), 0);
 
 function loadsOf({ loads, contraction: c }: LoopKernel): readonly Load[] {
   return c ? [...loads, c.a, c.b] : loads;

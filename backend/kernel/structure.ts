@@ -102,9 +102,7 @@ export function isWrittenConstant(value: number, isHidden: boolean): boolean {
 }
 
 /** True for a step that stands in the text. */
-export function isWrittenStep(step: number): boolean {
-  return step > 0 && step <= MAX_WRITTEN_STEP;
-}
+export const isWrittenStep = (step: number): boolean => step > 0 && step <= MAX_WRITTEN_STEP;
 
 /** Names for numbers: equal ones share an argument, so which are equal belongs to the structure. */
 class Numbers {

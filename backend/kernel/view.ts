@@ -40,9 +40,7 @@ export function rowAccess(
 const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "im2col"]);
 
 /** True for the operations that only rearrange elements. */
-export function isView(op: { readonly kind: string }): op is ViewOp {
-  return viewKinds.has(op.kind);
-}
+export const isView = (op: { readonly kind: string }): op is ViewOp => viewKinds.has(op.kind);
 
 /** The access to an input of `shape` that broadcasts to the accessed shape. */
 export function broadcastAccess(access: Access, shape: Shape): Access {

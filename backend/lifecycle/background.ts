@@ -38,9 +38,7 @@ const failures: unknown[] = [];
 let isAdvancing = false, isWatched = false;
 
 /** True when there is such work. */
-export function hasBackground(): boolean {
-  return pending.size > 0;
-}
+export const hasBackground = (): boolean => pending.size > 0;
 
 /** Leaves work to whoever waits next. */
 export function inBackground(progress: Progress): void {

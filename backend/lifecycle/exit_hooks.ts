@@ -63,9 +63,7 @@ function install(): void {
  * Without the permission for libc a program that is busy in JavaScript would outlive Ctrl+C once
  * netcl listened: then it listens only to finish queues, or where the program wants to know.
  */
-function mayReplaceHandlers(): boolean {
-  return host.os !== "linux" || libc() !== null;
-}
+const mayReplaceHandlers = (): boolean => host.os !== "linux" || libc() !== null;
 
 /** Takes everything away again, after the last queue. */
 export function removeExitHooks(): void {

@@ -127,9 +127,7 @@ export function whenWatched(listener: () => void): void {
 }
 
 /** True when the program uses {@linkcode interruptSignal}, and so acts upon Ctrl+C. */
-export function isWatched(): boolean {
-  return watched;
-}
+export const isWatched = (): boolean => watched;
 
 /**
  * Aborted by the first Ctrl+C, after the queues are done; the reason is an
@@ -147,9 +145,7 @@ export function isWatched(): boolean {
 export let interruptSignal: AbortSignal = controller.signal;
 
 /** True when no interruption is under way, or the last one was followed by a rearm. */
-export function isRunning(): boolean {
-  return phase === "running";
-}
+export const isRunning = (): boolean => phase === "running";
 
 /** Starts an interruption; false when one is under way or was not yet rearmed. */
 export function beginInterruption(): boolean {
@@ -203,9 +199,7 @@ export function throwIfInterrupted(): void {
 }
 
 /** True when the signal came and the queues are being finished. */
-export function isDraining(): boolean {
-  return phase === "draining";
-}
+export const isDraining = (): boolean => phase === "draining";
 
 /**
  * True when the interrupt is over, or the program acts upon it: it asked for the error, or uses
@@ -216,14 +210,10 @@ export function isHandled(): boolean {
 }
 
 /** True when errors of the interrupt went uncaught. */
-export function isUncaught(): boolean {
-  return unhandled > 0;
-}
+export const isUncaught = (): boolean => unhandled > 0;
 
 /** True when an interrupt was delivered and is not rearmed yet. */
-export function isInterrupted(): boolean {
-  return phase === "interrupted";
-}
+export const isInterrupted = (): boolean => phase === "interrupted";
 
 function isUndelivered(): boolean {
   if (phase !== "interrupted" || told) return false;
@@ -268,6 +258,4 @@ export function interruptible<T>(wait: Promise<T>): Promise<T> {
 }
 
 /** Counts an interrupt that no user code caught; true when none of its receivers did. */
-export function countUnhandled(): boolean {
-  return ++unhandled >= receivers;
-}
+export const countUnhandled = (): boolean => ++unhandled >= receivers;

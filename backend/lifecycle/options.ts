@@ -28,9 +28,7 @@ export function setSignalOptions(options: SignalOptions): void {
 }
 
 /** True when netcl handles signals. */
-export function handlesSignals(): boolean {
-  return chosen.enabled ?? readSwitch("NETCL_SIGNALS") ?? true;
-}
+export const handlesSignals = (): boolean => chosen.enabled ?? readSwitch("NETCL_SIGNALS") ?? true;
 
 /** Milliseconds for the queues to finish before the program ends without them. */
 export function graceMs(): number {

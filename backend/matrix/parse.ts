@@ -17,9 +17,7 @@ const WORD = /\s*(\/\/[^\n]*\n\s*)*(\d+|\w+|[-+*/]=|\+\+|--|&&|\|\||[<>=!]=|[^\s
  *
  * @throws {SyntaxError} Where the text is none of the language; the message has what stands there.
  */
-export function parseMatrixText(text: string): Statement[] {
-  return new Parser(text).all();
-}
+export const parseMatrixText = (text: string): Statement[] => new Parser(text).all();
 
 class Parser {
   readonly #words: string[] = [];

@@ -20,9 +20,7 @@ export function matrixScript(program: MatrixProgram): MatrixScript {
   return make(...mathNames.map((name) => math[name]), ...Object.values(constants)) as MatrixScript;
 }
 
-function block(body: readonly Statement[]): string {
-  return `{\n${body.map(statement).join("\n")}\n}`;
-}
+const block = (body: readonly Statement[]): string => `{\n${body.map(statement).join("\n")}\n}`;
 
 function loop({ name, from, to }: Range, body: string): string {
   return `for (let ${name} = ${text(from)}; ${name} < ${text(to)}; ${name}++) ${body}`;

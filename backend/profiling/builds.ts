@@ -25,9 +25,7 @@ export function watchBuilds(observer: BuildObserver): Disposable {
 }
 
 /** True where somebody is told of builds. */
-export function isWatchingBuilds(): boolean {
-  return observers.size > 0;
-}
+export const isWatchingBuilds = (): boolean => observers.size > 0;
 
 /** Kernels whose compilation begins now. */
 export function beginBuild(kernels: number): void {

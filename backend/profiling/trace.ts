@@ -57,16 +57,12 @@ export interface Trace {
 let active: Trace | null = null;
 
 /** The trace that is being recorded, if one is. */
-export function activeTrace(): Trace | null {
-  return active;
-}
+export const activeTrace = (): Trace | null => active;
 
 let finished: readonly Slice[] = [];
 
 /** The slices of the trace that ended last, in the order of their lanes' clocks. */
-export function lastSlices(): readonly Slice[] {
-  return finished;
-}
+export const lastSlices = (): readonly Slice[] => finished;
 
 /** Starts a trace; disposing of the result writes it to `path`, if there is one. */
 export function startTrace(path?: string): Disposable {

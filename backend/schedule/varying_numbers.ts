@@ -66,6 +66,4 @@ function isNumber({ op, size, dtype, storage }: Node): boolean {
   return op.kind === "constant" && size === 1 && dtype in arrays && storage === null;
 }
 
-function valueOf({ op }: Node): number {
-  return op.kind === "constant" ? op.value : NaN;
-}
+const valueOf = ({ op }: Node): number => op.kind === "constant" ? op.value : NaN;

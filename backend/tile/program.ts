@@ -317,9 +317,7 @@ export class Program {
 const registersOf = ({ name, rows, width }: Tile): E[] =>
   Array.from({ length: rows }, (_, row) => register(name, row, width));
 
-function lanesOf(value: E): E[] {
-  return Array.from({ length: value.width }, (_, k) => lane(value, k));
-}
+const lanesOf = (value: E): E[] => Array.from({ length: value.width }, (_, k) => lane(value, k));
 
 /** The sum of a power of two of values, pair by pair. */
 function total(values: readonly E[]): E {

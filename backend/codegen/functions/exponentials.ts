@@ -62,9 +62,7 @@ export function exp<V>(m: LaneWriter<V>, x: V): V {
 }
 
 /** Half of `e^x`, from 0 on: infinite only where hyperbolic functions are. */
-export function halfExp<V>(m: LaneWriter<V>, x: V): V {
-  return scaled(m, parts(m, atMost(m, x, 90)), 1);
-}
+export const halfExp = <V>(m: LaneWriter<V>, x: V): V => scaled(m, parts(m, atMost(m, x, 90)), 1);
 
 /** `2^n (e^r - 1) + (2^n - 1)`, by halves so that 2^128 is not met on the way. */
 export function expm1<V>(m: LaneWriter<V>, x: V): V {

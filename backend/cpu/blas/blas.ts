@@ -101,6 +101,4 @@ class BLAS implements Gemm {
   }
 }
 
-function order({ isTransposed }: Matrix): number {
-  return isTransposed ? TRANSPOSE : NO_TRANSPOSE;
-}
+const order = ({ isTransposed }: Matrix): number => isTransposed ? TRANSPOSE : NO_TRANSPOSE;

@@ -21,9 +21,7 @@ function numbers(
   return { float, int, big };
 }
 
-function any(form: Any): Any {
-  return form;
-}
+const any = (form: Any): Any => form;
 
 const itself = <T>(a: T): T => a;
 
@@ -75,9 +73,7 @@ const forms:
   };
 
 /** NaN is true, as in C. */
-function isTrue(value: Value): boolean {
-  return Number.isNaN(value) || Boolean(value);
-}
+const isTrue = (value: Value): boolean => Number.isNaN(value) || Boolean(value);
 
 /** A number brought into the range of its type; fractions of floats are kept. */
 function wrap(value: Value, dtype: DType): Value {

@@ -61,6 +61,4 @@ export function chooseStrategy(): Strategy {
 }
 
 /** The name of that strategy, for descriptions of the device. */
-export function strategyName(): string {
-  return chooseStrategy().name;
-}
+export const strategyName = (): string => chooseStrategy().name;

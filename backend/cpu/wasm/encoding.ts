@@ -1,9 +1,7 @@
 /** WebAssembly's encoding of numbers, names and sections of a module. */
 
 /** The first byte of how memory is accessed, and where it is not the shared one its number. */
-export function memoryOf(isPrivate: boolean): number[] {
-  return isPrivate ? [0x40, 1] : [0];
-}
+export const memoryOf = (isPrivate: boolean): number[] => isPrivate ? [0x40, 1] : [0];
 
 /** The declaration of local variables: equal types in a row are told once, with their number. */
 export function localsOf(types: readonly number[]): number[] {
@@ -47,6 +45,4 @@ export function section(id: number, content: readonly number[]): number[] {
 }
 
 /** A text of ASCII with its length. */
-export function name(text: string): number[] {
-  return [text.length, ...new TextEncoder().encode(text)];
-}
+export const name = (text: string): number[] => [text.length, ...new TextEncoder().encode(text)];

@@ -26,9 +26,7 @@ const laneKinds: Readonly<Record<DType, LaneKind | WideKind>> = {
 };
 
 /** Content of the lanes of a type. */
-export function kindOf(dtype: DType): LaneKind | WideKind {
-  return laneKinds[dtype];
-}
+export const kindOf = (dtype: DType): LaneKind | WideKind => laneKinds[dtype];
 
 /** True for lanes of 64 bits. */
 export function isWide(kind: LaneKind | WideKind): kind is WideKind {
@@ -55,9 +53,7 @@ const storeFour = { 1: v128.store32Lane, 2: v128.store64Lane, 4: v128.store } as
 export type ElementBytes = 1 | 2 | 4 | 8;
 
 /** Bytes of an element of a type. */
-export function elementBytes(dtype: DType): ElementBytes {
-  return dtypes[dtype].bytes as ElementBytes;
-}
+export const elementBytes = (dtype: DType): ElementBytes => dtypes[dtype].bytes as ElementBytes;
 
 /** The lowest bits of lanes as numbers of a type of 8 or 16 bits. */
 export function signExtended(f: FunctionBuilder, bits: Local, dtype: "int8" | "int16"): Local {

@@ -12,6 +12,9 @@ import { f32x4, f64x2, i32x4, i64x2, v128 } from "./opcodes.ts";
 
 const ALL = -1, ONE = floatBits(1);
 
+/** Writes an operation on vectors. */
+type Operation = (...values: readonly Local[]) => Local;
+
 /** Writes functions of vectors. */
 export class VectorMath implements LaneWriter<Local> {
   readonly #f: FunctionBuilder;
@@ -22,13 +25,12 @@ export class VectorMath implements LaneWriter<Local> {
   constructor(f: FunctionBuilder, relaxed: boolean) {
     this.#f = f;
     this.#relaxed = relaxed;
-    const both = (op: number) => (a: Local, b: Local): Local => f.v(op, a, b);
     this.#doubles = {
       constant: (value) => f.double(value),
-      add: both(f64x2.add),
-      sub: both(f64x2.sub),
-      mul: both(f64x2.mul),
-      div: both(f64x2.div),
+      add: this.#op(f64x2.add),
+      sub: this.#op(f64x2.sub),
+      mul: this.#op(f64x2.mul),
+      div: this.#op(f64x2.div),
       madd: (a, b, c) => this.maddWide(a, b, c),
       clamp: (x, low, high) => {
         // `x < low ? low : x`: NaN stays.
@@ -108,75 +110,35 @@ export class VectorMath implements LaneWriter<Local> {
 
   // ---- operations of `LaneWriter`
 
-  float(value: number): Local {
-    return this.#f.float(value);
+  readonly float = (value: number): Local => this.#f.float(value);
+  readonly int = (bits: number): Local => this.#f.splat(bits);
+  readonly add: Operation = this.#op(f32x4.add);
+  readonly sub: Operation = this.#op(f32x4.sub);
+  readonly mul: Operation = this.#op(f32x4.mul);
+  readonly div: Operation = this.#op(f32x4.div);
+  readonly neg: Operation = this.#op(f32x4.neg);
+  readonly abs: Operation = this.#op(f32x4.abs);
+  readonly sqrt: Operation = this.#op(f32x4.sqrt);
+  readonly trunc: Operation = this.#op(f32x4.trunc);
+  readonly lt: Operation = this.#op(f32x4.lt);
+  readonly gt: Operation = this.#op(f32x4.gt);
+  readonly ge: Operation = this.#op(f32x4.ge);
+  readonly eq: Operation = this.#op(f32x4.eq);
+  readonly and: Operation = this.#op(v128.and);
+  readonly or: Operation = this.#op(v128.or);
+  readonly xor: Operation = this.#op(v128.xor);
+  readonly not: Operation = this.#op(v128.not);
+  readonly addInt: Operation = this.#op(i32x4.add);
+  readonly subInt: Operation = this.#op(i32x4.sub);
+  readonly toFloat: Operation = this.#op(f32x4.convert);
+  readonly shiftLeft = (a: Local, by: number): Local => this.#f.shift(i32x4.shl, a, by);
+  readonly shiftRight = (a: Local, by: number): Local => this.#f.shift(i32x4.shrS, a, by);
+
+  /** An operation that is one instruction. */
+  #op(op: number): Operation {
+    return (...values) => this.#f.v(op, ...values);
   }
-  int(bits: number): Local {
-    return this.#f.splat(bits);
-  }
-  add(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.add, a, b);
-  }
-  sub(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.sub, a, b);
-  }
-  mul(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.mul, a, b);
-  }
-  div(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.div, a, b);
-  }
-  neg(a: Local): Local {
-    return this.#f.v(f32x4.neg, a);
-  }
-  abs(a: Local): Local {
-    return this.#f.v(f32x4.abs, a);
-  }
-  sqrt(a: Local): Local {
-    return this.#f.v(f32x4.sqrt, a);
-  }
-  trunc(a: Local): Local {
-    return this.#f.v(f32x4.trunc, a);
-  }
-  lt(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.lt, a, b);
-  }
-  gt(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.gt, a, b);
-  }
-  ge(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.ge, a, b);
-  }
-  eq(a: Local, b: Local): Local {
-    return this.#f.v(f32x4.eq, a, b);
-  }
-  and(a: Local, b: Local): Local {
-    return this.#f.v(v128.and, a, b);
-  }
-  or(a: Local, b: Local): Local {
-    return this.#f.v(v128.or, a, b);
-  }
-  xor(a: Local, b: Local): Local {
-    return this.#f.v(v128.xor, a, b);
-  }
-  not(a: Local): Local {
-    return this.#f.v(v128.not, a);
-  }
-  addInt(a: Local, b: Local): Local {
-    return this.#f.v(i32x4.add, a, b);
-  }
-  subInt(a: Local, b: Local): Local {
-    return this.#f.v(i32x4.sub, a, b);
-  }
-  shiftLeft(a: Local, by: number): Local {
-    return this.#f.shift(i32x4.shl, a, by);
-  }
-  shiftRight(a: Local, by: number): Local {
-    return this.#f.shift(i32x4.shrS, a, by);
-  }
-  toFloat(a: Local): Local {
-    return this.#f.v(f32x4.convert, a);
-  }
+
   whereAny(mask: Local, values: readonly Local[], make: () => readonly Local[]): Local[] {
     const f = this.#f, found = values.map((value) => f.copyVector(value));
     f.branch(f.anyTrue(mask), () => {

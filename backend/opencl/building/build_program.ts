@@ -78,9 +78,7 @@ function refusedPtx(program: Program, device: Device, options: string): string |
   }
 }
 
-function decode(binary: Uint8Array): string {
-  return new TextDecoder().decode(binary);
-}
+const decode = (binary: Uint8Array): string => new TextDecoder().decode(binary);
 
 /** Builds a program; releases it where that fails. */
 function built(program: Program, options: string): Program {

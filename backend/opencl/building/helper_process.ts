@@ -49,6 +49,4 @@ export function foundDevice(): Device | null {
 }
 
 /** In such a process: true when the one that started it has ended. */
-export function isAlone(): boolean {
-  return host.ppid !== Number(host.args[3]);
-}
+export const isAlone = (): boolean => host.ppid !== Number(host.args[3]);

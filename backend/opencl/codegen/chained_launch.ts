@@ -78,9 +78,7 @@ function typeBytes(type: string): number {
 }
 
 /** Work-items of a group. */
-export function itemsOf({ local }: Generated): number {
-  return local.reduce((a, b) => a * b, 1);
-}
+export const itemsOf = ({ local }: Generated): number => local.reduce((a, b) => a * b, 1);
 
 function groupsOf({ global, local }: Generated): number[] {
   return global.map((items, d) => items / local[d]!);

@@ -50,14 +50,10 @@ const table: Readonly<Record<DType, OpenCLType>> = {
 };
 
 /** The OpenCL C type of an element in memory. */
-export function storageType(dtype: DType): string {
-  return table[dtype].storage;
-}
+export const storageType = (dtype: DType): string => table[dtype].storage;
 
 /** The OpenCL C type that arithmetic on elements happens in. */
-export function computeType(dtype: DType): string {
-  return table[dtype].compute;
-}
+export const computeType = (dtype: DType): string => table[dtype].compute;
 
 /** An element of a buffer in its compute type. */
 export function loadText(buffer: string, dtype: DType, index: string): string {

@@ -138,9 +138,7 @@ export function inSequence(launches: readonly Launch[]): Launch {
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */
-export function isFar(block: Block): boolean {
-  return block.offset >= 2 ** 31;
-}
+export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
 
 /** Start of a block in its memory object, in elements. */
 export function startOf(block: Block, elementBytes: number): number {

@@ -69,19 +69,13 @@ export function matrixUnitsOf(device: Device): MatrixUnits | null {
 }
 
 /** True for NVIDIA devices that have what inline PTX of compute capability 8.0 does. */
-export function hasMma(device: Device): boolean {
-  return computeCapability(device) >= AMPERE;
-}
+export const hasMma = (device: Device): boolean => computeCapability(device) >= AMPERE;
 
 /** True for NVIDIA devices whose warps inline PTX reaches: `shfl.sync`, `vote.sync`, `bar.warp.sync`. */
-export function hasWarps(device: Device): boolean {
-  return computeCapability(device) >= VOLTA;
-}
+export const hasWarps = (device: Device): boolean => computeCapability(device) >= VOLTA;
 
 /** True for NVIDIA devices that have `wgmma`, and tensor maps in Hopper's format. */
-export function hasWarpgroups(device: Device): boolean {
-  return computeCapability(device) === HOPPER;
-}
+export const hasWarpgroups = (device: Device): boolean => computeCapability(device) === HOPPER;
 
 /** The major number of an NVIDIA device's compute capability; 0 for others. */
 function computeCapability(device: Device): number {

@@ -19,9 +19,7 @@ export function tunedTilesPath(device: Device): string | null {
   return folder === null ? null : `${folder}/${tilesName(device)}`;
 }
 
-function tilesName(device: Device): string {
-  return `${hashText(identityOf(device))}.tiles.json`;
-}
+const tilesName = (device: Device): string => `${hashText(identityOf(device))}.tiles.json`;
 
 /** Tiles tuned on a device; none where the file may not be read. */
 export function readTunedTiles(device: Device): TunedTiles {

@@ -226,9 +226,7 @@ export class Tiers {
   }
 }
 
-function isOver({ state }: Compilation): boolean {
-  return state === "built" || state === "failed";
-}
+const isOver = ({ state }: Compilation): boolean => state === "built" || state === "failed";
 
 /** A launch that the baseline tier computes until its kernels are compiled. */
 export class TieredLaunch implements Launch {

@@ -155,6 +155,4 @@ function paddedAxis({ op, inputs, shape }: Node): number | null {
   return padded.length === 1 ? padded[0]! : null;
 }
 
-function gcd(a: number, b: number): number {
-  return b === 0 ? a : gcd(b, a % b);
-}
+const gcd = (a: number, b: number): number => b === 0 ? a : gcd(b, a % b);

@@ -26,9 +26,7 @@ export interface DecodedOperand {
 }
 
 /** True where a value lies in memory: what it was computed from is no input any more. */
-function isStored({ node, materialized }: NodeInfo): boolean {
-  return node.isLeaf || materialized;
-}
+const isStored = ({ node, materialized }: NodeInfo): boolean => node.isLeaf || materialized;
 
 /**
  * An operand as packed bytes; null where it is none, or had better be copied.

@@ -155,9 +155,7 @@ export function isWidened({ op, dtype, inputs }: Node): boolean {
  * True when all users of a node are in kernels that will not be evaluated again: what it reads itself
  * is read for the last time then, however many of its users looked through it.
  */
-export function isServed({ accounted, consumers }: NodeInfo): boolean {
-  return accounted === consumers;
-}
+export const isServed = ({ accounted, consumers }: NodeInfo): boolean => accounted === consumers;
 
 /** Facts about the k-th input. */
 export function inputInfo(info: NodeInfo, k: number): NodeInfo {

@@ -92,6 +92,4 @@ export function peakBytes(
   return peak;
 }
 
-function buffersOf({ inputs, outputs }: Step): Set<number> {
-  return new Set([...inputs, ...outputs]);
-}
+const buffersOf = ({ inputs, outputs }: Step): Set<number> => new Set([...inputs, ...outputs]);

@@ -227,9 +227,7 @@ function firstPosition(
 }
 
 /** Long parts begin where lines of a cache begin: a vector that lies in two of them takes two loads. */
-function wholeLines(length: number): number {
-  return length < 1024 ? length : Math.ceil(length / 64) * 64;
-}
+const wholeLines = (length: number): number => length < 1024 ? length : Math.ceil(length / 64) * 64;
 
 /** Partial results of half types are kept in float32. */
 function storedType(dtype: DType): DType {

@@ -280,15 +280,11 @@ function isSum({ isLeaf, op, inputs, shape, dtype }: Node): boolean {
     inputs.every((input) => sameShape(input.shape, shape));
 }
 
-function formOf({ op, shape, dtype }: Node): string {
-  return `${JSON.stringify(op)}${shape}${dtype}`;
-}
+const formOf = ({ op, shape, dtype }: Node): string => `${JSON.stringify(op)}${shape}${dtype}`;
 
 /** Equal for products of the same form. */
 function productForm(node: Node): string {
   return `${formOf(node)}|${node.inputs.map(({ shape, dtype }) => `${shape}${dtype}`)}`;
 }
 
-function bytesOf({ size, dtype }: Node): number {
-  return size * dtypes[dtype].bytes;
-}
+const bytesOf = ({ size, dtype }: Node): number => size * dtypes[dtype].bytes;

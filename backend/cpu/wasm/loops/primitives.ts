@@ -29,12 +29,8 @@ interface LaneForm {
 function form(write: Write, cost = 1): LaneForm {
   return { write, cost };
 }
-function vector(op: number): LaneForm {
-  return form((f, _, a) => f.v(op, a));
-}
-function vectors(op: number): LaneForm {
-  return form((f, _, a, b) => f.v(op, a, b));
-}
+const vector = (op: number): LaneForm => form((f, _, a) => f.v(op, a));
+const vectors = (op: number): LaneForm => form((f, _, a, b) => f.v(op, a, b));
 /** A function that every writer has. */
 function math(name: keyof typeof functions, cost: number): LaneForm {
   return form((_, m, a, b) => functions[name](m, a, b), cost);

@@ -16,9 +16,7 @@ function op(code: number): Write {
 }
 
 /** A comparison, whose result has lanes of 32 bits. */
-function test(code: number): Write {
-  return (_, m, a, b) => m.lowHalves(m.wide(code, a, b));
-}
+const test = (code: number): Write => (_, m, a, b) => m.lowHalves(m.wide(code, a, b));
 
 /** A function of one vector of doubles, for both. */
 function each(write: (f: FunctionBuilder, m: VectorMath, x: Local) => Local): Write {
@@ -30,9 +28,7 @@ function each(write: (f: FunctionBuilder, m: VectorMath, x: Local) => Local): Wr
 
 const itself: Write = (_f, _m, a) => a;
 
-function both(f: FunctionBuilder, value: Local): Local {
-  return f.pair(value, value);
-}
+const both = (f: FunctionBuilder, value: Local): Local => f.pair(value, value);
 
 /** True in lanes that are not 0. */
 function truth(f: FunctionBuilder, m: VectorMath, x: Local, kind: WideKind): Local {

@@ -71,25 +71,11 @@ export class RealVectors {
     return this.#isDouble ? this.#f.double(value) : this.#f.float(value);
   }
 
-  add(a: Local, b: Local): Local {
-    return this.#op(this.#ops.add, a, b);
-  }
-
-  sub(a: Local, b: Local): Local {
-    return this.#op(this.#ops.sub, a, b);
-  }
-
-  mul(a: Local, b: Local): Local {
-    return this.#op(this.#ops.mul, a, b);
-  }
-
-  div(a: Local, b: Local): Local {
-    return this.#op(this.#ops.div, a, b);
-  }
-
-  neg(a: Local): Local {
-    return this.#op(this.#ops.neg, a);
-  }
+  readonly add = (a: Local, b: Local): Local => this.#op(this.#ops.add, a, b);
+  readonly sub = (a: Local, b: Local): Local => this.#op(this.#ops.sub, a, b);
+  readonly mul = (a: Local, b: Local): Local => this.#op(this.#ops.mul, a, b);
+  readonly div = (a: Local, b: Local): Local => this.#op(this.#ops.div, a, b);
+  readonly neg = (a: Local): Local => this.#op(this.#ops.neg, a);
 
   /** `a + x * y` or `a - x * y`, rounded once where the engine can. */
   accumulate(a: Local, x: Local, y: Local, isMinus: boolean): Local {

@@ -191,9 +191,7 @@ export interface Blocks {
 const MIN_TILES = 2, SHARED_TILES = 8, BLOCKS_PER_THREAD = 6;
 
 /** True where rows lie in one line of memory. */
-function areSideBySide(rows: Int32Array): boolean {
-  return rows.length > 1 && rows[1]! - rows[0]! === 4;
-}
+const areSideBySide = (rows: Int32Array): boolean => rows.length > 1 && rows[1]! - rows[0]! === 4;
 
 /**
  * Tiles of a block whose rows lie side by side: each reads lines that hold rows of others, and the next

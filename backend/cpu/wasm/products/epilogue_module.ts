@@ -2,6 +2,7 @@
 import type { Expr } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { writeCast, writePrimitive } from "../loops/primitives.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
 
@@ -45,17 +46,12 @@ class EpilogueWriter {
   readonly #f = new FunctionBuilder();
   readonly #math: VectorMath;
   readonly #form: EpilogueModuleForm;
-  readonly #names: readonly string[];
+  readonly #args: KernelArguments<string>;
 
   constructor(form: EpilogueModuleForm) {
     this.#form = form;
     this.#math = new VectorMath(this.#f, form.isRelaxed);
-    this.#names = epilogueArguments(form);
-  }
-
-  #arg(name: string): Local {
-    const f = this.#f, offset = 4 * this.#names.indexOf(name);
-    return f.once(name, () => f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset));
+    this.#args = new KernelArguments(this.#f, epilogueArguments(form));
   }
 
   write(): Uint8Array<ArrayBuffer> {
@@ -64,16 +60,16 @@ class EpilogueWriter {
       ? ["across", "along"] as const
       : ["along", "across"] as const;
     f.loop(begin, end, 1, (task) => {
-      const rest = f.i(i32.divU, task, this.#arg(`${inner}Blocks`));
+      const rest = f.i(i32.divU, task, this.#args.get(`${inner}Blocks`));
       const blocks = {
-        [inner]: f.i(i32.remU, task, this.#arg(`${inner}Blocks`)),
-        [outer]: f.i(i32.remU, rest, this.#arg(`${outer}Blocks`)),
+        [inner]: f.i(i32.remU, task, this.#args.get(`${inner}Blocks`)),
+        [outer]: f.i(i32.remU, rest, this.#args.get(`${outer}Blocks`)),
       } as Record<"across" | "along", Local>;
-      const batch = f.i(i32.divU, rest, this.#arg(`${outer}Blocks`));
+      const batch = f.i(i32.divU, rest, this.#args.get(`${outer}Blocks`));
       const range = (axis: "across" | "along"): { begin: Local; end: Local } => {
-        const begin = f.i(i32.mul, blocks[axis], this.#arg(`${axis}Block`));
-        const end = f.i(i32.add, begin, this.#arg(`${axis}Block`));
-        return { begin, end: f.smaller(end, this.#arg(axis)) };
+        const begin = f.i(i32.mul, blocks[axis], this.#args.get(`${axis}Block`));
+        const end = f.i(i32.add, begin, this.#args.get(`${axis}Block`));
+        return { begin, end: f.smaller(end, this.#args.get(axis)) };
       };
       const along = range("along"), across = range("across");
       const at = f.copy(across.begin);
@@ -87,11 +83,9 @@ class EpilogueWriter {
 
   /** The place of a line's element: of the result, or of a load. */
   #place(base: string, batches: string, lines: string, batch: Local, line: Local, first: Local) {
-    const f = this.#f;
-    const entry = (table: string, k: Local): Local =>
-      f.loadNumber(i32.load, f.wordAt(this.#arg(table), k));
-    const begin = f.i(i32.add, this.#arg(base), entry(batches, batch));
-    return f.i(i32.add, f.i(i32.add, begin, entry(lines, line)), first);
+    const f = this.#f, args = this.#args;
+    const begin = f.i(i32.add, args.get(base), args.entry(batches, batch));
+    return f.i(i32.add, f.i(i32.add, begin, args.entry(lines, line)), first);
   }
 
   #line(batch: Local, line: Local, { begin, end }: { begin: Local; end: Local }): void {
@@ -138,13 +132,8 @@ class EpilogueWriter {
         const from = loads[e.load]!;
         return "all" in from ? from.all : f.load(load, from.pointer);
       }
-      case "constant": {
-        const offset = 4 * this.#names.indexOf(`constant${e.value}`);
-        return f.once(
-          `constant${e.value}`,
-          () => f.load(v128.loadSplat, FunctionBuilder.parameters.args, offset),
-        );
-      }
+      case "constant":
+        return this.#args.float(`constant${e.value}`);
       case "primitive": {
         const args = e.args.map((id) => values[id]!), { dtype } = exprs[e.args.at(-1)!]!;
         return writePrimitive(f, this.#math, e.fn, args, dtype, e.dtype);

@@ -1,8 +1,8 @@
 /** The WebAssembly that copies an operand into panels: eight columns side by side. */
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { TILE_COLUMNS } from "./tile_store.ts";
-import { transpose } from "./transpose.ts";
 
 /** The arguments of a packing. */
 const packArguments = [
@@ -17,8 +17,6 @@ const packArguments = [
   "panels",
 ] as const;
 
-type Argument = typeof packArguments[number];
-
 /** Side-by-side axis of an operand: columns, every four of its summed indices, or neither. */
 export type PackedAxis = "columns" | "sums" | "nothing";
 
@@ -29,55 +27,41 @@ export function makePacking(contiguousAxis: PackedAxis): Uint8Array<ArrayBuffer>
 
 class PackingWriter {
   readonly #f = new FunctionBuilder();
+  readonly #args = new KernelArguments(this.#f, packArguments);
   readonly #contiguousAxis: PackedAxis;
 
   constructor(contiguousAxis: PackedAxis) {
     this.#contiguousAxis = contiguousAxis;
   }
 
-  #arg(name: Argument): Local {
-    const { args } = FunctionBuilder.parameters;
-    const offset = 4 * packArguments.indexOf(name);
-    return this.#f.once(name, () => this.#f.loadNumber(i32.load, args, offset));
-  }
-
-  #entry(table: Argument, index: Local): Local {
-    return this.#f.loadNumber(i32.load, this.#f.wordAt(this.#arg(table), index));
-  }
-
   write(): Uint8Array<ArrayBuffer> {
     const f = this.#f;
     const { begin, end } = FunctionBuilder.parameters;
-    const task = f.number();
-    f.assign(task, begin);
-    f.whileLess(task, end, () => {
-      this.#panel(task);
-      f.step(task, 1);
-    });
+    f.loop(begin, end, 1, (task) => this.#panel(task));
     return f.finish();
   }
 
   #panel(task: Local): void {
     const f = this.#f;
-    const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#arg("panels")), 3);
+    const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#args.get("panels")), 3);
     const places = this.#places(task, column);
     const gather = (): void => this.#copy(task, (offset) => this.#gathered(places, offset));
     if (this.#contiguousAxis === "sums") return this.#copyTransposed(task, places);
     if (this.#contiguousAxis === "nothing") return gather();
     const last = f.iWith(i32.add, column, TILE_COLUMNS - 1);
-    const isWhole = f.i(i32.ltS, last, this.#arg("n"));
+    const isWhole = f.i(i32.ltS, last, this.#args.get("n"));
     f.branch(isWhole, () => this.#copy(task, (offset) => this.#loaded(places[0]!, offset)), gather);
   }
 
   /** Start of each column of a panel; behind the last one that is taken again. */
   #places(task: Local, column: Local): Local[] {
     const f = this.#f;
-    const matrix = this.#entry("batch", f.i(i32.divU, task, this.#arg("panels")));
-    const from = f.i(i32.add, this.#arg("from"), matrix);
-    const last = f.iWith(i32.sub, this.#arg("n"), 1);
+    const matrix = this.#args.entry("batch", f.i(i32.divU, task, this.#args.get("panels")));
+    const from = f.i(i32.add, this.#args.get("from"), matrix);
+    const last = f.iWith(i32.sub, this.#args.get("n"), 1);
     return Array.from({ length: TILE_COLUMNS }, (_, k) => {
       const at = f.smaller(f.iWith(i32.add, column, k), last);
-      return f.i(i32.add, from, this.#entry("columns", at));
+      return f.i(i32.add, from, this.#args.entry("columns", at));
     });
   }
 
@@ -93,8 +77,7 @@ class PackingWriter {
       f.whileLess(walk.at, f.iWith(i32.sub, walk.end, 12), () => {
         const offset = f.loadNumber(i32.load, walk.at);
         const [low, high] = [places.slice(0, 4), places.slice(4)].map((four) => {
-          const [a, b, c, d] = four.map((place) => f.load(v128.load, f.i(i32.add, place, offset)));
-          return transpose(f, [a!, b!, c!, d!]);
+          return f.transpose(four.map((place) => f.load(v128.load, f.i(i32.add, place, offset))));
         });
         low!.forEach((vector, k) => {
           f.store(v128.store, walk.to, vector, 4 * TILE_COLUMNS * k);
@@ -109,11 +92,11 @@ class PackingWriter {
 
   #walk(task: Local, body: (walk: Walk) => void): void {
     const f = this.#f;
-    const panelBytes = f.iWith(i32.shl, this.#arg("k"), 5);
+    const panelBytes = f.iWith(i32.shl, this.#args.get("k"), 5);
     const to = f.number(), at = f.number();
-    f.assign(to, f.i(i32.add, this.#arg("to"), f.i(i32.mul, task, panelBytes)));
-    f.assign(at, this.#arg("sums"));
-    body({ to, at, end: f.wordAt(at, this.#arg("k")) });
+    f.assign(to, f.i(i32.add, this.#args.get("to"), f.i(i32.mul, task, panelBytes)));
+    f.assign(at, this.#args.get("sums"));
+    body({ to, at, end: f.wordAt(at, this.#args.get("k")) });
   }
 
   /** The summed indices that are left, one at a time. */

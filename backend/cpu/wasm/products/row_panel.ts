@@ -7,7 +7,6 @@
 import type { FunctionBuilder, Local, Place } from "../assembler.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { TILE_ROWS } from "./tile_store.ts";
-import { transpose } from "./transpose.ts";
 
 /** Summed indices of a panel: what a tile's unrolled code goes through. */
 export const PANEL_SUMS = 128;
@@ -181,6 +180,6 @@ export class RowPanel {
     }
     const loaded = rows.map((row) => f.load(v128.load, row));
     const row = (r: number): Local => loaded[r] ?? loaded[0]!;
-    return transpose(f, [row(0), row(1), row(2), row(3)]);
+    return f.transpose([0, 1, 2, 3].map(row));
   }
 }

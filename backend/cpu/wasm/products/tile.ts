@@ -5,6 +5,7 @@
  * all tiles beside it. Of the right operand eight columns lie side by side.
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { i32 } from "../opcodes.ts";
 import { LONG_PANEL_SUMS, PANEL_BYTES, PANEL_SUMS, rowOffsets, RowPanel } from "./row_panel.ts";
@@ -48,8 +49,6 @@ export const productArguments = [
   "cBatch",
 ] as const;
 
-type Argument = typeof productArguments[number];
-
 /** Access to the left operand, and store of the result. */
 export interface TileForm {
   /** Every four of the left operand's summed indices lie side by side. */
@@ -74,6 +73,7 @@ export function makeProduct(form: TileForm): Uint8Array<ArrayBuffer> {
 
 class ProductWriter {
   readonly #f = new FunctionBuilder();
+  readonly #args = new KernelArguments(this.#f, productArguments);
   readonly #math: VectorMath;
   readonly #form: TileForm;
   readonly #store: TileStore;
@@ -83,7 +83,7 @@ class ProductWriter {
   constructor(form: TileForm) {
     this.#form = form;
     this.#math = new VectorMath(this.#f, form.relaxed);
-    this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.contiguousAxis);
+    this.#store = new TileStore(this.#f, (name) => this.#args.get(name), form.contiguousAxis);
     const base = form.hasPrivatePage ? null : this.#ownPanel();
     this.#panel = new RowPanel(this.#f, base, form.sumsAreInFours);
     this.#products = new TileProducts(this.#f, this.#math, this.#panel, {
@@ -92,26 +92,13 @@ class ProductWriter {
     });
   }
 
-  #arg(name: Argument): Local {
-    const offset = 4 * productArguments.indexOf(name);
-    return this.#f.once(
-      name,
-      () => this.#f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset),
-    );
-  }
-
   /** Address of this thread's panel in the shared memory. */
   #ownPanel(): Local {
-    const f = this.#f, panels = this.#arg("rowPanels");
+    const f = this.#f, panels = this.#args.get("rowPanels");
     return f.once("own panel", () => {
       const before = f.iWith(i32.mul, FunctionBuilder.parameters.thread, PANEL_BYTES);
       return f.i(i32.add, panels, before);
     });
-  }
-
-  /** An entry of a table of offsets. */
-  #entry(table: Argument, index: Local): Local {
-    return this.#f.loadNumber(i32.load, this.#f.wordAt(this.#arg(table), index));
   }
 
   write(): Uint8Array<ArrayBuffer> {
@@ -122,24 +109,24 @@ class ProductWriter {
 
   #block(task: Local): void {
     const f = this.#f;
-    const panelBlock = f.i(i32.remU, task, this.#arg("panelBlocks"));
-    const rest = f.i(i32.divU, task, this.#arg("panelBlocks"));
-    const rowBlock = f.i(i32.remU, rest, this.#arg("rowBlocks"));
-    const batch = f.i(i32.divU, rest, this.#arg("rowBlocks"));
+    const panelBlock = f.i(i32.remU, task, this.#args.get("panelBlocks"));
+    const rest = f.i(i32.divU, task, this.#args.get("panelBlocks"));
+    const rowBlock = f.i(i32.remU, rest, this.#args.get("rowBlocks"));
+    const batch = f.i(i32.divU, rest, this.#args.get("rowBlocks"));
     const base = (name: "a" | "b" | "c"): Local =>
-      f.i(i32.add, this.#arg(name), this.#entry(`${name}Batch`, batch));
+      f.i(i32.add, this.#args.get(name), this.#args.entry(`${name}Batch`, batch));
     const [a, b, c] = [base("a"), base("b"), base("c")];
-    const row = f.i(i32.mul, rowBlock, this.#arg("blockRows"));
-    const rowEnd = f.smaller(f.i(i32.add, row, this.#arg("blockRows")), this.#arg("m"));
-    const panel = f.i(i32.mul, panelBlock, this.#arg("blockPanels"));
-    const panels = f.iWith(i32.shrU, f.iWith(i32.add, this.#arg("n"), TILE_COLUMNS - 1), 3);
-    const panelEnd = f.smaller(f.i(i32.add, panel, this.#arg("blockPanels")), panels);
+    const row = f.i(i32.mul, rowBlock, this.#args.get("blockRows"));
+    const rowEnd = f.smaller(f.i(i32.add, row, this.#args.get("blockRows")), this.#args.get("m"));
+    const panel = f.i(i32.mul, panelBlock, this.#args.get("blockPanels"));
+    const panels = f.iWith(i32.shrU, f.iWith(i32.add, this.#args.get("n"), TILE_COLUMNS - 1), 3);
+    const panelEnd = f.smaller(f.i(i32.add, panel, this.#args.get("blockPanels")), panels);
     const length = this.#form.isLong ? LONG_PANEL_SUMS : PANEL_SUMS;
-    this.#f.loop(f.integer(0), this.#arg("k"), length, (sum) => {
-      const sumEnd = f.smaller(f.iWith(i32.add, sum, length), this.#arg("k"));
+    this.#f.loop(f.integer(0), this.#args.get("k"), length, (sum) => {
+      const sumEnd = f.smaller(f.iWith(i32.add, sum, length), this.#args.get("k"));
       const right = this.#form.hasSumTable
         ? b
-        : f.i(i32.add, b, f.i(i32.mul, sum, this.#arg("bStep")));
+        : f.i(i32.add, b, f.i(i32.mul, sum, this.#args.get("bStep")));
       this.#rows({ a, right, c, panel, panelEnd, sum, sumEnd }, row, rowEnd);
     });
   }
@@ -155,15 +142,15 @@ class ProductWriter {
     const { a, right, c, panel, panelEnd, sum, sumEnd } = block;
     this.#panel.fill({
       base: a,
-      rows: rowOffsets(f, f.wordAt(this.#arg("aRows"), i), rows),
+      rows: rowOffsets(f, f.wordAt(this.#args.get("aRows"), i), rows),
       sums: {
-        begin: f.wordAt(this.#arg("aSums"), sum),
-        end: f.wordAt(this.#arg("aSums"), sumEnd),
+        begin: f.wordAt(this.#args.get("aSums"), sum),
+        end: f.wordAt(this.#args.get("aSums"), sumEnd),
       },
     });
-    const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#arg("m"), i);
+    const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#args.get("m"), i);
     this.#f.loop(panel, panelEnd, 1, (p) => {
-      const b = this.#columns(f.i(i32.add, right, this.#entry("bPanels", p)), sum);
+      const b = this.#columns(f.i(i32.add, right, this.#args.entry("bPanels", p)), sum);
       const sums = this.#products.sums(b, length, rows === TILE_ROWS && !isLong);
       this.#store.write({ c, row: i, rowsLeft, panel: p, sum }, sums);
     });
@@ -171,9 +158,9 @@ class ProductWriter {
 
   /** A walk over the summed indices of a panel of the right operand, from `sum` on. */
   #columns(panel: Local, sum: Local): Columns {
-    if (!this.#form.hasSumTable) return this.#products.columns(panel, this.#arg("bStep"));
+    if (!this.#form.hasSumTable) return this.#products.columns(panel, this.#args.get("bStep"));
     const f = this.#f, at = f.number();
-    f.assign(at, f.wordAt(this.#arg("bSums"), sum));
+    f.assign(at, f.wordAt(this.#args.get("bSums"), sum));
     return {
       next: () => {
         const columns = this.#products.load(f.i(i32.add, panel, f.loadNumber(i32.load, at)));

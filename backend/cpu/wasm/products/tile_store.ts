@@ -1,7 +1,6 @@
 /** The WebAssembly that writes tiles of sums to where the result lies. */
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { f32x4, i32, v128 } from "../opcodes.ts";
-import { transpose } from "./transpose.ts";
 
 /** Rows of a tile; with two vectors a row this fills the registers that there are. */
 export const TILE_ROWS = 6;
@@ -157,8 +156,8 @@ export class TileStore {
   /** The four columns of one, two or four rows: where each begins in which vector. */
   #transposed(rows: readonly Local[]): { vector: Local; lane: number }[] {
     const f = this.#f;
-    const [a, b, c, d] = rows as [Local, Local, Local, Local];
-    if (rows.length === 4) return transpose(f, [a, b, c, d]).map((vector) => ({ vector, lane: 0 }));
+    const [a, b] = rows as [Local, Local];
+    if (rows.length === 4) return f.transpose(rows).map((vector) => ({ vector, lane: 0 }));
     if (rows.length === 1) return [0, 1, 2, 3].map((lane) => ({ vector: a, lane }));
     return [[0, 4, 1, 5], [2, 6, 3, 7]].flatMap((lanes) => {
       const vector = f.shuffle32(a, b, lanes);

@@ -16,6 +16,7 @@ import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { CheckIndex, PartialRunner } from "../../script/runner.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { type ElementBytes, elementBytes, kindOf, LaneAccess } from "../lanes.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { writePrimitive } from "../loops/primitives.ts";
 import { i32 } from "../opcodes.ts";
@@ -42,8 +43,6 @@ const scatterArguments = [
   "faultHigh",
   "isFault",
 ] as const;
-
-type Argument = typeof scatterArguments[number];
 
 /** Elements of a vector. */
 const LANES = 4;
@@ -151,6 +150,7 @@ interface ScatterForm {
 
 class ScatterWriter {
   readonly #f = new FunctionBuilder();
+  readonly #args = new KernelArguments(this.#f, scatterArguments);
   readonly #lanes: LaneAccess;
   readonly #math: VectorMath;
   readonly #dtype: DType;
@@ -167,11 +167,6 @@ class ScatterWriter {
     this.#isColumn = isColumn;
   }
 
-  #arg(name: Argument): Local {
-    const offset = 4 * scatterArguments.indexOf(name), { args } = FunctionBuilder.parameters;
-    return this.#f.once(name, () => this.#f.loadNumber(i32.load, args, offset));
-  }
-
   get #bytes(): ElementBytes {
     return elementBytes(this.#dtype);
   }
@@ -179,20 +174,20 @@ class ScatterWriter {
   /** The module that computes rows `begin` to `end` of the target. */
   write(): Uint8Array<ArrayBuffer> {
     const f = this.#f, { begin, end } = FunctionBuilder.parameters;
-    const rowBytes = f.i(i32.mul, this.#arg("columns"), f.integer(this.#bytes));
-    const target = f.i(i32.add, this.#arg("target"), f.i(i32.mul, begin, rowBytes));
-    const base = f.i(i32.add, this.#arg("base"), f.i(i32.mul, begin, rowBytes));
+    const rowBytes = f.i(i32.mul, this.#args.get("columns"), f.integer(this.#bytes));
+    const target = f.i(i32.add, this.#args.get("target"), f.i(i32.mul, begin, rowBytes));
+    const base = f.i(i32.add, this.#args.get("base"), f.i(i32.mul, begin, rowBytes));
     f.branch(f.i(i32.xor, target, base), () => {
       f.copyBytes(target, base, f.i(i32.mul, f.i(i32.sub, end, begin), rowBytes));
     });
     // The rows of a part may belong to several coordinates before the axis.
     const outer = f.number(), first = f.number();
-    f.assign(outer, f.i(i32.divU, begin, this.#arg("rows")));
-    f.assign(first, f.i(i32.mul, outer, this.#arg("rows")));
+    f.assign(outer, f.i(i32.divU, begin, this.#args.get("rows")));
+    f.assign(first, f.i(i32.mul, outer, this.#args.get("rows")));
     f.whileLess(first, end, () => {
       this.#sources(outer, first, rowBytes);
       f.step(outer, 1);
-      f.assign(first, f.i(i32.add, first, this.#arg("rows")));
+      f.assign(first, f.i(i32.add, first, this.#args.get("rows")));
     });
     return f.finish();
   }
@@ -201,19 +196,22 @@ class ScatterWriter {
   #sources(outer: Local, first: Local, rowBytes: Local): void {
     const f = this.#f, { begin, end } = FunctionBuilder.parameters;
     const at = f.number(), source = f.number(), count = f.number();
-    f.assign(at, f.i(i32.add, this.#arg("indices"), f.i(i32.mul, outer, this.#arg("outerStep"))));
-    const before = f.i(i32.mul, f.i(i32.mul, outer, this.#arg("sources")), rowBytes);
-    f.assign(source, f.i(i32.add, this.#arg("source"), before));
+    f.assign(
+      at,
+      f.i(i32.add, this.#args.get("indices"), f.i(i32.mul, outer, this.#args.get("outerStep"))),
+    );
+    const before = f.i(i32.mul, f.i(i32.mul, outer, this.#args.get("sources")), rowBytes);
+    f.assign(source, f.i(i32.add, this.#args.get("source"), before));
     f.assign(count, f.integer(0));
     const length = f.i(i32.sub, end, begin);
-    f.whileLess(count, this.#arg("sources"), () => {
+    f.whileLess(count, this.#args.get("sources"), () => {
       const { low, isValid } = this.#checkedIndex(at);
       const row = f.i(i32.add, first, low);
       const isOwn = f.i(i32.ltU, f.i(i32.sub, row, begin), length);
       f.branch(f.i(i32.and, isValid, isOwn), () => {
-        this.#row(f.i(i32.add, this.#arg("target"), f.i(i32.mul, row, rowBytes)), source);
+        this.#row(f.i(i32.add, this.#args.get("target"), f.i(i32.mul, row, rowBytes)), source);
       });
-      f.assign(at, f.i(i32.add, at, this.#arg("step")));
+      f.assign(at, f.i(i32.add, at, this.#args.get("step")));
       f.assign(source, f.i(i32.add, source, rowBytes));
       f.step(count, 1);
     });
@@ -221,20 +219,18 @@ class ScatterWriter {
 
   /** The index at a place, and 1 where the axis has it; else it is left behind for the host. */
   #checkedIndex(at: Local): { low: Local; isValid: Local } {
-    const f = this.#f, { args } = FunctionBuilder.parameters;
+    const f = this.#f;
     const isByte = this.#index === "uint8";
     const low = f.loadNumber(isByte ? i32.loadByte : i32.load, at);
     const high = this.#index === "int64"
       ? f.loadNumber(i32.load, at, 4)
       : f.iWith(i32.shrS, low, 31);
-    const isSmall = f.i(i32.ltU, low, this.#arg("rows"));
+    const isSmall = f.i(i32.ltU, low, this.#args.get("rows"));
     const isValid = f.i(i32.and, isSmall, f.iWith(i32.eq, high, 0));
     f.branch(f.iWith(i32.xor, isValid, 1), () => {
-      const store = (name: Argument, value: Local): void =>
-        f.storeNumber(args, value, 4 * scatterArguments.indexOf(name));
-      store("faultLow", low);
-      store("faultHigh", high);
-      store("isFault", f.integer(1));
+      this.#args.set("faultLow", low);
+      this.#args.set("faultHigh", high);
+      this.#args.set("isFault", f.integer(1));
     });
     return { low, isValid };
   }
@@ -246,7 +242,7 @@ class ScatterWriter {
     const target = f.number(), from = f.number(), left = f.number();
     f.assign(target, to);
     f.assign(from, source);
-    f.assign(left, this.#arg("columns"));
+    f.assign(left, this.#args.get("columns"));
     for (const lanes of [LANES, 1] as const) {
       f.whileLess(f.integer(lanes - 1), left, () => {
         this.#store(lanes, target, this.#joined(lanes, target, from));

@@ -6,7 +6,7 @@ import type { ScanFn } from "../../../graph/op.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { PartialRunner } from "../../script/runner.ts";
-import { floatBits, FunctionBuilder, type Local } from "../assembler.ts";
+import { floatBits, FunctionBuilder } from "../assembler.ts";
 import {
   elementBytes,
   isWide,
@@ -15,6 +15,7 @@ import {
   type LaneKind,
   type WideKind,
 } from "../lanes.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, f64x2, i32, i32x4, i64x2 } from "../opcodes.ts";
 import type { WasmRuntime } from "../runtime.ts";
@@ -100,23 +101,21 @@ function makeScan(
 ): Uint8Array<ArrayBuffer> {
   const f = new FunctionBuilder(), math = new VectorMath(f, relaxed);
   const lanes = new LaneAccess(f, math), bytes = elementBytes(dtype);
-  const { args, begin, end } = FunctionBuilder.parameters;
-  const arg = (name: typeof scanArguments[number]): Local =>
-    f.once(name, () => f.loadNumber(i32.load, args, 4 * scanArguments.indexOf(name)));
+  const { begin, end } = FunctionBuilder.parameters, args = new KernelArguments(f, scanArguments);
   const isPair = join.isPromoted || isWide(kindOf(dtype));
   f.loop(begin, end, 1, (group) => {
-    const first = f.iWith(i32.mul, group, LANES), last = f.iWith(i32.add, arg("rows"), -1);
+    const first = f.iWith(i32.mul, group, LANES), last = f.iWith(i32.add, args.get("rows"), -1);
     // The last group has the last row several times where there are no more.
     const rows = [0, 1, 2, 3].map((k) => f.smaller(f.iWith(i32.add, first, k), last));
-    const rowBytes = f.iWith(i32.mul, arg("length"), bytes);
+    const rowBytes = f.iWith(i32.mul, args.get("length"), bytes);
     const starts = rows.map((row) => f.i(i32.mul, row, rowBytes));
     const [from, to] = (["source", "target"] as const).map((name) =>
-      starts.map((start) => f.copy(f.i(i32.add, arg(name), start)))
+      starts.map((start) => f.copy(f.i(i32.add, args.get(name), start)))
     );
     const total = isPair ? f.pair(f.vector(), f.vector()) : f.vector();
     const identity = f.lanes(join.identity);
     f.assign(total, isPair ? f.pair(identity, identity) : identity);
-    f.loop(f.integer(0), arg("length"), 1, () => {
+    f.loop(f.integer(0), args.get("length"), 1, () => {
       const value = lanes.loadEach(dtype, bytes, from!);
       const taken = join.isPromoted ? math.promoted(value) : value;
       f.assign(total, isPair ? math.wide(join.op, total, taken) : f.v(join.op, total, taken));

@@ -5,8 +5,10 @@
  */
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
-import { i32, v128 } from "../opcodes.ts";
+import { i32 } from "../opcodes.ts";
 import { RowPanel } from "../products/row_panel.ts";
+import { TILE_VECTORS } from "../products/tile_store.ts";
+import { TileProducts } from "../products/tile_sums.ts";
 import { POINTS } from "./transforms.ts";
 
 /** Bytes of a group's rows, and of a panel's columns, for each summed index: eight floats. */
@@ -16,12 +18,8 @@ export const GROUP_ROWS = 6;
 /** Columns of a panel. */
 export const PANEL_COLUMNS = 8;
 
-/** Summed indices of the unrolled code, and of the pieces after which it may end. */
-const UNROLLED_SUMS = 64, PIECE_SUMS = 16;
-const PIECE_SHIFT = 4;
-
-/** Byte offsets of the vectors of a panel's columns. */
-const halves = [0, 16];
+/** Summed indices of the unrolled code. */
+const UNROLLED_SUMS = 64;
 
 /** Variants of the code. */
 export interface ProductForm {
@@ -122,53 +120,11 @@ export class BlockProduct {
 
   /** A tile of sums: set by the first summed indices, added to by later ones. */
   #tile(rows: number, right: Local, result: Local, { begin, bytes }: SumRange): void {
-    const f = this.#f;
-    const sums = Array.from({ length: rows }, () => halves.map(() => f.copyVector(f.float(0))));
-    const each = (visit: (sum: Local, offset: number) => void): void =>
-      sums.forEach((row, r) => halves.forEach((half, h) => visit(row[h]!, STEP_BYTES * r + half)));
-    f.branch(begin, () => each((sum, at) => f.assign(sum, f.load(v128.load, result, at))));
-    const columns = f.copy(right);
-    const done = this.#unrolled(columns, bytes, sums);
-    this.#remaining(columns, done, bytes, sums);
-    each((sum, at) => f.store(v128.store, result, sum, at));
-  }
-
-  #step(columns: Local, offset: number, sums: Local[][], element: (row: number) => Local): void {
-    const f = this.#f;
-    const vectors = halves.map((half) => f.load(v128.load, columns, offset + half));
-    sums.forEach((row, r) => {
-      const x = element(r);
-      vectors.forEach((y, h) => f.assign(row[h]!, this.#math.madd(x, y, row[h]!)));
-    });
-  }
-
-  /** Adds up whole pieces; gives back how many bytes of summed indices those were. */
-  #unrolled(columns: Local, bytes: Local, sums: Local[][]): Local {
-    const f = this.#f;
-    const pieces = f.iWith(i32.shrU, bytes, PIECE_SHIFT + Math.log2(STEP_BYTES));
-    const left = f.copy(pieces);
-    f.leavable((leaveIfZero) => {
-      for (let sum = 0; sum < UNROLLED_SUMS; sum += PIECE_SUMS) {
-        leaveIfZero(left);
-        f.step(left, -1);
-        for (let k = 0; k < PIECE_SUMS; k++) {
-          this.#step(columns, STEP_BYTES * k, sums, (row) => this.#panel.element(sum + k, row));
-        }
-        f.step(columns, STEP_BYTES * PIECE_SUMS);
-      }
-    });
-    return f.iWith(i32.shl, pieces, PIECE_SHIFT);
-  }
-
-  /** Adds up the summed indices from `done` on, one by one. */
-  #remaining(columns: Local, done: Local, bytes: Local, sums: Local[][]): void {
-    const f = this.#f, at = f.copy(this.#panel.pointer(done));
-    const count = f.iWith(i32.shrU, bytes, Math.log2(STEP_BYTES));
-    f.whileLess(at, this.#panel.pointer(count), () => {
-      this.#step(columns, 0, sums, (row) => this.#panel.elementAt(at, row));
-      this.#panel.advance(at);
-      f.step(columns, STEP_BYTES);
-    }, i32.ltU);
+    const f = this.#f, size = { rows, vectors: TILE_VECTORS }, step = f.integer(STEP_BYTES);
+    const products = new TileProducts(f, this.#math, this.#panel, size);
+    const length = f.iWith(i32.shrU, bytes, Math.log2(STEP_BYTES));
+    const sums = products.sums(products.columns(right, step), length, true, UNROLLED_SUMS);
+    products.keep(result, step, sums, begin);
   }
 }
 

@@ -54,9 +54,7 @@ export function groupedRows(table: Int32Array, groups: RowGroups): Int32Array {
  * Bytes of a plane of `size` bytes with what is left free behind it: planes a multiple of 4 KiB apart
  * would share the same few lines of the first cache.
  */
-export function planeBytes(size: number): number {
-  return Math.ceil(size / 4096) * 4096 + 320;
-}
+export const planeBytes = (size: number): number => Math.ceil(size / 4096) * 4096 + 320;
 
 /** The sizes of a convolution: panels of eight tiles, channels, outputs. */
 export interface ConvolutionSizes {
@@ -83,9 +81,7 @@ export function convolutionCost(sizes: ConvolutionSizes): number {
 }
 
 /** Nanoseconds to transform a panel, and to multiply it. */
-function readCost(channels: number): number {
-  return 2 * channels * READ_COST;
-}
+const readCost = (channels: number): number => 2 * channels * READ_COST;
 
 function writeCost({ channels, outputs }: ConvolutionSizes): number {
   return outputs * (2 * WRITE_COST + PANEL_COLUMNS * POINTS * channels / SPEED);

@@ -4,9 +4,9 @@
  * What is in between stays in memory of the thread, which its caches hold.
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { KernelArguments } from "./arguments.ts";
 import { BlockProduct, GROUP_ROWS, type ProductForm, STEP_BYTES } from "./block_product.ts";
 import { FiniteCheck, patchRows, PeakCheck, pointRows, storePoints } from "./patches.ts";
 import { filterNames, FilterTransform } from "./filter.ts";

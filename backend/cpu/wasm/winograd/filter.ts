@@ -1,8 +1,8 @@
 /** The WebAssembly that transforms the 3x3 kernels of a convolution: rows of its products. */
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { KernelArguments } from "./arguments.ts";
 import { STEP_BYTES } from "./block_product.ts";
 import { storePoints } from "./patches.ts";
 import { alongBoth, TAPS, Transforms } from "./transforms.ts";

@@ -4,9 +4,9 @@
  * order, so the result is the same for any number of threads.
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
+import { KernelArguments } from "../kernel_arguments.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
-import { KernelArguments } from "./arguments.ts";
 import { BlockProduct, STEP_BYTES } from "./block_product.ts";
 import type { TileForm } from "./convolution.ts";
 import { FiniteCheck, patchRows, storePoints } from "./patches.ts";

@@ -40,9 +40,7 @@ export function liftedList(count: number): string {
 const listedLine = new RegExp(`^(.*)${OPERANDS}=(\\{[^}]*\\}); (.*)$`, "gm");
 
 /** A text of which the compiler makes the same PTX, but the assembler refuses its first instruction. */
-export function refuseInstructions(source: string): string {
-  return source.replaceAll(LIFTED, REFUSED);
-}
+export const refuseInstructions = (source: string): string => source.replaceAll(LIFTED, REFUSED);
 
 /** PTX with the instructions that stood in comments, for the device that has them. */
 export function liftInstructions(ptx: string): string {

@@ -60,14 +60,10 @@ const vectorTypes: Readonly<Record<DType, VectorType | "scalar">> = {
   },
 };
 
-function hasLanes(dtype: DType): boolean {
-  return vectorTypes[dtype] !== "scalar";
-}
+const hasLanes = (dtype: DType): boolean => vectorTypes[dtype] !== "scalar";
 
 /** True for the types whose lanes can be written to memory again. */
-export function storesLanes(dtype: DType): boolean {
-  return hasLanes(dtype) && dtype !== "uint8";
-}
+export const storesLanes = (dtype: DType): boolean => hasLanes(dtype) && dtype !== "uint8";
 
 /** True when there are vectors for a primitive of operands of `dtype`. */
 function hasForm(fn: PrimitiveName, dtype: DType): boolean {

@@ -34,6 +34,4 @@ export const generalContraction: ContractionTemplate = {
   },
 };
 
-function piecesOf(kernel: LoopKernel): number {
-  return Math.ceil(extent(kernel, kernel.outer) / PIECE);
-}
+const piecesOf = (kernel: LoopKernel): number => Math.ceil(extent(kernel, kernel.outer) / PIECE);

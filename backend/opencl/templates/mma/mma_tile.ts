@@ -123,6 +123,4 @@ export const mmaTiles: TileRule<MmaTile> = {
   },
 };
 
-function isPower(n: number): boolean {
-  return (n & (n - 1)) === 0;
-}
+const isPower = (n: number): boolean => (n & (n - 1)) === 0;

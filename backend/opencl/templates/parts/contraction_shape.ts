@@ -35,14 +35,10 @@ export interface RowLoops {
 }
 
 /** The innermost of some loops. */
-export function last(symbols: readonly number[]): number {
-  return symbols[symbols.length - 1]!;
-}
+export const last = (symbols: readonly number[]): number => symbols[symbols.length - 1]!;
 
 /** True where an operand has padding that is not in memory. */
-export function isMasked({ a, b }: Contraction): boolean {
-  return a.bounds.length + b.bounds.length > 0;
-}
+export const isMasked = ({ a, b }: Contraction): boolean => a.bounds.length + b.bounds.length > 0;
 
 /** True for contractions of operands and sums of one type, of which a device multiplies tiles. */
 export function isUniform(c: Contraction, { isGpu }: Target): boolean {

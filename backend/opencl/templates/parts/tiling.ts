@@ -115,10 +115,6 @@ export function divisors(n: number): number[] {
 }
 
 /** All elements of some loops. */
-export function product(sizes: readonly number[]): number {
-  return sizes.reduce((a, b) => a * b, 1);
-}
+export const product = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
 
-function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && value as number > 0;
-}
+const isCount = (value: unknown): value is number => Number.isInteger(value) && value as number > 0;

@@ -34,9 +34,7 @@ export type MakeKernel = (
 ) => Generated;
 
 /** True where a group sorts a row by itself: there is nothing to merge. */
-export function isOneBlock(length: number): boolean {
-  return length <= MAX_BLOCK;
-}
+export const isOneBlock = (length: number): boolean => length <= MAX_BLOCK;
 
 /** The kernels that sort, in order. */
 export function sortKernels(sorted: SortedRows, make: MakeKernel): Generated[] {

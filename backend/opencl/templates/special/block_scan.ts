@@ -222,9 +222,7 @@ function groupResults({ kernel, chunk, chunks }: ScanPlan): string {
 }
 
 /** True for sums of floats: what an addition rounds off is kept. */
-function isCompensated({ fn, output }: Scan): boolean {
-  return fn === "sum" && isFloat(output.dtype);
-}
+const isCompensated = ({ fn, output }: Scan): boolean => fn === "sum" && isFloat(output.dtype);
 
 /** Joins `carry` with a value; `rest` is what the additions so far have rounded off (D. Knuth's TwoSum). */
 function carryOn(kernel: Scan, value: string): string {

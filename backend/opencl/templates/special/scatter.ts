@@ -28,9 +28,7 @@ export const stripScatter: SpecialTemplate<Planned<Scatter>> = {
       : null,
 };
 
-function piecesOf({ shape }: Scatter): number {
-  return Math.max(1, Math.ceil(shape.at(-1)! / STRIP));
-}
+const piecesOf = ({ shape }: Scatter): number => Math.max(1, Math.ceil(shape.at(-1)! / STRIP));
 
 function stripsOf(kernel: Scatter): number {
   const { shape, axis } = kernel;

@@ -23,9 +23,7 @@ export function hasSharedIndices({ indexStrides, axis }: Scatter): boolean {
 }
 
 /** True where sources are added or stored: the scatters of GPUs know no other join. */
-export function addsOrSets({ mode }: Scatter): boolean {
-  return mode === "add" || mode === "set";
-}
+export const addsOrSets = ({ mode }: Scatter): boolean => mode === "add" || mode === "set";
 
 /** The value that a source leaves at its place. */
 export function joinedText(mode: ScatterMode, dtype: DType, at: string, source: string): string {

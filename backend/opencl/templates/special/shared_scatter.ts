@@ -39,9 +39,7 @@ export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
 };
 
 /** Work-groups that share a source row. */
-function columnGroups(kernel: Scatter): number {
-  return Math.ceil(linesOf(kernel) / GROUP);
-}
+const columnGroups = (kernel: Scatter): number => Math.ceil(linesOf(kernel) / GROUP);
 
 /** The kernels in the order in which they run, all of the same buffers. */
 function kernelsOf(plan: Planned<Scatter>): Generated[] {

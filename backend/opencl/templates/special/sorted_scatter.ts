@@ -99,13 +99,9 @@ function planOf(kernel: Scatter, target: Planned<Scatter>["target"]): SortedScat
 }
 
 /** Bits of the numbers below a count. */
-function bitsOf(count: number): number {
-  return Math.max(32 - Math.clz32(count - 1), 1);
-}
+const bitsOf = (count: number): number => Math.max(32 - Math.clz32(count - 1), 1);
 
-function chunksOf({ count, chunk }: SortedScatter): number {
-  return Math.ceil(count / chunk);
-}
+const chunksOf = ({ count, chunk }: SortedScatter): number => Math.ceil(count / chunk);
 
 /**
  * Parts of runs that begin, or end, in another chunk; targets and places, twice each for sorting. Scatters by

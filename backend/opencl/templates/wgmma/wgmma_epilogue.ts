@@ -145,9 +145,7 @@ function isStoredInVectors(kernel: LoopKernel, { c, columns }: WgmmaProduct): bo
   });
 }
 
-function isAlong(index: AffineExpr, symbol: number): boolean {
-  return coefficient(index, symbol) === 1;
-}
+const isAlong = (index: AffineExpr, symbol: number): boolean => coefficient(index, symbol) === 1;
 
 /**
  * Products of the parts of infinities give NaN, and numbers near the largest one round to infinity: such

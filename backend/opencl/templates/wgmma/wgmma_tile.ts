@@ -63,9 +63,7 @@ const choices: Readonly<Record<PartCount, readonly Choice[]>> = {
 };
 
 /** Sums of parts are added up apart, by instructions that round: the units truncate. */
-export function isRounded(parts: PartCount): boolean {
-  return parts === 3;
-}
+export const isRounded = (parts: PartCount): boolean => parts === 3;
 
 /** Bytes of local memory of a tile. */
 export function localBytes(tile: WgmmaTile, parts: PartCount): number {
@@ -79,14 +77,10 @@ export function stageBytes({ bm, bn }: WgmmaTile, parts: PartCount): number {
 }
 
 /** Bytes through which the sums of a warp leave. */
-export function slabBytes(): number {
-  return WARP_ROWS * SLAB_COLUMNS * FLOAT;
-}
+export const slabBytes = (): number => WARP_ROWS * SLAB_COLUMNS * FLOAT;
 
 /** Work-items of a group: those that multiply, and the warp that copies. */
-export function workItemsOf({ bm }: WgmmaTile): number {
-  return bm / GROUP_ROWS * WARPGROUP + 32;
-}
+export const workItemsOf = ({ bm }: WgmmaTile): number => bm / GROUP_ROWS * WARPGROUP + 32;
 
 /** Groups that share a multiprocessor. */
 export function residentGroups(tile: WgmmaTile, parts: PartCount): number {
