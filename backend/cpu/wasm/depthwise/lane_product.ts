@@ -81,18 +81,15 @@ export class LaneProductRunner implements Product {
     const { memory, threads } = this.#runtime, { contraction } = this.#given;
     const [left, right, result] = [a, b, c].map((block) => memory.addressOf(block));
     if (left == null || right == null || result == null) return false;
-    const { bytes } = this.#tables, words = bytes.length + threads.size * this.#threadBytes;
-    return this.#host.withScratch("float32", Math.max(1, words / 4), (block) => {
-      const tables = memory.addressOf(block);
-      if (tables === null) return false;
-      memory.bytes(tables, bytes.length).set(bytes);
+    const more = threads.size * this.#threadBytes;
+    return this.#tables.place(memory, this.#host, more, (tables, scratch) => {
       const next = this.#chain && this.#chain(inputs, result, tables);
       if (this.#chain && next === null) return false;
       const addresses = {
         [`a${contraction.a.input}`]: left,
         [`a${contraction.b.input}`]: right,
         [RESULT]: result,
-        [SCRATCH]: tables + bytes.length,
+        [SCRATCH]: scratch,
       };
       this.#call.run(addresses, tables, undefined, next);
       return true;

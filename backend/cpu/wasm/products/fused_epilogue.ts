@@ -12,6 +12,7 @@ import { castsInLanes, hasLaneForm } from "../loops/primitives.ts";
 import type { ChainedKernel, WasmRuntime } from "../runtime.ts";
 import { isContiguous, offsetsOf } from "./contraction_plan.ts";
 import { epilogueArguments, type EpilogueForm, makeEpilogue } from "./epilogue_module.ts";
+import { KernelCall } from "./kernel_call.ts";
 import type { Tables } from "./tables.ts";
 
 /** Symbols of a contraction's result: lines of elements side by side, across which and along which it goes. */
@@ -35,6 +36,8 @@ export interface LineBlocks {
   /** The next task is the next block across. */
   readonly acrossIsInner: boolean;
 }
+
+const noRange = { range: 0, grain: 1, cost: 0 };
 
 /** Operations that follow a contraction. */
 export class FusedEpilogue {
@@ -119,21 +122,16 @@ export class FusedEpilogue {
       ...{ along: along.count, alongBlock: along.block, alongBlocks: along.blocks },
     };
     this.#constants.forEach((value, k) => numbers[`constant${k}`] = floatBits(value));
-    const given = names.map((name) => ({
-      value: tables.begin(name) ?? numbers[name] ?? 0,
-      isTable: tables.begin(name) !== undefined,
-    }));
-    const loads = this.#inputs.map((input, k) => ({ input, place: names.indexOf(`load${k}`) }));
-    const resultPlace = names.indexOf("result");
+    // Its range is that of the contraction.
+    const call = new KernelCall(runtime, { ...{ kernel, names, tables, numbers }, ...noRange });
     return (inputs, result, at) => {
-      const words = runtime.chainedWords;
-      given.forEach(({ value, isTable }, place) => words[place] = isTable ? at + value : value);
-      words[resultPlace] = result;
-      for (const { input, place } of loads) {
+      const addresses: Record<string, number> = { result };
+      for (const [k, input] of this.#inputs.entries()) {
         const address = runtime.memory.addressOf(inputs[input]!);
         if (address === null) return null;
-        words[place] = address;
+        addresses[`load${k}`] = address;
       }
+      call.set(runtime.chainedWords, addresses, at);
       return kernel;
     };
   }

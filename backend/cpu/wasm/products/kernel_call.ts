@@ -31,6 +31,14 @@ export class KernelCall {
     });
   }
 
+  /** Sets its arguments; see {@linkcode run}. */
+  set(words: Int32Array, addresses: Readonly<Record<string, number>>, tables: number): void {
+    const { names } = this.#options;
+    this.#arguments.forEach(({ value, isTable }, place) => {
+      words[place] = addresses[names[place]!] ?? (isTable ? tables + value : value);
+    });
+  }
+
   /**
    * Runs it.
    *
@@ -46,9 +54,7 @@ export class KernelCall {
     next: ChainedKernel | null = null,
   ): number {
     const { kernel, names, range, grain, cost } = this.#options, { words } = this.#runtime;
-    this.#arguments.forEach(({ value, isTable }, place) => {
-      words[place] = addresses[names[place]!] ?? (isTable ? tables + value : value);
-    });
+    this.set(words, addresses, tables);
     this.#runtime.run(kernel, range, grain, cost, next);
     return answer === undefined ? 0 : words[names.indexOf(answer)]!;
   }

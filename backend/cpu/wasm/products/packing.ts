@@ -5,7 +5,7 @@ import { i32, v128 } from "../opcodes.ts";
 import { TILE_COLUMNS } from "./tile_store.ts";
 
 /** The arguments of a packing. */
-const packArguments = [
+export const packArguments = [
   "from",
   "to",
   /** Tables: an offset for each column and each summed index, and for each matrix of a batch. */

@@ -11,15 +11,13 @@ import {
   type ProductPlan,
 } from "./contraction_plan.ts";
 import type { FusedEpilogue, LineBlocks } from "./fused_epilogue.ts";
-import { makePacking } from "./packing.ts";
-import type { ChainedKernel, WasmKernel, WasmRuntime } from "../runtime.ts";
+import { KernelCall } from "./kernel_call.ts";
+import { makePacking, packArguments } from "./packing.ts";
+import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 import { PANEL_BYTES } from "./row_panel.ts";
 import { Tables } from "./tables.ts";
 import { makeProduct, productArguments, type TileForm } from "./tile.ts";
 import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
-
-/** Address in the memory that WebAssembly sees; null: elsewhere. */
-type Address = number | null;
 
 /** Access to the right operand: its address, or a copy in panels. */
 interface Right {
@@ -95,17 +93,13 @@ function lineBlocks({ c, m, n }: ProductPlan, blocks: Blocks): LineBlocks {
 
 /** Runs one product. */
 export class ProductRunner {
-  readonly #plan: ProductPlan;
   readonly #runtime: WasmRuntime;
   readonly #host: GemmHost;
-  readonly #product: WasmKernel;
   /** Copies the right operand into panels; null: it is read where it lies. */
-  readonly #packing: WasmKernel | null;
-  readonly #right: Right;
+  readonly #packing: KernelCall | null;
+  readonly #product: KernelCall;
+  readonly #panelBytes: number;
   readonly #tables: Tables;
-  /** The product's arguments, tables by where they begin behind the first. */
-  readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
-  readonly #tasks: number;
   /** Prepares what follows the product in the same parts. */
   readonly #chain: ReturnType<FusedEpilogue["chain"]> | null;
 
@@ -116,96 +110,50 @@ export class ProductRunner {
     host: GemmHost,
     epilogue: FusedEpilogue | null,
   ) {
-    this.#plan = plan;
     this.#runtime = runtime;
     this.#host = host;
-    const { a, c, m, n, k, batches, right } = plan;
-    this.#product = productKernel(plan, runtime);
-    this.#packing = right.kind === "panels" ? packingKernel(plan, runtime) : null;
-    this.#right = rightOf(plan);
-    this.#tables = new Tables({
+    const { a, c, m, n, k, batches, right } = plan, isPacked = right.kind === "panels";
+    const { panels, matrices, tables: rightTables } = rightOf(plan), count = matrices * panels;
+    this.#panelBytes = 4 * count * TILE_COLUMNS * k;
+    const tables = this.#tables = new Tables({
       aRows: wholeTiles(a.rows),
       aSums: a.columns,
       cRows: c.rows,
       cColumns: c.columns,
       aBatch: a.batch,
       cBatch: c.batch,
-      ...this.#right.tables,
+      ...rightTables,
       ...epilogue?.tables,
     });
     const blocks = chooseBlocks(plan, runtime.threads.size);
-    this.#chain = epilogue && epilogue.chain(runtime, this.#tables, lineBlocks(plan, blocks));
-    this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
+    this.#chain = epilogue && epilogue.chain(runtime, tables, lineBlocks(plan, blocks));
     const bStep = right.kind === "steps" ? right.step : 4 * TILE_COLUMNS;
-    const numbers: Readonly<Record<string, number>> = { ...blocks, m, n, k, bStep };
-    this.#arguments = productArguments.map((name) => {
-      const begin = this.#tables.begin(name);
-      return { value: begin ?? numbers[name] ?? 0, isTable: begin !== undefined };
+    const numbers = { ...blocks, m, n, k, bStep, panels }, common = { tables, numbers, grain: 1 };
+    this.#packing = isPacked
+      ? new KernelCall(runtime, {
+        ...{ ...common, kernel: packingKernel(plan, runtime), names: packArguments },
+        ...{ range: count, cost: count * TILE_COLUMNS * k / COPY_SPEED },
+      })
+      : null;
+    this.#product = new KernelCall(runtime, {
+      ...{ ...common, kernel: productKernel(plan, runtime), names: productArguments },
+      ...{ range: batches * blocks.rowBlocks * blocks.panelBlocks, cost: plan.cost },
     });
   }
 
   /** False, and nothing is done, where a matrix or the room for a copy is in other memory. */
-  run(a: HostBlock, b: HostBlock, c: HostBlock, inputs: readonly HostBlock[]): boolean {
-    const { memory } = this.#runtime;
-    const place = (block: HostBlock): Address => memory.addressOf(block);
-    const left = place(a), right = place(b), result = place(c);
-    if (left === null || right === null || result === null) return false;
-    return this.#withTables((tables) => {
-      const next = this.#chain && this.#chain(inputs, result, tables);
-      if (this.#chain && next === null) return false;
-      if (this.#packing === null) return this.#multiply(left, right, result, tables, next);
-      return this.#withPanels((panels) => {
-        this.#pack(this.#packing!, right, panels, tables);
-        return this.#multiply(left, panels, result, tables, next);
-      });
+  run(x: HostBlock, y: HostBlock, z: HostBlock, inputs: readonly HostBlock[]): boolean {
+    const { memory, hasPrivatePages } = this.#runtime;
+    const [a, from, c] = [x, y, z].map((block) => memory.addressOf(block));
+    if (a == null || from == null || c == null) return false;
+    return this.#tables.place(memory, this.#host, this.#panelBytes, (tables, to) => {
+      const rowPanels = hasPrivatePages ? 0 : this.#runtime.threadScratch(PANEL_BYTES);
+      const next = this.#chain && this.#chain(inputs, c, tables);
+      if (rowPanels === null || this.#chain && next === null) return false;
+      this.#packing?.run({ from, to }, tables);
+      const b = this.#packing ? to : from;
+      this.#product.run({ a, b, c, rowPanels }, tables, undefined, next);
+      return true;
     });
-  }
-
-  #withTables(use: (address: number) => boolean): boolean {
-    const { memory } = this.#runtime;
-    const { words, bytes } = this.#tables;
-    return this.#host.withScratch("float32", words, (block) => {
-      const address = memory.addressOf(block);
-      if (address === null) return false;
-      memory.bytes(address, bytes.length).set(bytes);
-      return use(address);
-    });
-  }
-
-  #withPanels(use: (address: number) => boolean): boolean {
-    const { matrices, panels } = this.#right;
-    const size = matrices * panels * TILE_COLUMNS * this.#plan.k;
-    return this.#host.withScratch("float32", size, (block) => {
-      const address = this.#runtime.memory.addressOf(block);
-      return address !== null && use(address);
-    });
-  }
-
-  #pack(packing: WasmKernel, from: number, to: number, tables: number): void {
-    const { n, k } = this.#plan;
-    const { matrices, panels } = this.#right;
-    const [columns, sums, batch] = ["columns", "sums", "batch"]
-      .map((name) => tables + this.#tables.begin(name)!);
-    this.#runtime.words.set([from, to, columns!, sums!, batch!, n, k, panels]);
-    const count = matrices * panels;
-    this.#runtime.run(packing, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
-  }
-
-  #multiply(
-    a: number,
-    b: number,
-    c: number,
-    tables: number,
-    next: ChainedKernel | null,
-  ): boolean {
-    const { words } = this.#runtime;
-    const rowPanels = this.#runtime.hasPrivatePages ? 0 : this.#runtime.threadScratch(PANEL_BYTES);
-    if (rowPanels === null) return false;
-    this.#arguments.forEach(({ value, isTable }, place) => {
-      words[place] = isTable ? tables + value : value;
-    });
-    words.set([a, b, c, rowPanels]); // the first arguments are addresses
-    this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost, next);
-    return true;
   }
 }

@@ -29,9 +29,6 @@ export interface Addresses {
   readonly scratch: number;
 }
 
-/** Bytes of a line of the caches. */
-const LINE_BYTES = 64;
-
 /** A product by minimal filtering. */
 export abstract class WinogradProduct implements Product {
   abstract readonly source: string;
@@ -64,20 +61,13 @@ export abstract class WinogradProduct implements Product {
     const blocks = product.isSecond ? [b, a, c] : [a, b, c];
     const [image, other, result] = blocks.map((block) => memory.addressOf(block));
     if (image == null || other == null || result == null) return false;
-    const { bytes } = this.tables;
-    const tableBytes = Math.ceil(bytes.length / LINE_BYTES) * LINE_BYTES;
-    return host.withScratch("float32", (tableBytes + this.scratchBytes) / 4, (block) => {
-      const tables = memory.addressOf(block);
-      if (tables === null) return false;
-      memory.bytes(tables, bytes.length).set(bytes);
-      return this.runAt({
+    return this.tables.place(memory, host, this.scratchBytes, (tables, scratch) =>
+      this.runAt({
         image: image + 4 * product.image.index.offset,
         other: other + 4 * product.other.index.offset,
         result: result + 4 * target.offset,
-        tables,
-        scratch: tables + tableBytes,
-      });
-    });
+        ...{ tables, scratch },
+      }));
   }
 
   /** Computes it; false where a result is not finite. */
