@@ -223,12 +223,12 @@ export const primitiveTable = {
     lanes: "atan2_16($0, $1)",
     script: "Math.atan2($0, $1)",
   },
-  // NaN where one of the operands is.
+  // NaN where one of the operands is. Of lanes the second is asked: mostly it is a constant.
   maximum: {
     isExact: true,
     opencl: { float: "nan_max_$T($0, $1)", int: "($0 > $1 ? $0 : $1)" },
     lanes: {
-      float: "select($1, $0, ($0 > $1) | ($0 != $0))",
+      float: "select($1, $0, ~($0 <= $1) & ($1 == $1))",
       int: "max($0, $1)",
       bool: "($0 | $1)",
     },
@@ -238,7 +238,7 @@ export const primitiveTable = {
     isExact: true,
     opencl: { float: "nan_min_$T($0, $1)", int: "($0 < $1 ? $0 : $1)" },
     lanes: {
-      float: "select($1, $0, ($0 < $1) | ($0 != $0))",
+      float: "select($1, $0, ~($0 >= $1) & ($1 == $1))",
       int: "min($0, $1)",
       bool: "($0 & $1)",
     },

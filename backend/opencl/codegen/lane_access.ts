@@ -188,7 +188,8 @@ export const packRow: Record<string, string> = {
   for (int k = 0; k < count; k += 16) {
     const ushort mask = ${lanesBelow("high - k")} & ~${lanesBelow("low - k")};
     const float16 v = __builtin_ia32_loadups512_mask(${bare("from + k")}, (float16)(0), mask);
-    __builtin_ia32_storeups512_mask(${bare("to + k")}, v, ${lanesBelow("count - k")});
+    if (k + 16 <= count) vstore16(v, 0, to + k);
+    else __builtin_ia32_storeups512_mask(${bare("to + k")}, v, ${lanesBelow("count - k")});
   }
 }`,
     `inline void pack_row(local float* to, global const float* from, int count, int low, int high) {

@@ -60,11 +60,8 @@ function logic(op: number): ByKind {
 }
 
 /** NaN where one of the operands is; of two zeros the second, as in OpenCL C, where the engine's have an order. */
-const extreme = (better: number): LaneForm =>
-  form((f, m, a, b) => {
-    const takesFirst = f.v(v128.or, f.v(better, a, b), f.v(f32x4.ne, a, a));
-    return m.select(takesFirst, a, b);
-  }, 5);
+const extreme = (nearest: number): LaneForm =>
+  form((f, _, a, b) => f.v(v128.or, f.v(nearest, b, a), f.v(f32x4.ne, a, a)), 3);
 
 const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   neg: numbers(vector(f32x4.neg), vector(i32x4.neg)),
@@ -117,12 +114,12 @@ const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   pow: floats(math("pow", 120)),
   atan2: math("atan2", 36),
   maximum: {
-    float: extreme(f32x4.gt),
+    float: extreme(f32x4.pmax),
     int: vectors(i32x4.maxS),
     mask: vectors(v128.or),
   },
   minimum: {
-    float: extreme(f32x4.lt),
+    float: extreme(f32x4.pmin),
     int: vectors(i32x4.minS),
     mask: vectors(v128.and),
   },

@@ -85,7 +85,7 @@ function shareOf(
   const tiles = Math.ceil(all / height);
   for (let parts = 1; parts <= tiles; parts++) {
     const lines = Math.ceil(tiles / parts) * height;
-    const window = planeBox(kernel, loops, lines, taps);
+    const window = planeBox(kernel, loops, sizes[column.position]!, lines, taps);
     if (window === null || window.size > room) continue;
     if (count * parts < enough && parts < tiles) continue;
     const products = Math.ceil(sizes[column.position]! / LANES) * lines *
@@ -124,7 +124,8 @@ function mappingOf(
       over(line.position, height),
       over(column.position, LANES),
     ],
-    boxes: { b: window },
+    // Vectors reach beyond the last positions of a line.
+    boxes: { b: { ...window, slack: LANES } },
     clipped: [line.position, column.position, ...around],
     unrolled: [line.tap],
     stores: canVectorize(kernel, column.position) ? "lanes" : "single",
@@ -146,15 +147,15 @@ export function hasMoreTaps({ sizes }: LoopKernel, { line, column }: PlaneAxes):
   return count(line.tap, column.tap) > count(line.position, column.position);
 }
 
-/** The window that the positions of some lines see, for all iterations of some loops: whole vectors. */
+/** The window that some positions of some lines see, for all iterations of some loops: whole vectors. */
 export function planeBox(
   { sizes, contraction }: LoopKernel,
   { line, column }: PlaneAxes,
+  positions: number,
   lines: number,
   around: readonly number[],
 ): Box | null {
-  const width = Math.ceil(sizes[column.position]! / LANES) * LANES;
   const whole = around.map((s) => [s, sizes[s]!] as const);
-  const counts = new Map([...whole, [line.position, lines], [column.position, width]]);
+  const counts = new Map([...whole, [line.position, lines], [column.position, positions]]);
   return windowBox({ sizes }, contraction!.b, counts, column.position, true, wholeVectors);
 }

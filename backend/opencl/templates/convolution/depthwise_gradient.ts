@@ -9,6 +9,7 @@ import {
 } from "../../../kernel/forms/convolution_loops.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
+import { wholeVectors } from "../../../tile/programs/lanes/box.ts";
 import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
@@ -46,7 +47,8 @@ function mappingOf(
   const across = sizes[column.tap]!;
   const taps = divisors(sizes[line.tap]!).find((count) => count * across <= MAX_SUMS)!;
   for (const lines of divisors(sizes[line.position]!)) {
-    const window = planeBox(kernel, loops, lines, [line.tap, column.tap]);
+    const positions = wholeVectors(sizes[column.position]!);
+    const window = planeBox(kernel, loops, positions, lines, [line.tap, column.tap]);
     if (window === null || window.size * FLOAT > target.localMemory * PLANE_SHARE) continue;
     return {
       lane: column.position,

@@ -4,6 +4,7 @@ import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { held } from "../../language/elements.ts";
 import {
   add,
+  div,
   type E,
   int,
   lanes,
@@ -37,6 +38,9 @@ interface ResultLoop {
   readonly apart: number;
   /** Goes over tiles; else over what a tile has. */
   readonly step?: LoopStep;
+  /** Goes over so many vectors, from one of its iterations on. */
+  readonly turns?: E;
+  readonly begin?: E;
 }
 
 export class LaneResults {
@@ -81,16 +85,15 @@ export class LaneResults {
 
   /** Gives the results of a tile. */
   store(at: Loops, tile: readonly Row[]): void {
-    const { stores, lane, width, starts } = this.#m, p = this.#p;
+    const { stores, lane } = this.#m, p = this.#p, { first, fresh } = at.get(lane)!;
     if (stores === "turned") return this.#storeTurned(at, tile);
     if (stores === "single") return this.#storeEach(at, tile);
-    const columns = starts.at(-1)! + width, { first, fresh } = at.get(lane)!;
-    const isWhole = this.#kernel.sizes[lane]! % columns === 0 || isClipped(this.#m, lane) ||
+    const isWhole = this.#kernel.sizes[lane]! % this.#columns === 0 || isClipped(this.#m, lane) ||
       first === fresh;
     if (isWhole) return this.#storeRows(at, tile);
     const isFull = p.let(lt(sub(fresh, first), 1));
     p.when(isFull, () => this.#storeRows(at, tile));
-    p.when(not(isFull), () => this.#storeEach(at, tile));
+    p.when(not(isFull), () => this.#storeNew(at, tile));
   }
 
   /** True where all results of a tile count. */
@@ -137,16 +140,38 @@ export class LaneResults {
 
   /** Stores one by one what is new. */
   #storeEach(at: Loops, tile: readonly Row[]): void {
-    const { lane, width, starts } = this.#m, p = this.#p;
-    const isSummed = this.#kernel.inner.includes(lane),
-      columns = isSummed ? 1 : starts.at(-1)! + width;
-    const kept = p.array("private", tile.length * columns, "float");
-    tile.forEach(({ sums }, r) =>
-      sums.forEach((sum, v) =>
-        p.store(kept, int(r * columns + (isSummed ? 0 : starts[v]!)), isSummed ? laneSum(sum) : sum)
-      )
-    );
+    const isSummed = this.#kernel.inner.includes(this.#m.lane);
+    const columns = isSummed ? 1 : this.#columns, kept = this.#kept(tile, columns, 0, isSummed);
     this.#give(this.#loopsOf(columns), kept, at);
+  }
+
+  /** Columns of a tile. */
+  get #columns(): number {
+    return this.#m.starts.at(-1)! + this.#m.width;
+  }
+
+  /** The sums of a tile in memory, row by row, and room behind them for what reads vectors. */
+  #kept(tile: readonly Row[], columns: number, room: number, isSummed: boolean): Place {
+    const p = this.#p, size = tile.length * columns;
+    const kept = p.array(room > 0 ? "local" : "private", size + room, "float");
+    if (room > 0) p.store(kept, int(size), splat(float(0), room));
+    tile.forEach(({ sums }, r) =>
+      sums.forEach((sum, v) => {
+        const start = isSummed ? 0 : this.#m.starts[v]!;
+        p.store(kept, int(r * columns + start), isSummed ? laneSum(sum) : sum);
+      })
+    );
+    return kept;
+  }
+
+  /** Stores what is new of a tile that was moved back: vectors from its first new column on. */
+  #storeNew(at: Loops, tile: readonly Row[]): void {
+    const { lane, width } = this.#m, p = this.#p, { first, fresh, end } = at.get(lane)!;
+    const kept = this.#kept(tile, this.#columns, width, false);
+    const begin = p.let(sub(fresh, first)),
+      turns = p.let(div(add(sub(end, fresh), width - 1), width));
+    const vectors: ResultLoop = { symbol: lane, count: width, apart: 1, turns, begin };
+    this.#give([...this.#loopsOf(this.#columns).slice(0, -1), vectors], kept, at);
   }
 
   /**
@@ -195,7 +220,15 @@ export class LaneResults {
       if (loop === undefined) {
         return p.give([...this.#coordinates(at, moved), int(1)], held(from, place, "float"));
       }
-      const { symbol, count, apart, step } = loop;
+      const { symbol, count, apart, step, turns, begin } = loop;
+      if (turns && begin) {
+        return p.loop(turns, (turn) => {
+          const own = p.let(add(begin, mul(turn, count))), { first, end } = at.get(symbol)!;
+          const left = p.let(min(sub(end, add(first, own)), count));
+          const sums = load(from, add(place, own, lanes(count)));
+          p.give([...this.#coordinates(at, new Map([...moved, [symbol, own]])), left], sums);
+        }, 1);
+      }
       if (step) {
         return over(
           step,

@@ -1,6 +1,7 @@
 /** The sums of a tile of products in registers: each element of an operand is read once. */
 import { BLOCK_PRODUCTS, type Blocks, blocksOf } from "../../../kernel/accumulation.ts";
 import { coefficient } from "../../../kernel/affine.ts";
+import type { Load } from "../../../kernel/kernel.ts";
 import { elementFrom, primitive } from "../../language/elements.ts";
 import {
   add,
@@ -242,6 +243,23 @@ export class LaneSums {
     for (const start of starts) {
       this.#p.emit({ s: "prefetch", from: this.#values.input(load.input), at: add(at, start) });
     }
+    this.#prefetchRows(first, load === a ? b : a, term);
+  }
+
+  /** Asks for the rows of the next tile, where they lie one behind the other: a part for each term. */
+  #prefetchRows(first: Indices, { index, input }: Load, term: number): void {
+    const { sizes, inner } = this.#values.kernel,
+      [[row, count]] = this.#m.rows as [[number, number]];
+    const isRun = inner.length === 1 && coefficient(index, term) === 1 &&
+      coefficient(index, row) === sizes[term];
+    if (!isRun) return;
+    const later = new Map([
+      ...first,
+      [row, add(first.get(row)!, count)] as const,
+      [term, mul(first.get(term)!, count)] as const,
+    ]);
+    const at = this.#p.let(this.#values.affine(index, later));
+    this.#p.emit({ s: "prefetch", from: this.#values.input(input), at });
   }
 }
 

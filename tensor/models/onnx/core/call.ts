@@ -1,3 +1,5 @@
+import { isFloat } from "../../../../backend/internal.ts";
+import type { TensorLike } from "../../../core/arguments.ts";
 import type { Tensor } from "../../../core/mod.ts";
 import type { AttributeProto, GraphProto, NodeProto } from "../format/schema.ts";
 import { decodeTensor, type OnnxArray } from "../format/tensor_proto.ts";
@@ -81,6 +83,12 @@ export class Call {
   /** An input as a tensor, or null where it is left out. */
   optional(input: number): Tensor | null {
     return this.has(input) ? this.tensor(input) : null;
+  }
+
+  /** An input as an operand: one float that the host knows is a number, which kernels have in their text. */
+  operand(input: number): TensorLike {
+    const value = this.value(input), isKnown = value.isOnHost && value.shape.length === 0;
+    return isKnown && isFloat(value.type.dtype) ? value.numbers()[0]! : value.tensor;
   }
 
   /** An input that is a list. */

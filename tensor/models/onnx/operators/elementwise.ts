@@ -1,5 +1,6 @@
 /** Operators on each element: arithmetic, comparisons, activations, casts. */
 import { dtypes, isFloat } from "../../../../backend/internal.ts";
+import type { TensorLike } from "../../../core/arguments.ts";
 import type { Tensor } from "../../../core/mod.ts";
 import { type Call, type Operators, typed } from "../core/call.ts";
 import { fromFront } from "../core/places.ts";
@@ -26,10 +27,11 @@ function second(call: Call): Tensor {
   return b.reshape([...b.shape, ...shape.slice(from + b.ndim).map(() => 1)]);
 }
 
-function binary(fn: (a: Tensor, b: Tensor, call: Call) => Tensor) {
+function binary(fn: (a: Tensor, b: TensorLike, call: Call) => Tensor) {
   return (call: Call): Value => {
     const { type } = call.value(0);
-    return typed(wrapped(fn(call.tensor(0), second(call), call), type).cast(type.dtype), type);
+    const factor = call.operand(1), b = typeof factor === "number" ? factor : second(call);
+    return typed(wrapped(fn(call.tensor(0), b, call), type).cast(type.dtype), type);
   };
 }
 
@@ -42,17 +44,17 @@ function joined(fn: (a: Tensor, b: Tensor) => Tensor) {
 }
 
 /** As C divides: whole numbers towards 0. */
-function divide(a: Tensor, b: Tensor): Tensor {
-  if (isFloat(a.dtype)) return a.div(b);
+function divide(a: Tensor, b: TensorLike): Tensor {
+  if (typeof b === "number" || isFloat(a.dtype)) return a.div(b);
   const down = a.floorDivide(b);
   const isOff = a.lt(0).logicalXor(b.lt(0)).logicalAnd(down.mul(b).ne(a));
   return down.add(isOff.cast(down.dtype));
 }
 
-function modulo(a: Tensor, b: Tensor, call: Call): Tensor {
+function modulo(a: Tensor, b: TensorLike, call: Call): Tensor {
   if (call.int("fmod", 0) === 0) return a.remainder(b);
   // The sign of the dividend, as C's fmod has it.
-  const positive = a.abs().remainder(b.abs());
+  const positive = a.abs().remainder(typeof b === "number" ? Math.abs(b) : b.abs());
   return a.lt(0).where(positive.neg(), positive);
 }
 
@@ -74,9 +76,8 @@ export function castTo(value: Value, type: OnnxType): Value {
 function clip(call: Call): Tensor {
   const x = call.tensor(0);
   if (call.opset < 11) return x.clamp(call.float("min", -Infinity), call.float("max", Infinity));
-  const low = call.optional(1), high = call.optional(2);
-  const bounded = low ? x.maximum(low) : x;
-  return high ? bounded.minimum(high) : bounded;
+  const bounded = call.has(1) ? x.maximum(call.operand(1)) : x;
+  return call.has(2) ? bounded.minimum(call.operand(2)) : bounded;
 }
 
 function shift(call: Call): Value {
@@ -105,10 +106,12 @@ export const elementwise: Operators = {
   Div: binary(divide),
   Mod: binary(modulo),
   Pow: (call) => {
-    const { type } = call.value(0), x = call.tensor(0), exponent = second(call);
-    const power = isFloat(x.dtype) === isFloat(exponent.dtype)
-      ? x.pow(exponent)
-      : x.cast("float32").pow(exponent.cast("float32"));
+    const { type } = call.value(0), x = call.tensor(0), number = call.operand(1);
+    if (typeof number === "number" && isFloat(x.dtype)) return x.pow(number);
+    const exponent = second(call),
+      power = isFloat(x.dtype) === isFloat(exponent.dtype)
+        ? x.pow(exponent)
+        : x.cast("float32").pow(exponent.cast("float32"));
     return typed(power.cast(type.dtype), type);
   },
   Max: joined((a, b) => a.maximum(b)),

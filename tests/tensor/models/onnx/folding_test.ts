@@ -78,9 +78,15 @@ testOnBackends("what was computed of weights follows them", async () => {
 /** The type of a value: 1 stands for float32, 9 for bool. */
 const value = (name: string, elem_type: number) => ({ name, type: { tensor_type: { elem_type } } });
 
-function modelOf(graph: Record<string, unknown>): OnnxModel {
+function modelOf(
+  graph: Record<string, unknown>,
+  scalars: Record<string, number> = {},
+): OnnxModel {
   const weight = { data: Float32Array.of(2, 3), shape: [2], dtype: "float32" } as const;
-  const whole = { ...graph, initializer: [encodeTensor("w", weight)] };
+  const numbers = Object.entries(scalars).map(([name, number]) =>
+    encodeTensor(name, { data: Float32Array.of(number), shape: [], dtype: "float32" })
+  );
+  const whole = { ...graph, initializer: [encodeTensor("w", weight), ...numbers] };
   const opset_import = [{ domain: "", version: 17 }];
   return new OnnxModel(parseOnnx(encodeModel({ opset_import, graph: whole })));
 }
@@ -136,3 +142,27 @@ testOnCPU(
     assertEquals([await run(true), await run(false)], [[1, 1], [2, 2]]);
   },
 );
+
+testOnBackends("GraphRunner has numbers that a graph knows in its kernels' text", async () => {
+  const chain = [
+    ["Clip", "low", "high"],
+    ["Pow", "two"],
+    ["Div", "high"],
+    ["Mod", "two"],
+    ["Sub", "low"],
+  ];
+  const model = modelOf({
+    node: chain.map(([op_type, ...others], k) => ({
+      op_type,
+      input: [`x${k}`, ...others],
+      output: [`x${k + 1}`],
+      attribute: op_type === "Mod" ? [{ name: "fmod", type: 2, i: 1 }] : [],
+    })),
+    input: [value("x0", 1)],
+    output: [value("x5", 1)],
+  }, { low: -3, high: 6, two: 2 });
+  const x0 = Tensor.fromHost([-9, -1, 2, NaN, 7]), { x5 } = noGrad(() => model.run({ x0 }));
+  assertEquals(x5!.explain().match(/reads +(.*)/)![1], "float32 [5]");
+  const expected = [1.5, 1 / 6, 4 / 6, NaN, 0].map((y) => y + 3);
+  assert(await x5!.allClose(Tensor.fromHost(expected), { equalNan: true }));
+});
