@@ -51,91 +51,44 @@ export interface DTypeInfo {
    */
   readonly computedIn?: "int32" | "int64";
   /** A view of the raw bytes of a buffer of this type; bfloat16 is seen as its 16 bits. */
-  readonly view: (buffer: ArrayBuffer, byteOffset: number, length: number) => TypedArray;
+  readonly view: View;
 }
+
+type View = (buffer: ArrayBuffer, byteOffset: number, length: number) => TypedArray;
+type Ends = Pick<DTypeInfo, "lowest" | "highest">;
+
+const infinite: Ends = { lowest: -Infinity, highest: Infinity };
+const bits64: Ends = { lowest: -(2n ** 63n), highest: 2n ** 63n - 1n };
+const signed = (bits: number): Ends => ({
+  lowest: -(2 ** (bits - 1)),
+  highest: 2 ** (bits - 1) - 1,
+});
+const unsigned = (bits: number): Ends => ({ lowest: 0, highest: 2 ** bits - 1 });
+
+const float32: View = (b, o, n) => new Float32Array(b, o, n);
+const float16: View = (b, o, n) => new Float16Array(b, o, n);
+const float64: View = (b, o, n) => new Float64Array(b, o, n);
+const int64: View = (b, o, n) => new BigInt64Array(b, o, n);
+const int32: View = (b, o, n) => new Int32Array(b, o, n);
+const int16: View = (b, o, n) => new Int16Array(b, o, n);
+const int8: View = (b, o, n) => new Int8Array(b, o, n);
+const uint32: View = (b, o, n) => new Uint32Array(b, o, n);
+const uint16: View = (b, o, n) => new Uint16Array(b, o, n);
+const uint8: View = (b, o, n) => new Uint8Array(b, o, n);
 
 /** The table of element types. */
 export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
-  float32: {
-    bytes: 4,
-    kind: "float",
-    lowest: -Infinity,
-    highest: Infinity,
-    view: (b, o, n) => new Float32Array(b, o, n),
-  },
-  float16: {
-    bytes: 2,
-    kind: "float",
-    lowest: -Infinity,
-    highest: Infinity,
-    view: (b, o, n) => new Float16Array(b, o, n),
-  },
-  bfloat16: {
-    bytes: 2,
-    kind: "float",
-    lowest: -Infinity,
-    highest: Infinity,
-    view: (b, o, n) => new Uint16Array(b, o, n),
-  },
-  float64: {
-    bytes: 8,
-    kind: "float",
-    lowest: -Infinity,
-    highest: Infinity,
-    view: (b, o, n) => new Float64Array(b, o, n),
-  },
-  int32: {
-    bytes: 4,
-    kind: "int",
-    lowest: -(2 ** 31),
-    highest: 2 ** 31 - 1,
-    view: (b, o, n) => new Int32Array(b, o, n),
-  },
-  int64: {
-    bytes: 8,
-    kind: "int",
-    lowest: -(2n ** 63n),
-    highest: 2n ** 63n - 1n,
-    view: (b, o, n) => new BigInt64Array(b, o, n),
-  },
-  int16: {
-    bytes: 2,
-    kind: "int",
-    lowest: -(2 ** 15),
-    highest: 2 ** 15 - 1,
-    computedIn: "int32",
-    view: (b, o, n) => new Int16Array(b, o, n),
-  },
-  int8: {
-    bytes: 1,
-    kind: "int",
-    lowest: -(2 ** 7),
-    highest: 2 ** 7 - 1,
-    computedIn: "int32",
-    view: (b, o, n) => new Int8Array(b, o, n),
-  },
-  uint32: {
-    bytes: 4,
-    kind: "int",
-    lowest: 0,
-    highest: 2 ** 32 - 1,
-    computedIn: "int64",
-    view: (b, o, n) => new Uint32Array(b, o, n),
-  },
-  uint8: {
-    bytes: 1,
-    kind: "int",
-    lowest: 0,
-    highest: 255,
-    view: (b, o, n) => new Uint8Array(b, o, n),
-  },
-  bool: {
-    bytes: 1,
-    kind: "bool",
-    lowest: 0,
-    highest: 1,
-    view: (b, o, n) => new Uint8Array(b, o, n),
-  },
+  float32: { bytes: 4, kind: "float", ...infinite, view: float32 },
+  float16: { bytes: 2, kind: "float", ...infinite, view: float16 },
+  bfloat16: { bytes: 2, kind: "float", ...infinite, view: uint16 },
+  float64: { bytes: 8, kind: "float", ...infinite, view: float64 },
+  int32: { bytes: 4, kind: "int", ...signed(32), view: int32 },
+  int64: { bytes: 8, kind: "int", ...bits64, view: int64 },
+  int16: { bytes: 2, kind: "int", ...signed(16), computedIn: "int32", view: int16 },
+  int8: { bytes: 1, kind: "int", ...signed(8), computedIn: "int32", view: int8 },
+  uint32: { bytes: 4, kind: "int", ...unsigned(32), computedIn: "int64", view: uint32 },
+  uint8: { bytes: 1, kind: "int", ...unsigned(8), view: uint8 },
+  bool: { bytes: 1, kind: "bool", ...unsigned(1), view: uint8 },
 };
 
 /** True for the types with a fractional part. */

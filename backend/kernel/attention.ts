@@ -62,7 +62,7 @@ export interface AttentionKernel {
 export const headsOf = ({ lead }: AttentionKernel): number => lead.reduce((a, b) => a * b, 1);
 
 /** The first element of a head's matrix. */
-export function startOfHead({ lead }: AttentionKernel, at: HeadMatrix, head: number): number {
+export function startOfHead(lead: readonly number[], at: HeadMatrix, head: number): number {
   let start = at.offset, rest = head;
   for (let k = lead.length - 1; k >= 0; k--) {
     start += rest % lead[k]! * at.lead[k]!;

@@ -1,6 +1,11 @@
 /** The plain evaluator of attention: a row of scores at a time, as the formula says. */
 import type { DType, TypedArray } from "../../graph/dtype.ts";
-import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
+import {
+  type AttentionKernel,
+  type HeadMatrix,
+  headsOf,
+  startOfHead,
+} from "../../kernel/attention.ts";
 import { philox } from "../../graph/scalar.ts";
 import { ZERO_BYTE } from "../../graph/attention.ts";
 import { readElement, writeElement } from "./elements.ts";
@@ -24,11 +29,9 @@ export function runAttention(
     const result = results.get(output);
     if (result) result.values[at]! += value;
   };
+  const runRow = kernel.backward ? backwardRow : forwardRow;
   for (let head = 0; head < headsOf(kernel); head++) {
-    for (let i = 0; i < kernel.queries; i++) {
-      if (kernel.backward) backwardRow(kernel, rows, read, add, head, i);
-      else forwardRow(kernel, rows, read, add, head, i);
-    }
+    for (let i = 0; i < kernel.queries; i++) runRow({ kernel, rows, read, add }, head, i);
   }
   for (const { values, into, dtype } of results.values()) store(values, into, dtype);
 }
@@ -39,12 +42,8 @@ function store(values: Float64Array, into: TypedArray, dtype: DType): void {
 
 function readerOf(lead: readonly number[], at: HeadMatrix, array: TypedArray): Reader {
   return (head, row, column) => {
-    let start = at.offset, rest = head;
-    for (let k = lead.length - 1; k >= 0; k--) {
-      start += rest % lead[k]! * at.lead[k]!;
-      rest = Math.floor(rest / lead[k]!);
-    }
-    return Number(readElement(array, at.dtype, start + row * at.row + column * at.column));
+    const place = startOfHead(lead, at, head) + row * at.row + column * at.column;
+    return Number(readElement(array, at.dtype, place));
   };
 }
 
@@ -102,17 +101,15 @@ class Rows {
   }
 }
 
-type Read = (at: HeadMatrix) => Reader;
-type Add = (output: number, at: number, value: number) => void;
+interface Evaluator {
+  readonly kernel: AttentionKernel;
+  readonly rows: Rows;
+  readonly read: (at: HeadMatrix) => Reader;
+  /** Adds to an element of an output. */
+  readonly add: (output: number, at: number, value: number) => void;
+}
 
-function forwardRow(
-  kernel: AttentionKernel,
-  rows: Rows,
-  read: Read,
-  add: Add,
-  head: number,
-  i: number,
-): void {
+function forwardRow({ kernel, rows, read, add }: Evaluator, head: number, i: number): void {
   const { queries, valueFeatures } = kernel;
   const scales = kernel.filled?.scales, row = head * queries + i;
   const value = scales ? scaled(read(kernel.value), read(scales.value)) : read(kernel.value);
@@ -132,19 +129,12 @@ function forwardRow(
   });
 }
 
-function backwardRow(
-  kernel: AttentionKernel,
-  rows: Rows,
-  read: Read,
-  add: Add,
-  head: number,
-  i: number,
-): void {
+function backwardRow({ kernel, rows, read, add }: Evaluator, head: number, i: number): void {
   const { queries, keys, features, valueFeatures, scale, backward } = kernel;
   const [query, key, value] = [read(kernel.query), read(kernel.key), read(kernel.value)];
   const gradient = read(backward!.gradient);
-  const logSum = read(backward!.logSums)(head, i, 0),
-    product = read(backward!.products)(head, i, 0);
+  const logSum = read(backward!.logSums)(head, i, 0);
+  const product = read(backward!.products)(head, i, 0);
   const row = head * queries + i;
   if (logSum === Infinity) return;
   rows.scores(head, i).forEach((score, j) => {

@@ -361,6 +361,15 @@ export class FunctionBuilder {
     return this.#setVector();
   }
 
+  /** A vector of floats from anywhere, the first lanes of which are given. */
+  gather(addresses: readonly Local[]): Local {
+    const [first, ...others] = addresses;
+    return others.reduce(
+      (vector, at, k) => this.loadLane(v128.load32Lane, at, vector, k + 1),
+      this.load(v128.load32Zero, first!),
+    );
+  }
+
   /** Stores a vector, or one lane of it. */
   store(op: number, address: Local, vector: Local, offset = 0, lane?: number): void {
     this.storeTo(op, { address, offset, isPrivate: false }, vector, lane);

@@ -122,13 +122,9 @@ class PackingWriter {
 
   #gathered(places: readonly Local[], offset: Local): [Local, Local] {
     const f = this.#f;
-    const [low, high] = [places.slice(0, 4), places.slice(4)].map((four) => {
-      const [first, ...rest] = four.map((place) => f.i(i32.add, place, offset));
-      return rest.reduce(
-        (vector, at, k) => f.loadLane(v128.load32Lane, at, vector, k + 1),
-        f.load(v128.load32Zero, first!),
-      );
-    });
+    const [low, high] = [places.slice(0, 4), places.slice(4)].map((four) =>
+      f.gather(four.map((place) => f.i(i32.add, place, offset)))
+    );
     return [low!, high!];
   }
 }

@@ -134,12 +134,8 @@ export class RowPanel {
     const f = this.#f, bases = rows.map((offset) => f.i(i32.add, base, offset));
     this.#eachSum(sums, this.#first(sums), to, (offset) => {
       for (let r = 0; r < bases.length; r += 4) {
-        const [first, ...others] = bases.slice(r, r + 4).map((base) => f.i(i32.add, base, offset));
-        const row = others.reduce(
-          (vector, at, k) => f.loadLane(v128.load32Lane, at, vector, k + 1),
-          f.load(v128.load32Zero, first!),
-        );
-        this.#storeLanes(to, r, row, others.length + 1);
+        const row = bases.slice(r, r + 4).map((base) => f.i(i32.add, base, offset));
+        this.#storeLanes(to, r, f.gather(row), row.length);
       }
     });
   }
@@ -171,13 +167,7 @@ export class RowPanel {
   /** Columns of up to four rows: of the next four elements of each, or of the next one. */
   #turn(rows: readonly Local[], sums: number): Local[] {
     const f = this.#f;
-    if (sums === 1) {
-      const [first, ...others] = rows;
-      return [others.reduce(
-        (vector, row, k) => f.loadLane(v128.load32Lane, row, vector, k + 1),
-        f.load(v128.load32Zero, first!),
-      )];
-    }
+    if (sums === 1) return [f.gather(rows)];
     const loaded = rows.map((row) => f.load(v128.load, row));
     const row = (r: number): Local => loaded[r] ?? loaded[0]!;
     return f.transpose([0, 1, 2, 3].map(row));

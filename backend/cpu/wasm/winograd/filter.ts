@@ -101,11 +101,7 @@ export class FilterTransform {
     const f = this.#f;
     return Array.from({ length: KERNEL_TAPS }, (_, k) => {
       const tap = this.#args.entry("tapOffsets", f.integer(k));
-      const [first, ...others] = bases.map((base) => f.i(i32.add, base, tap));
-      return others.reduce(
-        (vector, at, lane) => f.loadLane(v128.load32Lane, at, vector, lane + 1),
-        f.load(v128.load32Zero, first!),
-      );
+      return f.gather(bases.map((base) => f.i(i32.add, base, tap)));
     });
   }
 

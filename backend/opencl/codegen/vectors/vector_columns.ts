@@ -1,14 +1,10 @@
 /** Neighbouring rows that read neighbouring elements: each lane reduces one. */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { walk } from "../../../codegen/loops.ts";
-import {
-  type ReduceStep,
-  type RowWriter,
-  type StoreEachStep,
-  writeRow,
-} from "../../../kernel/row_program.ts";
+import { writeRow } from "../../../kernel/row_program.ts";
 import type { WorkSize } from "../generated.ts";
-import { LaneSums } from "./lane_sums.ts";
+import type { LaneSums } from "./lane_sums.ts";
+import { RowsInLanes } from "./rows_in_lanes.ts";
 import { type Lanes, VectorBody } from "./vector_body.ts";
 import { columnCopies, vectorColumnProgram } from "./vector_plan.ts";
 import { LANES } from "./vector_types.ts";
@@ -42,51 +38,20 @@ export function emitVectorColumns(emitter: Emitter, symbol: number): WorkSize {
 }
 
 /** The steps of the rows in a few vectors, or in one of which `left` lanes count. */
-class VectorColumns implements RowWriter {
-  readonly #emitter: Emitter;
-  readonly #body: VectorBody;
-  readonly #lanes: readonly Lanes[];
-
-  constructor(
-    emitter: Emitter,
-    symbol: number,
-    copies: number,
-    left: string,
-  ) {
-    this.#emitter = emitter;
-    this.#body = new VectorBody(emitter, symbol);
-    this.#lanes = Array.from(
-      { length: copies },
-      (_, c) => ({ tag: `_${c}`, shift: c * LANES, left }),
-    );
+class VectorColumns extends RowsInLanes {
+  constructor(emitter: Emitter, symbol: number, copies: number, left: string) {
+    const lanes = (c: number): Lanes => ({ tag: `_${c}`, shift: c * LANES, left });
+    const all = Array.from({ length: copies }, (_, c) => lanes(c));
+    super(emitter, new VectorBody(emitter, symbol), all);
   }
 
-  compute(exprs: readonly number[]): void {
-    this.#body.declareScalars(exprs);
-    for (const lanes of this.#lanes) this.#body.declareVectors(exprs, lanes);
-  }
-
-  reduce(step: ReduceStep): void {
-    const { kernel } = this.#emitter;
-    const sums = new LaneSums(this.#emitter, step, false);
-    sums.declare();
-    walk(this.#emitter, kernel.inner, sums, () => {
-      this.compute(step.exprs);
-      for (const lanes of this.#lanes) sums.accumulate(this.#body, lanes);
-      this.store(step.outputs);
-    });
-    sums.finish();
-  }
-
-  store(outputs: readonly number[]): void {
-    for (const lanes of this.#lanes) {
-      for (const o of outputs) this.#body.store(o, lanes);
-    }
-  }
-
-  storeEach({ exprs, outputs }: StoreEachStep): void {
-    walk(this.#emitter, this.#emitter.kernel.inner, null, () => {
-      this.compute(exprs);
+  protected override each(
+    outputs: readonly number[],
+    sums: LaneSums | null,
+    element: () => void,
+  ): void {
+    walk(this.emitter, this.emitter.kernel.inner, sums, () => {
+      element();
       this.store(outputs);
     });
   }

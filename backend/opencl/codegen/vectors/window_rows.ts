@@ -2,18 +2,13 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { extent } from "../../../kernel/kernel.ts";
-import {
-  type ReduceStep,
-  rowProgram,
-  type RowWriter,
-  type StoreEachStep,
-  writeRow,
-} from "../../../kernel/row_program.ts";
+import { rowProgram, writeRow } from "../../../kernel/row_program.ts";
 import type { WorkSize } from "../generated.ts";
 import { openRows } from "../indices.ts";
 import { storageType } from "../types.ts";
 import { emitElements } from "./lane_pairs.ts";
-import { LaneSums } from "./lane_sums.ts";
+import type { LaneSums } from "./lane_sums.ts";
+import { RowsInLanes } from "./rows_in_lanes.ts";
 import { VectorBody } from "./vector_body.ts";
 import { LANES, lanesOf } from "./vector_types.ts";
 import { type WindowForm, windowReader } from "./window_lanes.ts";
@@ -45,52 +40,31 @@ export function linesOfItem(
   return Math.ceil(ITEM_ELEMENTS / (sizes[lane]! * window));
 }
 
-/** The steps of 16 windows, of which `left` count. */
-class WindowRows implements RowWriter {
-  readonly #emitter: Emitter;
+/** The vector of 16 windows, of which `left` count. */
+const lanes = { tag: "_0", left: "left" } as const;
+
+/** The steps of windows. */
+class WindowRows extends RowsInLanes {
   readonly #form: WindowForm;
-  readonly #body: VectorBody;
-  readonly #lanes = { tag: "_0", left: "left" };
 
   constructor(emitter: Emitter, form: WindowForm) {
-    this.#emitter = emitter;
+    super(emitter, new VectorBody(emitter, form.lane, windowReader(emitter, form.lane)), [lanes]);
     this.#form = form;
-    this.#body = new VectorBody(emitter, form.lane, windowReader(emitter, form.lane));
-  }
-
-  compute(exprs: readonly number[]): void {
-    this.#body.declareScalars(exprs);
-    this.#body.declareVectors(exprs, this.#lanes);
-  }
-
-  reduce(step: ReduceStep): void {
-    const sums = new LaneSums(this.#emitter, step, false);
-    sums.declare();
-    this.#each(step.outputs, () => {
-      this.compute(step.exprs);
-      sums.accumulate(this.#body, this.#lanes);
-    });
-    sums.finish();
-  }
-
-  store(outputs: readonly number[]): void {
-    for (const o of outputs) this.#body.store(o, this.#lanes);
-  }
-
-  storeEach({ exprs, outputs }: StoreEachStep): void {
-    this.#each(outputs, () => this.compute(exprs));
   }
 
   /** A map whose pairs are a loop around it. */
   storePlain(): void {
-    const { kernel } = this.#emitter;
+    const { kernel } = this.emitter;
     const exprs = neededBy(kernel, kernel.outputs.map((o) => o.expr));
     this.storeEach({ kind: "storeEach", exprs, outputs: [...kernel.outputs.keys()], keeps: null });
   }
 
-  /** Writes a body for each element of the windows, and stores those outputs of it. */
-  #each(outputs: readonly number[], body: () => void): void {
-    const emitter = this.#emitter, { kernel } = emitter, { pair, inBlocks } = this.#form;
+  protected override each(
+    outputs: readonly number[],
+    _: LaneSums | null,
+    element: () => void,
+  ): void {
+    const emitter = this.emitter, { kernel } = emitter, { pair, inBlocks } = this.#form;
     const around = kernel.inner.filter((s) => s !== pair), length = extent(kernel, around);
     const blocks = inBlocks ? outputs : [];
     for (const o of blocks) {
@@ -100,10 +74,10 @@ class WindowRows implements RowWriter {
       emitter.open("{");
       this.#declareElement(around, at);
       if (!inBlocks) {
-        emitElements(emitter, this.#body, pair, outputs, this.#lanes, body);
-      } else body();
+        emitElements(emitter, this.body, pair, outputs, lanes, element);
+      } else element();
       for (const o of blocks) {
-        emitter.line(`block${o}[${at}] = ${this.#body.name(kernel.outputs[o]!.expr, "_0")};`);
+        emitter.line(`block${o}[${at}] = ${this.body.name(kernel.outputs[o]!.expr, "_0")};`);
       }
       emitter.close();
     }
@@ -114,14 +88,14 @@ class WindowRows implements RowWriter {
   #declareElement(around: readonly number[], at: number): void {
     let rest = at;
     for (const s of around.toReversed()) {
-      const n = this.#emitter.kernel.sizes[s]!;
-      this.#emitter.line(this.#emitter.dialect.declareMutableIndex(`i${s}`, `${rest % n}`));
+      const n = this.emitter.kernel.sizes[s]!;
+      this.emitter.line(this.emitter.dialect.declareMutableIndex(`i${s}`, `${rest % n}`));
       rest = Math.floor(rest / n);
     }
   }
 
   #storeBlocks(outputs: readonly number[], around: readonly number[], length: number): void {
-    const emitter = this.#emitter;
+    const emitter = this.emitter;
     emitter.open("{");
     this.#declareElement(around, 0);
     for (const o of outputs) {
