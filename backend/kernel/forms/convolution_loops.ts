@@ -6,7 +6,7 @@
  * This folder (`forms/`) tells what a kernel computes from its loops; it imports `kernel/`.
  */
 import { coefficient } from "../affine.ts";
-import type { Bound, Load, LoopKernel } from "../kernel.ts";
+import type { Load, LoopKernel } from "../kernel.ts";
 
 /** One axis of the image. */
 export interface ImageAxis {
@@ -103,36 +103,19 @@ function axisOf(image: Load, position: number, tap: number): ImageAxis | null {
     coefficient(index, position) !== 0 || coefficient(index, tap) !== 0
   );
   if (touching.length > 1) return null;
-  const [bound] = touching;
-  return bound === undefined
-    ? unboundedAxis(position, tap, along, between)
-    : boundedAxis(bound, position, tap, along, between);
-}
-
-/** An axis without padding; its step is the largest that both loops are multiples of, if it is one of them. */
-function unboundedAxis(
-  position: number,
-  tap: number,
-  along: number,
-  between: number,
-): ImageAxis | null {
-  const step = Math.min(along, between), stride = along / step, dilation = between / step;
-  if (!Number.isInteger(stride) || !Number.isInteger(dilation)) return null;
-  return { position, tap, step, stride, dilation, first: 0, size: null };
-}
-
-function boundedAxis(
-  { index, size }: Bound,
-  position: number,
-  tap: number,
-  along: number,
-  between: number,
-): ImageAxis | null {
+  const [bound] = touching, common = { position, tap };
+  if (bound === undefined) {
+    // Without padding the step is the largest that both loops are multiples of, if it is one of them.
+    const step = Math.min(along, between), stride = along / step, dilation = between / step;
+    const fits = Number.isInteger(stride) && Number.isInteger(dilation);
+    return fits ? { ...common, step, stride, dilation, first: 0, size: null } : null;
+  }
+  const { index, size } = bound;
   const stride = coefficient(index, position), dilation = coefficient(index, tap);
   const step = along / stride;
-  const fits = stride > 0 && dilation > 0 && Number.isInteger(step) && between === step * dilation;
-  if (!fits || index.terms.length !== 2) return null;
-  return { position, tap, step, stride, dilation, first: index.offset, size };
+  const fits = stride > 0 && dilation > 0 && Number.isInteger(step) &&
+    between === step * dilation && index.terms.length === 2;
+  return fits ? { ...common, step, stride, dilation, first: index.offset, size } : null;
 }
 
 /** True for kernels of three by three taps without steps: those that Winograd's F(2x2, 3x3) is for. */

@@ -13,7 +13,7 @@ import {
 import { type ImageAxis, weightGradientLoops } from "../../../kernel/forms/convolution_loops.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { windowBox } from "../../../tile/programs/lanes/box.ts";
-import type { LaneMapping, Step } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { FloatContraction, Product } from "../products/contraction.ts";
 import type { WasmRuntime } from "../runtime.ts";
@@ -45,8 +45,6 @@ export function findDepthwise(
   const name = `gradients of channels by themselves, ${taps.join(" x ")}`;
   return new LaneProductRunner(name, given, mapping, runtime, host, null);
 }
-
-const over = (symbol: number, by = 1): Step => ({ do: "loop", symbol, by });
 
 function convolution(
   given: FloatContraction,

@@ -18,7 +18,7 @@ import {
   makeConvolution,
 } from "./convolution.ts";
 import { filterArguments, makeFilterTransform, SIDE_BY_SIDE } from "./filter.ts";
-import { KernelCall } from "../products/kernel_call.ts";
+import type { KernelCall } from "../products/kernel_call.ts";
 import { SAMPLE } from "./patches.ts";
 import { Tiling } from "./tiling.ts";
 import { POINTS } from "./transforms.ts";
@@ -144,26 +144,24 @@ export class WinogradConvolution extends WinogradProduct {
   }
 
   #makeCalls(): readonly [filters: KernelCall | null, blocks: KernelCall] {
-    const { runtime, tables } = this, numbers = this.#numbers, form = this.#form;
-    const { panelBlocks, groupBlocks, grain } = this.#blocks;
-    const common = { tables, numbers }, { areSideBySide, isRelaxed } = form;
-    const filters = form.transformsFilters ? null : new KernelCall(runtime, {
-      kernel: runtime.named(
-        `winograd filters ${areSideBySide} ${isRelaxed}`,
+    const form = this.#form, numbers = this.#numbers, { areSideBySide, isRelaxed } = form;
+    const { panelBlocks, groupBlocks, grain } = this.#blocks, range = panelBlocks * groupBlocks;
+    const filters = (): KernelCall =>
+      this.call(
+        `filters ${areSideBySide} ${isRelaxed}`,
         () => makeFilterTransform(areSideBySide, isRelaxed),
-      ),
-      names: filterArguments,
-      ...{ ...common, range: this.groups.count, grain: 1 },
-      cost: this.groups.count * this.#channels * FILTER_COST,
-    });
-    const blocks = new KernelCall(runtime, {
-      kernel: runtime.named(
-        `winograd convolution ${JSON.stringify(form)}`,
+        {
+          ...{ names: filterArguments, numbers, range: this.groups.count, grain: 1 },
+          cost: this.groups.count * this.#channels * FILTER_COST,
+        },
+      );
+    return [
+      form.transformsFilters ? null : filters(),
+      this.call(
+        `convolution ${JSON.stringify(form)}`,
         () => makeConvolution(form),
+        { names: convolutionArguments, numbers, range, grain, cost: this.cost },
       ),
-      names: convolutionArguments,
-      ...{ ...common, range: panelBlocks * groupBlocks, grain, cost: this.cost },
-    });
-    return [filters, blocks];
+    ];
   }
 }

@@ -17,7 +17,7 @@ import {
   makeGradientProducts,
   makeGradientSums,
 } from "./filter_gradient.ts";
-import { KernelCall } from "../products/kernel_call.ts";
+import type { KernelCall } from "../products/kernel_call.ts";
 import { Tiling } from "./tiling.ts";
 import { POINTS } from "./transforms.ts";
 import { type Addresses, type WinogradOptions, WinogradProduct } from "./winograd_product.ts";
@@ -103,26 +103,19 @@ export class WinogradGradient extends WinogradProduct {
   }
 
   #makeCalls(): readonly [products: KernelCall, sums: KernelCall] {
-    const { runtime, tables, form } = this, numbers = this.#numbers, { isRelaxed } = form;
-    const common = { tables, numbers, grain: 1 };
-    const rows = this.#rows, sumCost = rows * numbers.channels! * SUM_COST;
+    const { form } = this, { isRelaxed } = form, common = { numbers: this.#numbers, grain: 1 };
+    const rows = this.#rows, sumCost = rows * this.#numbers.channels! * SUM_COST;
     return [
-      new KernelCall(runtime, {
-        kernel: runtime.named(
-          `winograd gradient ${JSON.stringify(form)}`,
-          () => makeGradientProducts(form),
-        ),
-        names: gradientArguments,
-        ...{ ...common, range: this.#parts, cost: this.cost - sumCost },
-      }),
-      new KernelCall(runtime, {
-        kernel: runtime.named(
-          `winograd gradient sums ${isRelaxed}`,
-          () => makeGradientSums(isRelaxed),
-        ),
-        names: gradientSumArguments,
-        ...{ ...common, range: rows, cost: sumCost },
-      }),
+      this.call(
+        `gradient ${JSON.stringify(form)}`,
+        () => makeGradientProducts(form),
+        { ...common, names: gradientArguments, range: this.#parts, cost: this.cost - sumCost },
+      ),
+      this.call(
+        `gradient sums ${isRelaxed}`,
+        () => makeGradientSums(isRelaxed),
+        { ...common, names: gradientSumArguments, range: rows, cost: sumCost },
+      ),
     ];
   }
 }

@@ -4,6 +4,7 @@ import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import type { Product } from "../products/contraction.ts";
+import { KernelCall, type KernelCallOptions } from "../products/kernel_call.ts";
 import type { Tables } from "../products/tables.ts";
 import type { WasmRuntime } from "../runtime.ts";
 import type { TileForm } from "./convolution.ts";
@@ -47,6 +48,16 @@ export abstract class WinogradProduct implements Product {
     this.#options = options;
     this.runtime = runtime;
     this.groups = groupRows(product.rows.reduce((count, s) => count * kernel.sizes[s]!, 1));
+  }
+
+  /** The call of a kernel whose module is written once for all of a name. */
+  protected call(
+    name: string,
+    write: () => Uint8Array<ArrayBuffer>,
+    options: Omit<KernelCallOptions, "kernel" | "tables">,
+  ): KernelCall {
+    const kernel = this.runtime.named(`winograd ${name}`, write);
+    return new KernelCall(this.runtime, { ...options, kernel, tables: this.tables });
   }
 
   /** Dependencies of its tiles' code. */

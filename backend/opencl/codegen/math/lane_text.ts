@@ -25,6 +25,9 @@ interface Value {
 
 type Width = 16 | 1;
 
+/** Writes an operation on values. */
+type Operation = (...values: readonly Value[]) => Value;
+
 /** A helper's text, or what writes it. */
 type Helper = string | (() => string);
 
@@ -72,18 +75,20 @@ class LaneText implements LaneWriter<Value> {
     return kind === wanted ? text : `as_${this.#type(wanted)}(${text})`;
   }
 
-  #floats(write: (...operands: string[]) => string, ...operands: readonly Value[]): Value {
-    return this.#new("float", write(...operands.map((v) => this.as(v, "float"))));
+  #floats(write: (...operands: string[]) => string): Operation {
+    return (...values) => this.#new("float", write(...values.map((v) => this.as(v, "float"))));
   }
 
-  #ints(write: (...operands: string[]) => string, ...operands: readonly Value[]): Value {
-    return this.#new("int", write(...operands.map((v) => this.as(v, "int"))));
+  #ints(write: (...operands: string[]) => string): Operation {
+    return (...values) => this.#new("int", write(...values.map((v) => this.as(v, "int"))));
   }
 
   /** A comparison of scalars is 1, of vectors -1. */
-  #mask(operator: string, a: Value, b: Value): Value {
-    const text = `${this.as(a, "float")} ${operator} ${this.as(b, "float")}`;
-    return this.#new("int", this.#width === 1 ? `-(${text})` : text);
+  #mask(operator: string): Operation {
+    return (...values) => {
+      const text = values.map((v) => this.as(v, "float")).join(` ${operator} `);
+      return this.#new("int", this.#width === 1 ? `-(${text})` : text);
+    };
   }
 
   float(value: number): Value {
@@ -94,45 +99,27 @@ class LaneText implements LaneWriter<Value> {
     const text = bits === -0x80000000 ? "INT_MIN" : `${bits | 0}`;
     return { text: `(${this.#type("int")})(${text})`, kind: "int" };
   }
-  add(a: Value, b: Value): Value {
-    return this.#floats((x, y) => `${x} + ${y}`, a, b);
-  }
-  sub(a: Value, b: Value): Value {
-    return this.#floats((x, y) => `${x} - ${y}`, a, b);
-  }
-  mul(a: Value, b: Value): Value {
-    return this.#floats((x, y) => `${x} * ${y}`, a, b);
-  }
-  div(a: Value, b: Value): Value {
-    return this.#floats((x, y) => `${x} / ${y}`, a, b);
-  }
-  madd(a: Value, b: Value, c: Value): Value {
-    return this.#floats((x, y, z) => `${x} * ${y} + ${z}`, a, b, c);
-  }
-  neg(a: Value): Value {
-    return this.#floats((x) => `-${x}`, a);
-  }
-  abs(a: Value): Value {
-    return this.#floats((x) => `fabs(${x})`, a);
-  }
-  sqrt(a: Value): Value {
-    return this.#floats((x) => `sqrt(${x})`, a);
-  }
-  trunc(a: Value): Value {
-    return this.#floats((x) => `trunc(${x})`, a);
-  }
-  lt(a: Value, b: Value): Value {
-    return this.#mask("<", a, b);
-  }
-  gt(a: Value, b: Value): Value {
-    return this.#mask(">", a, b);
-  }
-  ge(a: Value, b: Value): Value {
-    return this.#mask(">=", a, b);
-  }
-  eq(a: Value, b: Value): Value {
-    return this.#mask("==", a, b);
-  }
+  readonly add: Operation = this.#floats((x, y) => `${x} + ${y}`);
+  readonly sub: Operation = this.#floats((x, y) => `${x} - ${y}`);
+  readonly mul: Operation = this.#floats((x, y) => `${x} * ${y}`);
+  readonly div: Operation = this.#floats((x, y) => `${x} / ${y}`);
+  readonly madd: Operation = this.#floats((x, y, z) => `${x} * ${y} + ${z}`);
+  readonly neg: Operation = this.#floats((x) => `-${x}`);
+  readonly abs: Operation = this.#floats((x) => `fabs(${x})`);
+  readonly sqrt: Operation = this.#floats((x) => `sqrt(${x})`);
+  readonly trunc: Operation = this.#floats((x) => `trunc(${x})`);
+  readonly lt: Operation = this.#mask("<");
+  readonly gt: Operation = this.#mask(">");
+  readonly ge: Operation = this.#mask(">=");
+  readonly eq: Operation = this.#mask("==");
+  readonly and: Operation = this.#ints((x, y) => `${x} & ${y}`);
+  readonly or: Operation = this.#ints((x, y) => `${x} | ${y}`);
+  readonly xor: Operation = this.#ints((x, y) => `${x} ^ ${y}`);
+  readonly not: Operation = this.#ints((x) => `~${x}`);
+  readonly addInt: Operation = this.#ints((x, y) => `${x} + ${y}`);
+  readonly subInt: Operation = this.#ints((x, y) => `${x} - ${y}`);
+  readonly shiftLeft = (a: Value, by: number): Value => this.#ints((x) => `${x} << ${by}`)(a);
+  readonly shiftRight = (a: Value, by: number): Value => this.#ints((x) => `${x} >> ${by}`)(a);
   select(mask: Value, a: Value, b: Value): Value {
     const kind = a.kind === "int" && b.kind === "int" ? "int" : "float";
     return this.#new(kind, this.#selection(mask, this.as(a, kind), this.as(b, kind)));
@@ -140,30 +127,6 @@ class LaneText implements LaneWriter<Value> {
   #selection(mask: Value, a: string, b: string): string {
     const test = this.as(mask, "int");
     return this.#width === 1 ? `${test} ? ${a} : ${b}` : `select(${b}, ${a}, ${test})`;
-  }
-  and(a: Value, b: Value): Value {
-    return this.#ints((x, y) => `${x} & ${y}`, a, b);
-  }
-  or(a: Value, b: Value): Value {
-    return this.#ints((x, y) => `${x} | ${y}`, a, b);
-  }
-  xor(a: Value, b: Value): Value {
-    return this.#ints((x, y) => `${x} ^ ${y}`, a, b);
-  }
-  not(a: Value): Value {
-    return this.#ints((x) => `~${x}`, a);
-  }
-  addInt(a: Value, b: Value): Value {
-    return this.#ints((x, y) => `${x} + ${y}`, a, b);
-  }
-  subInt(a: Value, b: Value): Value {
-    return this.#ints((x, y) => `${x} - ${y}`, a, b);
-  }
-  shiftLeft(a: Value, by: number): Value {
-    return this.#ints((x) => `${x} << ${by}`, a);
-  }
-  shiftRight(a: Value, by: number): Value {
-    return this.#ints((x) => `${x} >> ${by}`, a);
   }
   toFloat(a: Value): Value {
     return this.#new("float", `convert_${this.#type("float")}(${this.as(a, "int")})`);
