@@ -3,6 +3,7 @@
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
 import { type BackendName, withDevice } from "../mod.ts";
+import type { DeviceHandle } from "../backend/devices/device_handle.ts";
 import { backendOf, manager, waitForCompiledKernels } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
@@ -17,7 +18,9 @@ waitForCompiledKernels(true);
 
 // The library, the queue and the signal listeners stay open for the life of the process: opened
 // inside a test they would count as leaks of that test.
-if (hasOpenCL) void manager.default("cl").queue;
+/** The OpenCL device for tests, open; never touched where there is none. */
+export const openCLDevice: DeviceHandle = hasOpenCL ? manager.default("cl") : null!;
+if (hasOpenCL) openCLDevice.queue!.finishSync();
 backendOf(manager.default("cpu"));
 
 /** True if the device is PoCL's: clang compiles for it, so slowly that others' kernels serve meanwhile. */
@@ -48,6 +51,11 @@ export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Pro
   Deno.test(name, { ignore: !hasOpenCL }, fn);
 }
 
+/** `testOpenCL` with that device as the active one. */
+export function testOnOpenCL(name: string, fn: () => void | Promise<void>): void {
+  testOpenCL(name, () => withDevice("cl", fn));
+}
+
 /** `Deno.test` where there are kernels in vectors, on CPU devices: others have their driver's functions. */
 export function testVectors(name: string, fn: () => void): void {
   Deno.test(name, { ignore: !hasOpenCL || manager.default("cl").deviceType !== "cpu" }, fn);
@@ -73,9 +81,5 @@ export function testOnBackends(
 
 /** Runs a test on the built-in backend only: for what does not depend on a backend's kernels. */
 export function testOnCPU(name: string, fn: (backend: "cpu") => void | Promise<void>): void {
-  Deno.test(
-    `${name} (cpu)`,
-    { ignore: ignoreOn("cpu") },
-    () => withDevice("cpu", () => fn("cpu")),
-  );
+  Deno.test(`${name} (cpu)`, { ignore: ignoreOn("cpu") }, () => withDevice("cpu", () => fn("cpu")));
 }

@@ -3,6 +3,7 @@
  * its own; without OpenCL the exports are never touched, as `testOpenCL` leaves the tests out.
  */
 import {
+  type Buffer,
   CommandQueue,
   Context,
   type Device,
@@ -54,6 +55,15 @@ export function alignedBytes(nbytes: number): Uint8Array<ArrayBuffer> {
   const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(all));
   const misplaced = Number(BigInt(address) % BigInt(alignment));
   return all.subarray(alignment - misplaced, alignment - misplaced + nbytes);
+}
+
+/** The elements of a buffer when all commands before are done, as many as there is room for. */
+export async function contentOf(
+  buffer: Buffer,
+  into: Uint8Array | Int32Array | Float32Array,
+): Promise<number[]> {
+  await queue.read(buffer, into).wait();
+  return [...into];
 }
 
 /** Runs `fn` and returns how many objects it left behind, by kind; empty if none. */

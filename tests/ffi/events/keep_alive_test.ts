@@ -104,34 +104,31 @@ testOpenCL("a lent array is held although an older read could not be delivered",
 });
 
 for (const how of ["released", "forgotten"] as const) {
-  testOpenCL(
-    `an array that a ${how} buffer lives in stays until its commands are done`,
-    async () => {
-      using mine = new CommandQueue(context), gate = new UserEvent(context);
-      const [array, first] = (() => {
-        const data = alignedBytes(1 << 16);
-        const buffer = new Buffer(context, 1 << 16, { data, flags: MemFlags.USE_HOST_PTR });
-        const part = buffer.subBuffer(0, 4096);
-        mine.fill(part, new Uint8Array([1]), { wait: [gate] }).release();
-        if (how === "released") {
-          buffer.release();
-          part.release();
-        }
-        return [new WeakRef(data.buffer), data.byteOffset] as const;
-      })();
-      await collect();
-      assert(array.deref() !== undefined, "a fill is still to come");
-      gate.complete();
-      mine.finishSync();
-      awaitDeferred(context.unsafeHandle);
-      // deno-lint-ignore no-explicit-any -- in another function, so that no register holds the array
-      const bytes = (() => [...new Uint8Array(array.deref() as any, first, 3)])();
-      // A device with memory of its own brings them to the array where it is mapped only.
-      if (context.devices[0]!.hostUnifiedMemory) assertEquals(bytes, [1, 1, 1]);
-      await collectUntilGone(array);
-      assertEquals(array.deref(), undefined, "then it is let go of");
-    },
-  );
+  testOpenCL(`an array of a ${how} buffer stays until its commands are done`, async () => {
+    using mine = new CommandQueue(context), gate = new UserEvent(context);
+    const [array, first] = (() => {
+      const data = alignedBytes(1 << 16);
+      const buffer = new Buffer(context, 1 << 16, { data, flags: MemFlags.USE_HOST_PTR });
+      const part = buffer.subBuffer(0, 4096);
+      mine.fill(part, new Uint8Array([1]), { wait: [gate] }).release();
+      if (how === "released") {
+        buffer.release();
+        part.release();
+      }
+      return [new WeakRef(data.buffer), data.byteOffset] as const;
+    })();
+    await collect();
+    assert(array.deref() !== undefined, "a fill is still to come");
+    gate.complete();
+    mine.finishSync();
+    awaitDeferred(context.unsafeHandle);
+    // deno-lint-ignore no-explicit-any -- in another function, so that no register holds the array
+    const bytes = (() => [...new Uint8Array(array.deref() as any, first, 3)])();
+    // A device with memory of its own brings them to the array where it is mapped only.
+    if (context.devices[0]!.hostUnifiedMemory) assertEquals(bytes, [1, 1, 1]);
+    await collectUntilGone(array);
+    assertEquals(array.deref(), undefined, "then it is let go of");
+  });
 }
 
 testOpenCL("an array that was only copied from is not kept", async () => {
@@ -232,60 +229,50 @@ testOpenCL("a view that somebody transferred away does not keep its region mappe
   assert(region.released);
 });
 
-testOpenCL(
-  "what waits for a user event that nobody will complete fails, and does not hang",
-  async () => {
-    using buffer = new Buffer(context, 64), mine = new CommandQueue(context);
-    const gate = new UserEvent(context);
-    using fill = mine.fill(buffer, new Uint8Array([1]), { wait: [gate] });
-    gate.release();
-    await assertRejects(() => fill.wait(), OpenCLError, "clWaitForEvents");
-    (() => {
-      const forgotten = new UserEvent(context);
-      mine.fill(buffer, new Uint8Array([1]), { wait: [forgotten] }).release();
-    })();
-    await collect();
-    await mine.finish();
-  },
-);
+testOpenCL("what waits for an event that nobody will complete fails, not hangs", async () => {
+  using buffer = new Buffer(context, 64), mine = new CommandQueue(context);
+  const gate = new UserEvent(context);
+  using fill = mine.fill(buffer, new Uint8Array([1]), { wait: [gate] });
+  gate.release();
+  await assertRejects(() => fill.wait(), OpenCLError, "clWaitForEvents");
+  (() => {
+    const forgotten = new UserEvent(context);
+    mine.fill(buffer, new Uint8Array([1]), { wait: [forgotten] }).release();
+  })();
+  await collect();
+  await mine.finish();
+});
 
-testOpenCL(
-  "launches that cannot begin are an error of every later call, never a wait",
-  async () => {
-    const before = liveObjects();
-    {
-      using mine = new CommandQueue(context), buffer = new Buffer(context, 16);
-      using kernel = program.kernel("put");
-      kernel.setArgs([buffer, 4]);
-      const size = new BigUint64Array([4n]);
-      await withFaults([{ call: "clSetUserEventStatus", status: -5 }], async () => {
-        mine.enqueueKernelHeld(kernel, 1, size, null);
-        assertThrows(() => mine.flush(), OpenCLError, "clSetUserEventStatus");
-        assertThrows(() => mine.finishSync(), OpenCLError, "clSetUserEventStatus");
-        await assertRejects(() => mine.finish(), OpenCLError, "clSetUserEventStatus");
-        assertThrows(
-          () => mine.read(buffer, new Int32Array(4)),
-          OpenCLError,
-          "clSetUserEventStatus",
-        );
-      });
-      const out = new Int32Array(4);
-      mine.read(buffer, out, { blocking: true }).release();
-      assertEquals([...out], [4, 4, 4, 4], "afterwards they run");
-    }
-    {
-      const mine = new CommandQueue(context);
-      using buffer = new Buffer(context, 16), kernel = program.kernel("put");
-      kernel.setArgs([buffer, 4]);
-      mine.enqueueKernelHeld(kernel, 1, new BigUint64Array([4n]), null);
-      withFaults([{ call: "clSetUserEventStatus", status: -5, nth: 1 }], () => {
-        assertThrows(() => mine.release(), OpenCLError, "clSetUserEventStatus");
-      });
-      assert(mine.released);
-    }
-    assertEquals(liveObjects(), before);
-  },
-);
+testOpenCL("launches that cannot begin are an error of later calls, never a wait", async () => {
+  const before = liveObjects();
+  {
+    using mine = new CommandQueue(context), buffer = new Buffer(context, 16);
+    using kernel = program.kernel("put");
+    kernel.setArgs([buffer, 4]);
+    const size = new BigUint64Array([4n]);
+    await withFaults([{ call: "clSetUserEventStatus", status: -5 }], async () => {
+      mine.enqueueKernelHeld(kernel, 1, size, null);
+      assertThrows(() => mine.flush(), OpenCLError, "clSetUserEventStatus");
+      assertThrows(() => mine.finishSync(), OpenCLError, "clSetUserEventStatus");
+      await assertRejects(() => mine.finish(), OpenCLError, "clSetUserEventStatus");
+      assertThrows(() => mine.read(buffer, new Int32Array(4)), OpenCLError, "clSetUserEventStatus");
+    });
+    const out = new Int32Array(4);
+    mine.read(buffer, out, { blocking: true }).release();
+    assertEquals([...out], [4, 4, 4, 4], "afterwards they run");
+  }
+  {
+    const mine = new CommandQueue(context);
+    using buffer = new Buffer(context, 16), kernel = program.kernel("put");
+    kernel.setArgs([buffer, 4]);
+    mine.enqueueKernelHeld(kernel, 1, new BigUint64Array([4n]), null);
+    withFaults([{ call: "clSetUserEventStatus", status: -5, nth: 1 }], () => {
+      assertThrows(() => mine.release(), OpenCLError, "clSetUserEventStatus");
+    });
+    assert(mine.released);
+  }
+  assertEquals(liveObjects(), before);
+});
 
 testOpenCL("what no wait told is told when its event is released", () => {
   using mine = new CommandQueue(context);

@@ -1,18 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { environmentVariables, readEnvironment } from "../../../ffi/mod.ts";
 import { runChild } from "../child.ts";
+import { setVariables } from "../../variables.ts";
 
 Deno.test("readEnvironment returns what is set, and nothing for the empty string", () => {
-  const former = Deno.env.get("NETCL_DEBUG");
-  try {
-    Deno.env.set("NETCL_DEBUG", "1");
-    assertEquals(readEnvironment("NETCL_DEBUG"), "1");
-    Deno.env.set("NETCL_DEBUG", "");
-    assertEquals(readEnvironment("NETCL_DEBUG"), undefined);
-    Deno.env.delete("NETCL_DEBUG");
-    assertEquals(readEnvironment("NETCL_DEBUG"), undefined);
-  } finally {
-    if (former !== undefined) Deno.env.set("NETCL_DEBUG", former);
+  for (const [value, read] of [["1", "1"], ["", undefined], [undefined, undefined]]) {
+    using _variables = setVariables({ NETCL_DEBUG: value });
+    assertEquals(readEnvironment("NETCL_DEBUG"), read, `${value}`);
   }
 });
 

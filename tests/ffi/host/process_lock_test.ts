@@ -15,17 +15,13 @@ function start(counter: Int32Array, times: number, hold = false): [Worker, Promi
   return [worker, done];
 }
 
-Deno.test(
-  "withProcessLock lets one thread of the process in at a time",
-  { ...onLinux },
-  async () => {
-    const counter = new Int32Array(new SharedArrayBuffer(12));
-    const started = Array.from({ length: 3 }, () => start(counter, 300));
-    await Promise.all(started.map(([, done]) => done));
-    for (const [worker] of started) worker.terminate();
-    assertEquals(counter[0], 900);
-  },
-);
+Deno.test("withProcessLock lets one thread in at a time", { ...onLinux }, async () => {
+  const counter = new Int32Array(new SharedArrayBuffer(12));
+  const started = Array.from({ length: 3 }, () => start(counter, 300));
+  await Promise.all(started.map(([, done]) => done));
+  for (const [worker] of started) worker.terminate();
+  assertEquals(counter[0], 900);
+});
 
 Deno.test("a worker that is terminated while it holds the process lock keeps nobody out for long", {
   ...onLinux,

@@ -9,20 +9,16 @@ import {
 /** The first one opens the C library, which stays open. */
 const options = { ignore: Deno.build.os !== "linux", sanitizeResources: false };
 
-Deno.test(
-  "SharedMemory is the same for all who map it, also when its name is gone",
-  { ...options },
-  () => {
-    const name = `netcl-${crypto.randomUUID()}`;
-    using mine = createSharedMemory(name, 5000)!;
-    assertEquals(createSharedMemory(name, 5000), null, "a name is taken once");
-    using other = openSharedMemory(name, 5000)!;
-    unlinkSharedMemory(name);
-    mine.bytes[4999] = 7;
-    assertEquals([other.bytes.length, other.bytes[4999]], [5000, 7]);
-    assertEquals(openSharedMemory(name, 5000), null);
-  },
-);
+Deno.test("SharedMemory is one for all who map it, also with its name gone", { ...options }, () => {
+  const name = `netcl-${crypto.randomUUID()}`;
+  using mine = createSharedMemory(name, 5000)!;
+  assertEquals(createSharedMemory(name, 5000), null, "a name is taken once");
+  using other = openSharedMemory(name, 5000)!;
+  unlinkSharedMemory(name);
+  mine.bytes[4999] = 7;
+  assertEquals([other.bytes.length, other.bytes[4999]], [5000, 7]);
+  assertEquals(openSharedMemory(name, 5000), null);
+});
 
 Deno.test("SharedMemory that does not fit is refused, and leaves no name", { ...options }, () => {
   const name = `netcl-${crypto.randomUUID()}`;

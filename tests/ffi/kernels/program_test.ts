@@ -11,7 +11,7 @@ import {
   setWaitPolicy,
 } from "../../../ffi/mod.ts";
 import { runProgram } from "../../run_deno.ts";
-import { context, device, queue, testOpenCL } from "../fixture.ts";
+import { contentOf, context, device, queue, testOpenCL } from "../fixture.ts";
 
 const one = "kernel void one(global int* y) { y[0] = VALUE; }";
 const broken = "kernel void f(global float* x) {\n  x[0] = 1;\n  x[1] = nope;\n}";
@@ -20,8 +20,7 @@ async function resultOf(program: Program, name = "one"): Promise<number> {
   using buffer = new Buffer(context, 4);
   using kernel = program.kernel(name);
   queue.run(kernel, { global: [1], args: [buffer] }).release();
-  const out = new Int32Array(1);
-  await queue.read(buffer, out).wait();
+  const out = await contentOf(buffer, new Int32Array(1));
   return out[0]!;
 }
 
@@ -36,15 +35,13 @@ testOpenCL("Program builds with options and lists its kernels", async () => {
   for (const kernel of kernels) kernel.release();
 });
 
-testOpenCL(
-  "Program: what a compiler refuses is told by the error alone, not on the terminal",
-  async () => {
-    const { out, err } = await runProgram(`
+testOpenCL("Program: what a compiler refuses is told by the error alone", async () => {
+  const { out, err } = await runProgram(`
     import { Context, platforms, Program } from "./ffi/mod.ts";
     for (const device of platforms().flatMap((platform) => platform.devices())) {
       using context = new Context(device), program = new Program(context, ${
-      JSON.stringify(broken)
-    });
+    JSON.stringify(broken)
+  });
       try {
         program.build();
       } catch (error) {
@@ -52,10 +49,9 @@ testOpenCL(
       }
     }
   `);
-    assert(out.split("\n").includes("KernelBuildError"), out);
-    assertEquals(err, "");
-  },
-);
+  assert(out.split("\n").includes("KernelBuildError"), out);
+  assertEquals(err, "");
+});
 
 testOpenCL("Program: a build error has the log, and the source lines that it names", () => {
   using program = new Program(context, broken);
@@ -75,41 +71,38 @@ testOpenCL("Program: buildAsync does the same without blocking", async () => {
   assertEquals(await resultOf(program), 4);
 });
 
-testOpenCL(
-  "Program: a build that its caller gives up goes on, and keeps the program until then",
-  async () => {
-    using program = new Program(context, one);
-    const references = () => {
-      const count = new Uint32Array(1), { REFERENCE_COUNT } = ProgramInfo;
-      check(
-        openLibrary().clGetProgramInfo(program.unsafeHandle, REFERENCE_COUNT, 4n, count, null),
-        "clGetProgramInfo",
-      );
-      return count[0]!;
-    };
-    const before = references();
-    let building: Promise<unknown> = Promise.resolve(), isBuilt = false;
-    const former = setWaitPolicy({
-      waitSync() {},
-      wait(promise) {
-        building = promise.then(() => isBuilt = true);
-        return Promise.reject(new Error("given up"));
-      },
-    });
-    try {
-      await assertRejects(() => program.buildAsync("-D VALUE=7"), Error, "given up");
-    } finally {
-      setWaitPolicy(former);
-    }
-    const during = references();
-    // Mesa builds so small a program at once: its caller has nothing to give up.
-    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
-    assert(isBuilt || during === before + 1, `${during} references`);
-    await building;
-    assertEquals(references(), before);
-    assertEquals(await resultOf(program), 7);
-  },
-);
+testOpenCL("Program: a build that is given up goes on, and keeps the program", async () => {
+  using program = new Program(context, one);
+  const references = () => {
+    const count = new Uint32Array(1), { REFERENCE_COUNT } = ProgramInfo;
+    check(
+      openLibrary().clGetProgramInfo(program.unsafeHandle, REFERENCE_COUNT, 4n, count, null),
+      "clGetProgramInfo",
+    );
+    return count[0]!;
+  };
+  const before = references();
+  let building: Promise<unknown> = Promise.resolve(), isBuilt = false;
+  const former = setWaitPolicy({
+    waitSync() {},
+    wait(promise) {
+      building = promise.then(() => isBuilt = true);
+      return Promise.reject(new Error("given up"));
+    },
+  });
+  try {
+    await assertRejects(() => program.buildAsync("-D VALUE=7"), Error, "given up");
+  } finally {
+    setWaitPolicy(former);
+  }
+  const during = references();
+  // Mesa builds so small a program at once: its caller has nothing to give up.
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+  assert(isBuilt || during === before + 1, `${during} references`);
+  await building;
+  assertEquals(references(), before);
+  assertEquals(await resultOf(program), 7);
+});
 
 testOpenCL("Program: a binary builds to the same program", async () => {
   using program = new Program(context, one).build("-D VALUE=5");

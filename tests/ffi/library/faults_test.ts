@@ -70,38 +70,35 @@ testOpenCL("withFaults makes calls late, on the main thread and off it", async (
   });
 });
 
-testOpenCL(
-  "withFaults repairs everything, also when the function throws or overlaps with another",
-  async () => {
-    const fails = () => assertThrows(() => new Buffer(context, 8), OpenCLError);
-    assertThrows(
-      () =>
-        withFaults([{ call: "clCreateBuffer", status: -4 }], () => {
-          throw new RangeError("mine");
-        }),
-      RangeError,
-      "mine",
-    );
-    new Buffer(context, 8).release();
+testOpenCL("withFaults repairs everything, also where fn throws or overlaps", async () => {
+  const fails = () => assertThrows(() => new Buffer(context, 8), OpenCLError);
+  assertThrows(
+    () =>
+      withFaults([{ call: "clCreateBuffer", status: -4 }], () => {
+        throw new RangeError("mine");
+      }),
+    RangeError,
+    "mine",
+  );
+  new Buffer(context, 8).release();
 
-    const gate = Promise.withResolvers<void>();
-    const first = withFaults([{ call: "clCreateBuffer", status: -4 }], async () => {
-      fails();
-      await gate.promise;
-    });
-    const second = withFaults([{ call: "clFlush", status: -5 }], async () => {
-      assertThrows(() => queue.flush(), OpenCLError);
-      await gate.promise;
-      await first;
-      assertThrows(() => queue.flush(), OpenCLError);
-      new Buffer(context, 8).release();
-    });
+  const gate = Promise.withResolvers<void>();
+  const first = withFaults([{ call: "clCreateBuffer", status: -4 }], async () => {
     fails();
-    gate.resolve();
-    await second;
-    queue.flush();
-  },
-);
+    await gate.promise;
+  });
+  const second = withFaults([{ call: "clFlush", status: -5 }], async () => {
+    assertThrows(() => queue.flush(), OpenCLError);
+    await gate.promise;
+    await first;
+    assertThrows(() => queue.flush(), OpenCLError);
+    new Buffer(context, 8).release();
+  });
+  fails();
+  gate.resolve();
+  await second;
+  queue.flush();
+});
 
 testOpenCL("a fault that never happens fails the test that relies on it", async () => {
   const never = [{ call: "clCreateBuffer", nth: 2, status: -4 }] as const;

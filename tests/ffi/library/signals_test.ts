@@ -34,11 +34,8 @@ async function converse(
   return { out, status: await child.status };
 }
 
-Deno.test(
-  "a listener that is added after the driver was loaded still runs",
-  { ignore },
-  async () => {
-    const source = `
+Deno.test("a listener added after the driver was loaded still runs", { ignore }, async () => {
+  const source = `
       import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
       console.log("ignored:", ignoredSignals().join());
@@ -50,11 +47,10 @@ Deno.test(
       clearInterval(alive);
       console.log("handled");
       Deno.exit(0);`;
-    const { out, status } = await converse("", source);
-    assertEquals(out, "ignored: \nsend SIGINT\nhandled\n");
-    assertEquals(status.code, 0);
-  },
-);
+  const { out, status } = await converse("", source);
+  assertEquals(out, "ignored: \nsend SIGINT\nhandled\n");
+  assertEquals(status.code, 0);
+});
 
 Deno.test("without a listener a signal ends the program as ever", { ignore }, async () => {
   const source = `
@@ -65,11 +61,8 @@ Deno.test("without a listener a signal ends the program as ever", { ignore }, as
   assertEquals((await converse("", source)).status.signal, "SIGTERM");
 });
 
-Deno.test(
-  "a signal that was ignored at the start, as by nohup, stays ignored",
-  { ignore },
-  async () => {
-    const source = `
+Deno.test("a signal ignored at the start, as by nohup, stays ignored", { ignore }, async () => {
+  const source = `
       import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
       platforms()[0].devices();
       console.log("ignored:", ignoredSignals().join());
@@ -77,10 +70,9 @@ Deno.test(
       await new Promise((resolve) => setTimeout(resolve, 200));
       console.log("survived");
       Deno.exit(0);`;
-    const { out } = await converse("trap '' HUP;", source);
-    assertEquals(out, "ignored: SIGHUP\nsend SIGHUP\nsurvived\n");
-  },
-);
+  const { out } = await converse("trap '' HUP;", source);
+  assertEquals(out, "ignored: SIGHUP\nsend SIGHUP\nsurvived\n");
+});
 
 Deno.test("signals that end a program have no handler of a driver, which returns from the first", {
   ignore: ignore || Deno.build.os !== "linux" || isIgnored(3n),

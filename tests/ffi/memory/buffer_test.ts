@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer, MemFlags, OpenCLError } from "../../../ffi/mod.ts";
-import { context, device, hasOpenCL, queue, testOpenCL } from "../fixture.ts";
+import { contentOf, context, device, hasOpenCL, queue, testOpenCL } from "../fixture.ts";
 
 testOpenCL("Buffer takes its first content from an array", async () => {
   using buffer = new Buffer(context, 8, {
@@ -8,9 +8,7 @@ testOpenCL("Buffer takes its first content from an array", async () => {
     flags: MemFlags.READ_ONLY,
   });
   assertEquals(buffer.flags, MemFlags.READ_ONLY | MemFlags.COPY_HOST_PTR);
-  const out = new Int32Array(2);
-  await queue.read(buffer, out).wait();
-  assertEquals([...out], [1, 2]);
+  assertEquals(await contentOf(buffer, new Int32Array(2)), [1, 2]);
   assertThrows(() => new Buffer(context, 9, { data: new Uint8Array(8) }), RangeError, "8 bytes");
 });
 
@@ -48,10 +46,4 @@ Deno.test({
     const misaligned = () => buffer.subBuffer(1, 16);
     assertEquals(assertThrows(misaligned, OpenCLError).codeName, "CL_MISALIGNED_SUB_BUFFER_OFFSET");
   },
-});
-
-testOpenCL("Buffer: an overlong part of a buffer is refused", () => {
-  using buffer = new Buffer(context, 1 << 16);
-  const error = assertThrows(() => buffer.subBuffer(1 << 15, 1 << 16), RangeError);
-  assert(error.message.includes("65536 bytes from offset 32768"), error.message);
 });

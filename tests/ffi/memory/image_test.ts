@@ -7,7 +7,7 @@ import {
   Sampler,
   type SamplerOptions,
 } from "../../../ffi/mod.ts";
-import { context, device, hasOpenCL, leftBehind, queue } from "../fixture.ts";
+import { contentOf, context, device, hasOpenCL, leftBehind, queue } from "../fixture.ts";
 
 const ignore = !hasOpenCL || !device.query("IMAGE_SUPPORT");
 const format = { order: "RGBA", type: "UNSIGNED_INT8" } as const;
@@ -46,9 +46,8 @@ test("Image is filled and copied, also from and to buffers", async () => {
   a.copyTo(queue, b).release();
   queue.fill(buffer, new Uint8Array([8])).release();
   b.copyToBuffer(queue, buffer, { offset: 16, region: [1, 2, 1] }).release();
-  const bytes = new Uint8Array(32);
-  await queue.read(buffer, bytes).wait();
-  assertEquals([...bytes.subarray(14, 26)], [8, 8, 1, 2, 3, 4, 1, 2, 3, 4, 8, 8]);
+  const bytes = await contentOf(buffer, new Uint8Array(32));
+  assertEquals(bytes.slice(14, 26), [8, 8, 1, 2, 3, 4, 1, 2, 3, 4, 8, 8]);
   a.copyFromBuffer(queue, buffer).release();
   const out = new Uint8Array(16);
   await a.read(queue, out).wait();
@@ -80,8 +79,7 @@ test("a kernel reads an image through a sampler: as it says, in elements or in s
   const pick = async (options: SamplerOptions, x: number) => {
     using sampler = new Sampler(context, options);
     queue.run(kernel, { global: [1], args: [image, sampler, x, out] }).release();
-    const values = new Float32Array(4);
-    await queue.read(out, values).wait();
+    const values = await contentOf(out, new Float32Array(4));
     return [...values];
   };
   assertEquals(await pick({ addressing: "clamp-to-edge" }, 5.5), [2, 3, 4, 5]);

@@ -9,7 +9,7 @@ import {
 } from "../../../ffi/mod.ts";
 import { bindCommandBufferFunctions } from "../../../ffi/queue/command_buffer.ts";
 import type { FunctionTable, Handle } from "../../../ffi/symbols/types.ts";
-import { context, device, hasOpenCL, program, queue, testOpenCL } from "../fixture.ts";
+import { contentOf, context, device, hasOpenCL, program, queue, testOpenCL } from "../fixture.ts";
 
 const hasCommandBuffers = hasOpenCL && device.extensions.includes("cl_khr_command_buffer");
 
@@ -101,7 +101,5 @@ Deno.test("CommandBuffer replays what it recorded", { ignore: !hasCommandBuffers
     using event = commands.enqueue();
     await event.wait();
   }
-  const out = new Float32Array(4);
-  await queue.read(z, out).wait();
-  assertEquals([...out], [13, 13, 13, 13]);
+  assertEquals(await contentOf(z, new Float32Array(4)), [13, 13, 13, 13]);
 });

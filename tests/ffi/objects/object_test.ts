@@ -12,42 +12,39 @@ import {
   SvmBuffer,
   UserEvent,
 } from "../../../ffi/mod.ts";
-import { context, device, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
+import { contentOf, context, device, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
 import { hasOpenCL } from "../../opencl.ts";
 import { runProgram } from "../../run_deno.ts";
 
 const hasSvm = hasOpenCL && SvmBuffer.isAvailable(device);
 
-testOpenCL(
-  "every owner releases once, refuses use after it, and leaves nothing behind",
-  async () => {
-    const makers: {
-      [kind: string]: () => Disposable & { readonly unsafeHandle: bigint; release(): void };
-    } = {
-      Context: () => new Context(device),
-      CommandQueue: () => new CommandQueue(context),
-      Buffer: () => new Buffer(context, 64),
-      Program: () => new Program(context, "kernel void f() {}"),
-      Kernel: () => program.kernel("put"),
-      Event: () => new UserEvent(context),
-      Sampler: () => new Sampler(context),
-      ...(hasSvm ? { SvmBuffer: () => new SvmBuffer(context, 64) } : {}),
-    };
-    for (const [kind, make] of Object.entries(makers)) {
-      const left = await leftBehind(() => {
-        const before: Record<string, number> = liveObjects();
-        const object = make();
-        assertEquals(liveObjects()[kind as "Buffer"], before[kind]! + 1, kind);
-        object.release();
-        object.release();
-        object[Symbol.dispose]();
-        const error = assertThrows(() => object.unsafeHandle, DisposedError);
-        assertEquals(error.message, `Cannot use this ${kind}: it was released`);
-      });
-      assertEquals(left, {}, kind);
-    }
-  },
-);
+testOpenCL("every owner releases once, refuses use after it, leaves nothing behind", async () => {
+  const makers: {
+    [kind: string]: () => Disposable & { readonly unsafeHandle: bigint; release(): void };
+  } = {
+    Context: () => new Context(device),
+    CommandQueue: () => new CommandQueue(context),
+    Buffer: () => new Buffer(context, 64),
+    Program: () => new Program(context, "kernel void f() {}"),
+    Kernel: () => program.kernel("put"),
+    Event: () => new UserEvent(context),
+    Sampler: () => new Sampler(context),
+    ...(hasSvm ? { SvmBuffer: () => new SvmBuffer(context, 64) } : {}),
+  };
+  for (const [kind, make] of Object.entries(makers)) {
+    const left = await leftBehind(() => {
+      const before: Record<string, number> = liveObjects();
+      const object = make();
+      assertEquals(liveObjects()[kind as "Buffer"], before[kind]! + 1, kind);
+      object.release();
+      object.release();
+      object[Symbol.dispose]();
+      const error = assertThrows(() => object.unsafeHandle, DisposedError);
+      assertEquals(error.message, `Cannot use this ${kind}: it was released`);
+    });
+    assertEquals(left, {}, kind);
+  }
+});
 
 testOpenCL("an object that is forgotten is released by the collector, and counted", async () => {
   const before = leakedObjects().Buffer, live = liveObjects().Buffer;
@@ -61,12 +58,10 @@ testOpenCL("an object that is forgotten is released by the collector, and counte
   assertEquals([leakedObjects().Buffer - before, liveObjects().Buffer - live], [10, 0]);
 });
 
-testOpenCL(
-  "a forgotten object that cannot be released costs one line, not the program",
-  async () => {
-    const module = (name: string) =>
-      JSON.stringify(new URL(`../../../${name}`, import.meta.url).href);
-    const program = `
+testOpenCL("a forgotten object that cannot be released costs a line, not the program", async () => {
+  const module = (name: string) =>
+    JSON.stringify(new URL(`../../../${name}`, import.meta.url).href);
+  const program = `
     import { Buffer, Context, platforms, withFaults } from ${module("ffi/mod.ts")};
     const context = new Context(platforms()[0].devices()[0]);
     await withFaults([{ call: "clReleaseMemObject", status: -36 }], async () => {
@@ -74,15 +69,14 @@ testOpenCL(
       for (let i = 0; i < 20; i++) { await new Promise((r) => setTimeout(r, 2)); gc(); }
     });
     console.log("goes on");`;
-    const { code, out, err } = await runProgram(program, { flags: ["--v8-flags=--expose-gc"] });
-    assertEquals([code, out, err], [
-      0,
-      "goes on\n",
-      "netcl: cannot give back a forgotten Buffer: clReleaseMemObject failed with " +
-      "CL_INVALID_COMMAND_QUEUE (-36)\n",
-    ]);
-  },
-);
+  const { code, out, err } = await runProgram(program, { flags: ["--v8-flags=--expose-gc"] });
+  assertEquals([code, out, err], [
+    0,
+    "goes on\n",
+    "netcl: cannot give back a forgotten Buffer: clReleaseMemObject failed with " +
+    "CL_INVALID_COMMAND_QUEUE (-36)\n",
+  ]);
+});
 
 testOpenCL("a view of mapped memory keeps the mapping alive", async () => {
   const view = (() => {
@@ -101,7 +95,5 @@ testOpenCL("a buffer outlives its release while a part of it is in use", async (
   using part = whole.subBuffer(4096, 16);
   assertEquals([part.parent, part.offset, part.nbytes], [whole, 4096, 16]);
   whole.release();
-  const out = new Uint8Array(16);
-  await queue.read(part, out).wait();
-  assert(out.every((value) => value === 5));
+  assert((await contentOf(part, new Uint8Array(16))).every((value) => value === 5));
 });

@@ -2,7 +2,7 @@
  * Released owners say so: every member of every class that owns something of the driver is used
  * after `release()`, by reflection. A new class, or a new method, is tested or fails the test.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import * as ffi from "../../../ffi/mod.ts";
 import {
   Buffer,
@@ -196,7 +196,7 @@ testOpenCL("members that go on after a release do so, and view nothing", async (
   assert(finished);
 });
 
-testOpenCL("commands refuse what was released, whichever of their objects it is", () => {
+testOpenCL("commands refuse what was released, whichever of their objects it is", async () => {
   const gone = new Buffer(context, 64), event = queue.marker();
   gone.release();
   event.release();
@@ -225,12 +225,7 @@ testOpenCL("commands refuse what was released, whichever of their objects it is"
     },
   ];
   for (const use of uses) {
-    let error: unknown;
-    try {
-      use();
-    } catch (caught) {
-      error = caught;
-    }
+    const error = await errorOf(use);
     assert(error instanceof DisposedError, `${use}: ${error}`);
   }
 });
@@ -250,12 +245,5 @@ Deno.test("a program for a part of a device knows it, and has a binary for it", 
   assert(built.devices[0] === (part as Device), "also after the release");
   assertEquals(built.binary(part).length, binary.length);
   using broken = new Program(own, "kernel void f( {");
-  const error = (() => {
-    try {
-      broken.build();
-    } catch (caught) {
-      return caught;
-    }
-  })();
-  assert(error instanceof OpenCLError, `${error}`);
+  assertThrows(() => broken.build(), OpenCLError);
 });

@@ -1,6 +1,6 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { Buffer, CommandQueue, DisposedError, UserEvent } from "../../../ffi/mod.ts";
-import { context, device, program, queue, testOpenCL } from "../fixture.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Buffer, CommandQueue, UserEvent } from "../../../ffi/mod.ts";
+import { contentOf, context, device, program, queue, testOpenCL } from "../fixture.ts";
 
 const counting = Float32Array.from({ length: 256 }, (_, i) => i);
 
@@ -21,9 +21,7 @@ testOpenCL("CommandQueue.write takes the content at the time of the call", async
   queue.write(buffer, source, { wait: [gate] }).release();
   source[0] = 8;
   gate.complete();
-  const out = new Int32Array(1);
-  await queue.read(buffer, out).wait();
-  assertEquals(out[0], 7);
+  assertEquals(await contentOf(buffer, new Int32Array(1)), [7]);
 });
 
 testOpenCL("CommandQueue.write survives that its array is transferred away", async () => {
@@ -33,9 +31,7 @@ testOpenCL("CommandQueue.write survives that its array is transferred away", asy
   queue.write(buffer, source, { wait: [gate] }).release();
   source.buffer.transfer(0);
   gate.complete();
-  const out = new Uint8Array(1 << 20);
-  await queue.read(buffer, out).wait();
-  assert(out.every((value) => value === 3));
+  assert((await contentOf(buffer, new Uint8Array(1 << 20))).every((value) => value === 3));
 });
 
 testOpenCL("CommandQueue.read leaves the array alone until it is waited for", () => {
@@ -47,17 +43,14 @@ testOpenCL("CommandQueue.read leaves the array alone until it is waited for", ()
   assertEquals(out[0], 5);
 });
 
-testOpenCL(
-  "CommandQueue.read into an array that was transferred meanwhile is an error",
-  async () => {
-    using buffer = new Buffer(context, 4);
-    const out = new Int32Array(1);
-    using event = queue.read(buffer, out);
-    out.buffer.transfer(0);
-    const error = await assertRejects(() => event.wait(), TypeError);
-    assert(/transferred/.test(error.message));
-  },
-);
+testOpenCL("CommandQueue.read into an array transferred meanwhile is an error", async () => {
+  using buffer = new Buffer(context, 4);
+  const out = new Int32Array(1);
+  using event = queue.read(buffer, out);
+  out.buffer.transfer(0);
+  const error = await assertRejects(() => event.wait(), TypeError);
+  assert(/transferred/.test(error.message));
+});
 
 testOpenCL("CommandQueue: borrowed and blocking transfers go straight to the array", async () => {
   using buffer = new Buffer(context, 1024);
@@ -71,41 +64,14 @@ testOpenCL("CommandQueue: borrowed and blocking transfers go straight to the arr
   assertEquals(lent, counting);
 });
 
-testOpenCL("CommandQueue: transfers refuse memory that may move or is gone", () => {
-  using buffer = new Buffer(context, 16);
-  const resizable = new Uint8Array(new ArrayBuffer(16, { maxByteLength: 32 }));
-  const growable = new Uint8Array(new SharedArrayBuffer(16, { maxByteLength: 32 }));
-  const gone = new Uint8Array(16);
-  gone.buffer.transfer();
-  for (
-    const [array, why] of [[resizable, "resizable"], [growable, "resizable"], [
-      gone,
-      "transferred",
-    ]] as const
-  ) {
-    for (const move of [() => queue.write(buffer, array), () => queue.read(buffer, array)]) {
-      assert(assertThrows(move, TypeError).message.includes(why));
-    }
-  }
-});
-
-testOpenCL("CommandQueue: transfers refuse what lies beyond the buffer", () => {
-  using buffer = new Buffer(context, 16);
-  const array = new Uint8Array(16);
-  assertThrows(() => queue.write(buffer, array, { offset: 1 }), RangeError, "it has 16 bytes");
-  assertThrows(() => queue.read(buffer, array, { offset: -1 }), RangeError, "-1");
-  assertThrows(() => queue.fill(buffer, array, { offset: 0.5, nbytes: 1 }), RangeError, "0.5");
-});
-
 testOpenCL("CommandQueue: copy and fill cover the bytes that they were told to", async () => {
   using a = new Buffer(context, 32), b = new Buffer(context, 32);
   queue.fill(a, new Uint8Array([1])).release();
   queue.fill(b, new Uint16Array([0x0302]), { offset: 8, nbytes: 16 }).release();
   queue.fill(b, new Uint8Array([9]), { nbytes: 8 }).release();
   queue.copy(a, b, { sourceOffset: 4, destinationOffset: 10, nbytes: 3 }).release();
-  const out = new Uint8Array(24);
-  await queue.read(b, out).wait();
-  assertEquals([...out.subarray(6, 16)], [9, 9, 2, 3, 1, 1, 1, 3, 2, 3]);
+  const out = await contentOf(b, new Uint8Array(24));
+  assertEquals(out.slice(6, 16), [9, 9, 2, 3, 1, 1, 1, 3, 2, 3]);
 });
 
 testOpenCL("CommandQueue: migrate makes sure that the memory is there", async () => {
@@ -114,42 +80,36 @@ testOpenCL("CommandQueue: migrate makes sure that the memory is there", async ()
   await queue.migrate([a], { toHost: true }).wait();
 });
 
-testOpenCL(
-  "CommandQueue: an out-of-order queue obeys wait lists, markers and barriers",
-  async () => {
-    using free = new CommandQueue(context, device, { outOfOrder: true });
-    using buffer = new Buffer(context, 4);
-    using gate = new UserEvent(context);
-    const first = free.fill(buffer, new Int32Array([1]), { wait: [gate] });
-    const second = free.fill(buffer, new Int32Array([2]), { wait: [first] });
-    using marker = free.marker([second]), barrier = free.barrier();
-    const out = new Int32Array(1);
-    const read = free.read(buffer, out);
-    assert(marker.status !== "complete");
-    gate.complete();
-    await read.wait();
-    await barrier.wait();
-    assertEquals([out[0], marker.status, barrier.status], [2, "complete", "complete"]);
-    for (const event of [first, second, read]) event.release();
-  },
-);
+testOpenCL("CommandQueue: an out-of-order one obeys wait lists, markers, barriers", async () => {
+  using free = new CommandQueue(context, device, { outOfOrder: true });
+  using buffer = new Buffer(context, 4);
+  using gate = new UserEvent(context);
+  const first = free.fill(buffer, new Int32Array([1]), { wait: [gate] });
+  const second = free.fill(buffer, new Int32Array([2]), { wait: [first] });
+  using marker = free.marker([second]), barrier = free.barrier();
+  const out = new Int32Array(1);
+  const read = free.read(buffer, out);
+  assert(marker.status !== "complete");
+  gate.complete();
+  await read.wait();
+  await barrier.wait();
+  assertEquals([out[0], marker.status, barrier.status], [2, "complete", "complete"]);
+  for (const event of [first, second, read]) event.release();
+});
 
-testOpenCL(
-  "CommandQueue: finish waits for what was enqueued before it, also while another finish runs",
-  async () => {
-    using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
-    using kernel = program.kernel("spin");
-    const launch = () => queue.run(kernel, { global: [1], local: [1], args: [buffer, 50] });
-    using a = launch();
-    const one = queue.finish();
-    using b = launch();
-    const two = queue.finish(), three = queue.finish();
-    await one;
-    assertEquals(a.status, "complete");
-    await Promise.all([two, three]);
-    assertEquals(b.status, "complete");
-  },
-);
+testOpenCL("CommandQueue: finish waits for all before it, also beside another", async () => {
+  using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
+  using kernel = program.kernel("spin");
+  const launch = () => queue.run(kernel, { global: [1], local: [1], args: [buffer, 50] });
+  using a = launch();
+  const one = queue.finish();
+  using b = launch();
+  const two = queue.finish(), three = queue.finish();
+  await one;
+  assertEquals(a.status, "complete");
+  await Promise.all([two, three]);
+  assertEquals(b.status, "complete");
+});
 
 testOpenCL("CommandQueue: finish lets timers run", async () => {
   using buffer = new Buffer(context, 4, { data: new Float32Array([1]) });
@@ -160,17 +120,6 @@ testOpenCL("CommandQueue: finish lets timers run", async () => {
   await queue.finish();
   clearInterval(timer);
   assert(ticks >= 3, `${ticks} ticks`);
-});
-
-testOpenCL("CommandQueue: a released queue is refused, and a released buffer", async () => {
-  const gone = new CommandQueue(context);
-  gone.release();
-  gone.release();
-  assertThrows(() => gone.flush(), DisposedError, "CommandQueue");
-  await assertRejects(() => gone.finish(), DisposedError);
-  const buffer = new Buffer(context, 4);
-  buffer.release();
-  assertThrows(() => queue.fill(buffer, new Uint8Array(1)), DisposedError, "Buffer");
 });
 
 testOpenCL("CommandQueue.mayBeBusy is false from a finish to the next command", () => {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer, OpenCLError } from "../../../ffi/mod.ts";
-import { context, program, queue, testOpenCL } from "../fixture.ts";
+import { contentOf, context, program, queue, testOpenCL } from "../fixture.ts";
 
 const counting = Float32Array.from({ length: 256 }, (_, i) => i);
 
@@ -12,8 +12,7 @@ testOpenCL("launch: run takes buffers, typed arrays and plain numbers", async ()
     .release();
   queue.run(kernel, { global: [256], local: [64], args: [x, y, 2, new Uint32Array([2])] })
     .release();
-  const out = new Float32Array(256);
-  await queue.read(y, out).wait();
+  const out = await contentOf(y, new Float32Array(256));
   assertEquals([out[0], out[1], out[2], out[255]], [1, 3.5, 2, 128.5]);
 });
 
@@ -22,9 +21,7 @@ testOpenCL("launch: run starts the ids at the offset", async () => {
   queue.fill(buffer, new Int32Array([0])).release();
   using kernel = program.kernel("put");
   queue.run(kernel, { global: [2], offset: [1], args: [buffer, 7] }).release();
-  const out = new Int32Array(4);
-  await queue.read(buffer, out).wait();
-  assertEquals([...out], [0, 7, 7, 0]);
+  assertEquals(await contentOf(buffer, new Int32Array(4)), [0, 7, 7, 0]);
 });
 
 testOpenCL("launch: run names the kernel and the sizes when it fails", () => {
@@ -47,9 +44,7 @@ testOpenCL("launch: enqueueKernel launches what is set, without an event", async
   kernel.setBuffer(0, buffer);
   kernel.setBytes(1, new Int32Array([9]));
   queue.enqueueKernel(kernel, 1, new BigUint64Array([4n]), null);
-  const out = new Int32Array(4);
-  await queue.read(buffer, out).wait();
-  assertEquals([...out], [9, 9, 9, 9]);
+  assertEquals(await contentOf(buffer, new Int32Array(4)), [9, 9, 9, 9]);
   using event = queue.enqueueKernelEvent(
     kernel,
     1,

@@ -13,6 +13,7 @@ import {
 } from "../../../memory/mod.ts";
 import { copyStaged } from "../../../memory/devices/transfer.ts";
 import { queue } from "../pools/pools_under_test.ts";
+import { testOpenCL } from "../../opencl.ts";
 
 function host(name: string): DeviceMemory<HostBuffer> {
   return new DeviceMemory(new HostPool(), { name });
@@ -153,7 +154,6 @@ Deno.test("Storage: No bytes are copied by nobody", () => {
   assertEquals([empty.copyOn(b, transport).nbytes, transport.copies], [0, 0]);
 });
 
-const cl = { ignore: queue === null };
 const N = 3 * 2 ** 20 + 12;
 
 function random(): Uint8Array {
@@ -184,20 +184,16 @@ function deviceMemory(on: CommandQueue, name: string): DeviceMemory<never> {
   return new DeviceMemory(new SlabPool(on), { name, queue: on }) as unknown as DeviceMemory<never>;
 }
 
-Deno.test(
-  "Storage: transfer within a context is the driver's, and orders both queues",
-  { ...cl },
-  () => {
-    using other = new CommandQueue(queue!.context);
-    const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
-    const { bytes, paths } = route(memories);
-    assertEquals(paths, ["host", "device", "host"]);
-    assertEquals(bytes, random());
-    for (const memory of memories) memory.destroy();
-  },
-);
+testOpenCL("Storage: transfer within a context is the driver's, and orders both queues", () => {
+  using other = new CommandQueue(queue!.context);
+  const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
+  const { bytes, paths } = route(memories);
+  assertEquals(paths, ["host", "device", "host"]);
+  assertEquals(bytes, random());
+  for (const memory of memories) memory.destroy();
+});
 
-Deno.test("Storage: transfer between contexts maps memory that the host shares", { ...cl }, () => {
+testOpenCL("Storage: transfer between contexts maps memory that the host shares", () => {
   using context = new Context(queue!.device);
   using other = new CommandQueue(context);
   const memories = [deviceMemory(queue!, "one"), deviceMemory(other, "two")];
@@ -208,27 +204,23 @@ Deno.test("Storage: transfer between contexts maps memory that the host shares",
   destroyContextPools(context);
 });
 
-Deno.test(
-  "Storage: transfer between contexts goes through two pinned slots where no memory is shared",
-  { ...cl },
-  async () => {
-    using context = new Context(queue!.device);
-    using other = new CommandQueue(context);
-    const nbytes = 4 * 2 ** 20 * 3 + 100;
-    const [one, two] = [new SlabPool(queue!), new SlabPool(other)];
-    using source = one.allocate(nbytes), target = two.allocate(nbytes);
-    const data = Uint8Array.from({ length: nbytes }, (_, i) => (i * 40503) >>> 8);
-    queue!.write(source.buffer, data, { blocking: true }).release();
-    copyStaged({ from: queue!, source: source.buffer, to: other, target: target.buffer, nbytes });
-    const out = new Uint8Array(nbytes);
-    other.read(target.buffer, out, { blocking: true }).release();
-    assertEquals(out, data);
-    await other.finish();
-    destroyContextPools(context);
-    one.destroy();
-    two.destroy();
-  },
-);
+testOpenCL("Storage: transfer between contexts goes through two pinned slots else", async () => {
+  using context = new Context(queue!.device);
+  using other = new CommandQueue(context);
+  const nbytes = 4 * 2 ** 20 * 3 + 100;
+  const [one, two] = [new SlabPool(queue!), new SlabPool(other)];
+  using source = one.allocate(nbytes), target = two.allocate(nbytes);
+  const data = Uint8Array.from({ length: nbytes }, (_, i) => (i * 40503) >>> 8);
+  queue!.write(source.buffer, data, { blocking: true }).release();
+  copyStaged({ from: queue!, source: source.buffer, to: other, target: target.buffer, nbytes });
+  const out = new Uint8Array(nbytes);
+  other.read(target.buffer, out, { blocking: true }).release();
+  assertEquals(out, data);
+  await other.finish();
+  destroyContextPools(context);
+  one.destroy();
+  two.destroy();
+});
 
 Deno.test("Storage: transfer refuses storages of different sizes", () => {
   const a = host("a");

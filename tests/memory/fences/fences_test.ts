@@ -11,6 +11,7 @@ import {
 } from "../../../memory/mod.ts";
 import { FakeQueue } from "./fake_queue.ts";
 import { queue } from "../pools/pools_under_test.ts";
+import { testOpenCL } from "../../opencl.ts";
 
 /** A simulated device with a queue of its own, as the OpenCL pools have one. */
 class DeviceWithQueue extends SimulatedSource {
@@ -62,33 +63,27 @@ for (const [name, make] of Object.entries(pools)) {
     assertEquals([pool.stats.fences, other.waits.length], [0, 0]);
   });
 
-  test(
-    "when memory is short another queue gets the block behind a fence, without a host wait",
-    (pool, home, other) => {
-      pool.limitBytes = SIZE;
-      const first = pool.allocate(SIZE);
-      home.work();
-      first.release();
-      pool.allocate(SIZE, { queue: other });
-      assert(other.waitsFor(home, 1), "other waits for what home was given");
-      assert(home.events.every((event) => !event.waitedFor), "the host does not");
-      assertEquals([pool.stats.fences, pool.stats.numRetries], [1, 1]);
-      assertEquals(pool.stats.rungs, { "blocks of other queues": 1 });
-    },
-  );
+  test("when memory is short another queue gets the block behind a fence", (pool, home, other) => {
+    pool.limitBytes = SIZE;
+    const first = pool.allocate(SIZE);
+    home.work();
+    first.release();
+    pool.allocate(SIZE, { queue: other });
+    assert(other.waitsFor(home, 1), "other waits for what home was given");
+    assert(home.events.every((event) => !event.waitedFor), "the host does not");
+    assertEquals([pool.stats.fences, pool.stats.numRetries], [1, 1]);
+    assertEquals(pool.stats.rungs, { "blocks of other queues": 1 });
+  });
 
-  test(
-    "the default queue waits for the work of another queue until the block's release, not for later work",
-    (pool, home, other) => {
-      pool.limitBytes = SIZE;
-      const first = pool.allocate(SIZE, { queue: other });
-      other.work();
-      first.release();
-      for (let i = 0; i < 5; i++) other.work();
-      pool.allocate(SIZE);
-      assertEquals(home.waits.map(({ queue, position }) => [queue, position]), [[other, 2]]);
-    },
-  );
+  test("the default queue waits for work before the release only", (pool, home, other) => {
+    pool.limitBytes = SIZE;
+    const first = pool.allocate(SIZE, { queue: other });
+    other.work();
+    first.release();
+    for (let i = 0; i < 5; i++) other.work();
+    pool.allocate(SIZE);
+    assertEquals(home.waits.map(({ queue, position }) => [queue, position]), [[other, 2]]);
+  });
 
   test("a block whose queue is done moves to another one without a fence", (pool, home, other) => {
     const first = pool.allocate(SIZE, { queue: other });
@@ -128,38 +123,32 @@ for (const [name, make] of Object.entries(pools)) {
     assertEquals([pool.stats.nativeAllocs, home.waits.length], [2, 0]);
   });
 
-  test(
-    "a recorded queue's block is lent again when memory is short, behind that queue",
-    (pool, home, other) => {
-      pool.limitBytes = SIZE;
-      const first = pool.allocate(SIZE);
-      recordQueue(first, other);
-      other.work();
-      first.release();
-      pool.allocate(SIZE);
-      assert(home.waitsFor(other, 1));
-      assert(other.events.every((event) => !event.waitedFor));
-    },
-  );
+  test("a recorded queue's block is lent behind it when memory is short", (pool, home, other) => {
+    pool.limitBytes = SIZE;
+    const first = pool.allocate(SIZE);
+    recordQueue(first, other);
+    other.work();
+    first.release();
+    pool.allocate(SIZE);
+    assert(home.waitsFor(other, 1));
+    assert(other.events.every((event) => !event.waitedFor));
+  });
 
-  test(
-    "blocks that are released together have one marker, which goes with the last",
-    (pool, home, other) => {
-      const blocks = Array.from({ length: 5 }, () => pool.allocate(SIZE));
-      for (const block of blocks) recordQueue(block, other);
-      other.work();
-      releasingTogether(() => blocks.forEach((block) => block.release()));
-      assertEquals(other.events.length, 1);
-      const { nativeAllocs } = pool.stats;
-      pool.allocate(SIZE);
-      assertEquals(pool.stats.nativeAllocs, nativeAllocs + 1, "none is lent before that is done");
-      assert(!other.events[0]!.released);
-      other.complete();
-      for (const _ of blocks) pool.allocate(SIZE);
-      assertEquals([pool.stats.nativeAllocs, home.waits.length], [nativeAllocs + 1, 0]);
-      assert(other.events[0]!.released);
-    },
-  );
+  test("blocks released together have one marker until the last goes", (pool, home, other) => {
+    const blocks = Array.from({ length: 5 }, () => pool.allocate(SIZE));
+    for (const block of blocks) recordQueue(block, other);
+    other.work();
+    releasingTogether(() => blocks.forEach((block) => block.release()));
+    assertEquals(other.events.length, 1);
+    const { nativeAllocs } = pool.stats;
+    pool.allocate(SIZE);
+    assertEquals(pool.stats.nativeAllocs, nativeAllocs + 1, "none is lent before that is done");
+    assert(!other.events[0]!.released);
+    other.complete();
+    for (const _ of blocks) pool.allocate(SIZE);
+    assertEquals([pool.stats.nativeAllocs, home.waits.length], [nativeAllocs + 1, 0]);
+    assert(other.events[0]!.released);
+  });
 
   test("clear waits for what recorded queues still use", (pool, _home, other) => {
     const first = pool.allocate(SIZE);
@@ -222,37 +211,33 @@ kernel void slow_copy(global const float* s, global float* d, int n) {
 kernel void put(global float* d, float v) { d[get_global_id(0)] = v; }`;
 
 for (const kind of [BufferPool, PersistentBufferPool, SlabPool]) {
-  Deno.test(
-    `${kind.name}: two real queues that must share one block do not spoil each other's data`,
-    { ignore: queue === null },
-    async () => {
-      const home = queue!, n = 65536;
-      using other = new CommandQueue(home.context);
-      using program = new Program(home.context, source).build();
-      using slow = program.kernel("slow_copy"), put = program.kernel("put");
-      using result = new Buffer(home.context, 4 * n);
-      const pool = new kind(home);
-      pool.limitBytes = 4 * n;
-      for (let trial = 0; trial < 5; trial++) {
-        const a = pool.allocate(4 * n);
-        const { unsafeHandle } = a.buffer;
-        home.run(put, { global: [n], args: [a, 1] }).release();
-        home.run(slow, { global: [1], local: [1], args: [a, result, new Int32Array([n])] })
-          .release();
-        home.flush();
-        a.release();
-        const b = pool.allocate(4 * n, { queue: other });
-        assertEquals(b.buffer.unsafeHandle, unsafeHandle, "there is only one block");
-        other.run(put, { global: [n], args: [b, 2] }).release();
-        await other.finish();
-        await home.finish();
-        const out = new Float32Array(n);
-        home.read(result, out, { blocking: true }).release();
-        assert(out.every((value) => value === 1), "the first queue read what it wrote");
-        b.release();
-      }
-      assert(pool.stats.fences >= 5);
-      pool.destroy();
-    },
-  );
+  testOpenCL(`${kind.name}: real queues that share a block spoil no data`, async () => {
+    const home = queue!, n = 65536;
+    using other = new CommandQueue(home.context);
+    using program = new Program(home.context, source).build();
+    using slow = program.kernel("slow_copy"), put = program.kernel("put");
+    using result = new Buffer(home.context, 4 * n);
+    const pool = new kind(home);
+    pool.limitBytes = 4 * n;
+    for (let trial = 0; trial < 5; trial++) {
+      const a = pool.allocate(4 * n);
+      const { unsafeHandle } = a.buffer;
+      home.run(put, { global: [n], args: [a, 1] }).release();
+      home.run(slow, { global: [1], local: [1], args: [a, result, new Int32Array([n])] })
+        .release();
+      home.flush();
+      a.release();
+      const b = pool.allocate(4 * n, { queue: other });
+      assertEquals(b.buffer.unsafeHandle, unsafeHandle, "there is only one block");
+      other.run(put, { global: [n], args: [b, 2] }).release();
+      await other.finish();
+      await home.finish();
+      const out = new Float32Array(n);
+      home.read(result, out, { blocking: true }).release();
+      assert(out.every((value) => value === 1), "the first queue read what it wrote");
+      b.release();
+    }
+    assert(pool.stats.fences >= 5);
+    pool.destroy();
+  });
 }

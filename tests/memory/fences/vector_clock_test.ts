@@ -136,20 +136,19 @@ class Program {
     this.faults.push(`page ${page} of queue ${all.indexOf(queue)} for ${all.indexOf(taker)}`);
   }
 
+  /** A queue has one more command that uses a block. */
+  #use({ handle, address }: Held, queue: ClockedQueue): void {
+    const position = queue.work();
+    for (const page of pagesOf(address, handle.bucketSize)) {
+      this.#uses.set(page, [...this.#uses.get(page) ?? [], { queue, position }]);
+    }
+  }
+
   release(): void {
     if (this.#held.length === 0) return;
-    const [{ handle, address, users }] = this.#held.splice(
-      this.random(this.#held.length),
-      1,
-    ) as [Held];
-    for (const queue of users) {
-      if (queue.released) continue;
-      const position = queue.work();
-      for (const page of pagesOf(address, handle.bucketSize)) {
-        this.#uses.set(page, [...this.#uses.get(page) ?? [], { queue, position }]);
-      }
-    }
-    handle.release();
+    const [held] = this.#held.splice(this.random(this.#held.length), 1) as [Held];
+    for (const queue of held.users) if (!queue.released) this.#use(held, queue);
+    held.handle.release();
   }
 
   record(): void {
@@ -162,13 +161,7 @@ class Program {
   /** Its last commands, which use what it holds, are still to come. */
   releaseQueue(): void {
     const index = this.random(QUEUES), queue = this.world.queues[index]!;
-    for (const { handle, address, users } of this.#held) {
-      if (!users.includes(queue)) continue;
-      const position = queue.work();
-      for (const page of pagesOf(address, handle.bucketSize)) {
-        this.#uses.set(page, [...this.#uses.get(page) ?? [], { queue, position }]);
-      }
-    }
+    for (const held of this.#held) if (held.users.includes(queue)) this.#use(held, queue);
     this.world.replace(index);
   }
 

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { BufferPool, PersistentBufferPool, SimulatedSource } from "../../../memory/mod.ts";
+import { setVariables } from "../../variables.ts";
 
 const [KiB, MiB, GiB] = [2 ** 10, 2 ** 20, 2 ** 30];
 
@@ -64,18 +65,12 @@ Deno.test("PersistentBufferPool counts what is cached and live by bucket", () =>
 });
 
 Deno.test("PersistentBufferPool takes its bound from NETCL_MAX_CACHED_GB", () => {
-  const former = Deno.env.get("NETCL_MAX_CACHED_GB");
-  try {
-    Deno.env.set("NETCL_MAX_CACHED_GB", "0.5");
-    assertEquals(new PersistentBufferPool(new SimulatedSource()).maxCachedBytes, GiB / 2);
-    Deno.env.set("NETCL_MAX_CACHED_GB", "much");
-    assertThrows(() => new PersistentBufferPool(new SimulatedSource()), RangeError, '"much"');
-    Deno.env.delete("NETCL_MAX_CACHED_GB");
-    assertEquals(new PersistentBufferPool(new SimulatedSource()).maxCachedBytes, 4 * GiB);
-  } finally {
-    if (former === undefined) Deno.env.delete("NETCL_MAX_CACHED_GB");
-    else Deno.env.set("NETCL_MAX_CACHED_GB", former);
-  }
+  const boundOf = (value: string | undefined): number => {
+    using _variables = setVariables({ NETCL_MAX_CACHED_GB: value });
+    return new PersistentBufferPool(new SimulatedSource()).maxCachedBytes;
+  };
+  assertEquals([boundOf("0.5"), boundOf(undefined)], [GiB / 2, 4 * GiB]);
+  assertThrows(() => boundOf("much"), RangeError, '"much"');
 });
 
 Deno.test("A bucket hands out the buffer that came back last", () => {

@@ -3,7 +3,7 @@ import { liveQueues, MemFlags } from "../../../ffi/mod.ts";
 import { type BufferHandle, OutOfMemoryError, type Pool, Shortage } from "../../../memory/mod.ts";
 import { FakeQueue } from "../fences/fake_queue.ts";
 import { poolsUnderTest } from "./pools_under_test.ts";
-import { randomNumbers } from "../transformer_trace.ts";
+import { churn } from "../churn.ts";
 
 // deno-lint-ignore no-explicit-any -- every kind of memory
 type AnyPool = Pool<any>;
@@ -292,23 +292,16 @@ for (const { name, make, divides, keepsBack } of poolsUnderTest) {
   });
 
   test("statistics add up over thousands of random calls", (pool) => {
-    const random = randomNumbers(11);
-    const live: BufferHandle<unknown>[] = [];
-    let requested = 0;
-    for (let i = 0; i < 3000; i++) {
-      if (live.length > 40 && random() < 0.55) {
-        const [handle] = live.splice(Math.floor(random() * live.length), 1);
-        requested -= handle!.nbytes;
-        handle!.release();
-      } else {
-        live.push(pool.allocate(Math.floor(2 ** (14 * random()))));
-        requested += live.at(-1)!.nbytes;
-      }
-      if (i % 500 === 0) {
+    const live = churn((nbytes) => pool.allocate(nbytes), {
+      ...{ seed: 11, steps: 3000, live: 40, share: 0.55 },
+      size: (random) => Math.floor(2 ** (14 * random)),
+      after(step) {
+        if (step % 500 !== 0) return;
         checkLaws(pool);
         pool.trim(2 ** 20);
-      }
-    }
+      },
+    });
+    const requested = live.reduce((sum, { nbytes }) => sum + nbytes, 0);
     const guards = keepsBack ? 64 * live.length : 0;
     assertEquals(pool.stats.requestedBytes, requested + guards);
     for (const handle of live) handle.release();

@@ -9,6 +9,7 @@ import {
   SlabPool,
 } from "../../../memory/mod.ts";
 import { randomNumbers, sequenceLengths, transformerTrace } from "../transformer_trace.ts";
+import { churn } from "../churn.ts";
 
 const MiB = 2 ** 20;
 const simulated = () => new SlabPool(new SimulatedSource({ alignment: 512 }));
@@ -62,19 +63,14 @@ Deno.test("SlabPool coalesces neighbours on release", () => {
 
 Deno.test("SlabPool gives the same places to the same requests", () => {
   const places = () => {
-    const pool = simulated();
-    const random = randomNumbers(5);
-    const live: ReturnType<typeof pool.allocate>[] = [];
-    const all: string[] = [];
-    for (let i = 0; i < 2000; i++) {
-      if (live.length > 50 && random() < 0.5) {
-        live.splice(Math.floor(random() * live.length), 1)[0]!.release();
-      } else {
-        live.push(pool.allocate(Math.floor(2 ** (8 + 14 * random()))));
-        const { segment, offset } = pool.liveBlocks().at(-1)!;
-        all.push(`${segment}:${offset}`);
-      }
-    }
+    const pool = simulated(), all: string[] = [];
+    const allocate = (nbytes: number) => {
+      const handle = pool.allocate(nbytes), { segment, offset } = pool.liveBlocks().at(-1)!;
+      all.push(`${segment}:${offset}`);
+      return handle;
+    };
+    const size = (random: number): number => Math.floor(2 ** (8 + 14 * random));
+    churn(allocate, { seed: 5, steps: 2000, live: 50, share: 0.5, size });
     return all;
   };
   assertEquals(places(), places());
@@ -139,20 +135,19 @@ Deno.test("SlabPool never lets two sub-buffers overlap where the driver cannot b
   }
   const source = new Watched({ subBuffersMayOverlap: false });
   const pool = new SlabPool(source);
-  const random = randomNumbers(13);
-  const live: BufferHandle<SimulatedBuffer>[] = [];
-  for (let i = 0; i < 5000; i++) {
-    if (live.length > 40 && random() < 0.55) {
-      live.splice(Math.floor(random() * live.length), 1)[0]!.release();
-    } else {
-      live.push(pool.allocate(1 + Math.floor(2 ** (21 * random()))));
-      assert(!live.at(-1)!.buffer.released);
-    }
-  }
+  const allocate = (nbytes: number) => {
+    const handle = pool.allocate(nbytes);
+    assert(!handle.buffer.released);
+    return handle;
+  };
+  const size = (random: number): number => 1 + Math.floor(2 ** (21 * random));
+  const live = churn(allocate, { seed: 13, steps: 5000, live: 40, share: 0.55, size });
   for (const handle of live) assert(!handle.buffer.released, "what is held stays");
   pool.destroy();
   assertEquals(source.liveBuffers, 0);
 });
+
+type Counted = { release(): void; nbytes: number; bucketSize: number };
 
 Deno.test("SlabPool: A million random calls on four pools leave no counter adrift", () => {
   const pools = [
@@ -162,18 +157,10 @@ Deno.test("SlabPool: A million random calls on four pools leave no counter adrif
     new HostPool({ segmentBytes: 4 * MiB }),
   ];
   for (const pool of pools) {
-    const random = randomNumbers(17);
-    const live: { release(): void; nbytes: number; bucketSize: number }[] = [];
-    for (let i = 0; i < 250_000; i++) {
-      if (live.length > 100 && random() < 0.52) {
-        const at = Math.floor(random() * live.length);
-        const handle = live[at]!;
-        live[at] = live.at(-1)!;
-        live.pop();
-        handle.release();
-      } else live.push(pool.allocate(1 + Math.floor(2 ** (17 * random()))));
-    }
-    const sum = (of: (handle: typeof live[number]) => number) =>
+    const size = (random: number): number => 1 + Math.floor(2 ** (17 * random));
+    const allocate = (nbytes: number): Counted => pool.allocate(nbytes);
+    const live = churn(allocate, { seed: 17, steps: 250_000, live: 100, share: 0.52, size });
+    const sum = (of: (handle: Counted) => number) =>
       live.reduce((total, handle) => total + of(handle), 0);
     const { stats } = pool;
     assertEquals(stats.requestedBytes, sum(({ nbytes }) => nbytes));

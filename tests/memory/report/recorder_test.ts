@@ -17,18 +17,26 @@ import {
   unregisterDeviceMemory,
 } from "../../../memory/mod.ts";
 import { toMemoryViz } from "../../../memory/report/memory_viz.ts";
-import { randomNumbers } from "../transformer_trace.ts";
+import { churn } from "../churn.ts";
 
 function pool() {
   return new SlabPool(new SimulatedSource(), { segmentBytes: 2 ** 20 });
+}
+
+/** A recorder of a pool, of a card. */
+function recording(
+  of: ReturnType<typeof pool>,
+  options: ConstructorParameters<typeof Recorder>[0] = {},
+): Recorder {
+  const recorder = recording(of, options);
+  return recorder;
 }
 
 const actions = (recorder: Recorder) => recorder.events().map(({ action }) => action);
 
 Deno.test("Recorder notes allocations, releases, segments and failures with their sizes", () => {
   const memory = pool();
-  using recorder = new Recorder();
-  recorder.attach("card", memory);
+  using recorder = recording(memory);
   const handle = memory.allocate(1000, { label: "weights" });
   handle.release();
   memory.trim();
@@ -52,8 +60,7 @@ Deno.test("Recorder notes allocations, releases, segments and failures with thei
 
 Deno.test("Recorder names the user's line when it takes stacks", () => {
   const memory = pool();
-  using recorder = new Recorder({ stacks: true });
-  recorder.attach("card", memory);
+  using recorder = recording(memory, { stacks: true });
   function makeWeights() {
     return memory.allocate(1000, { label: "weights" });
   }
@@ -67,16 +74,14 @@ Deno.test("Recorder names the user's line when it takes stacks", () => {
 Deno.test("Recorder notes what was live before it began", () => {
   const memory = pool();
   const early = memory.allocate(1000);
-  using recorder = new Recorder();
-  recorder.attach("card", memory);
+  using recorder = recording(memory);
   early.release();
   assertEquals(actions(recorder), ["segment_alloc", "alloc", "free"]);
 });
 
 Deno.test("Recorder stops when it is disposed of and keeps what it has", () => {
   const memory = pool();
-  const recorder = new Recorder();
-  recorder.attach("card", memory);
+  const recorder = recording(memory);
   memory.allocate(64);
   recorder[Symbol.dispose]();
   memory.allocate(64);
@@ -85,33 +90,22 @@ Deno.test("Recorder stops when it is disposed of and keeps what it has", () => {
 
 Deno.test("Recorder sums up what falls out of its ring, so that it always adds up", () => {
   const memory = pool();
-  using recorder = new Recorder({ capacity: 50 });
-  recorder.attach("card", memory);
-  const random = randomNumbers(4);
-  const live: { release(): void }[] = [];
-  for (let i = 0; i < 2000; i++) {
-    if (live.length > 10 && random() < 0.5) {
-      live.splice(Math.floor(random() * live.length), 1)[0]!.release();
-    } else live.push(memory.allocate(1 + Math.floor(random() * 10_000)));
-  }
-  let bytes = 0;
-  let reserved = 0;
-  for (const { action, nbytes } of recorder.events()) {
-    if (action === "alloc") bytes += nbytes;
-    if (action === "free") bytes -= nbytes;
-    if (action === "segment_alloc") reserved += nbytes;
-    if (action === "segment_free") reserved -= nbytes;
-  }
-  assertEquals(bytes, memory.stats.requestedBytes);
-  assertEquals(reserved, memory.stats.reservedBytes);
+  using recorder = recording(memory, { capacity: 50 });
+  const size = (random: number): number => 1 + Math.floor(random * 10_000);
+  const live = churn((nbytes) => memory.allocate(nbytes), {
+    ...{ seed: 4, steps: 2000, live: 10, share: 0.5, size },
+  });
+  const bytesOf = (action: MemoryEvent["action"]): number =>
+    recorder.events().reduce((sum, event) => sum + (event.action === action ? event.nbytes : 0), 0);
+  assertEquals(bytesOf("alloc") - bytesOf("free"), memory.stats.requestedBytes);
+  assertEquals(bytesOf("segment_alloc") - bytesOf("segment_free"), memory.stats.reservedBytes);
   assert(recorder.events().length <= 50 + live.length + memory.segments().length);
   assertThrows(() => new Recorder({ capacity: 0 }), RangeError, "capacity 0");
 });
 
 Deno.test("Recorder tells two devices of one name apart, and leaves other names alone", () => {
   const [a, b] = [pool(), pool()];
-  using recorder = new Recorder();
-  recorder.attach("card", a);
+  using recorder = recording(a);
   recorder.attach("card", b);
   b.allocate(64);
   assertEquals(recorder.nameOf(b), "card #2");
@@ -123,15 +117,11 @@ Deno.test("Recorder tells two devices of one name apart, and leaves other names 
 
 Deno.test("Recorder: A recording replays: the same requests, the same peaks", () => {
   const recorded = pool();
-  using recorder = new Recorder();
-  recorder.attach("card", recorded);
-  const random = randomNumbers(9);
-  const live: { release(): void }[] = [];
-  for (let i = 0; i < 3000; i++) {
-    if (live.length > 30 && random() < 0.55) {
-      live.splice(Math.floor(random() * live.length), 1)[0]!.release();
-    } else live.push(recorded.allocate(1 + Math.floor(2 ** (18 * random()))));
-  }
+  using recorder = recording(recorded);
+  const size = (random: number): number => 1 + Math.floor(2 ** (18 * random));
+  churn((nbytes) => recorded.allocate(nbytes), {
+    ...{ seed: 9, steps: 3000, live: 30, share: 0.55, size },
+  });
   const { peakRequestedBytes, peakReservedBytes, nativeAllocs } = recorded.stats;
   const result = replay(parseJSONLines(recorder.toJSONLines()), pool());
   assertEquals(result.peakRequestedBytes, peakRequestedBytes);
@@ -151,8 +141,7 @@ Deno.test("Recorder: replay refuses what is no recording", () => {
 
 Deno.test("Recorder: The export for PyTorch's viewer obeys what the viewer relies on", () => {
   const memory = pool();
-  using recorder = new Recorder({ stacks: true });
-  recorder.attach("card", memory);
+  using recorder = recording(memory, { stacks: true });
   const handles = [5000, 300_000, 800_000, 70_000].map((size, i) =>
     memory.allocate(size, { label: `block ${i}` })
   );
@@ -256,8 +245,7 @@ Deno.test("Recorder notes the queue of each allocation and release, and who else
   };
   const compute = queue(), transfer = queue();
   const memory = pool();
-  using recorder = new Recorder();
-  recorder.attach("card", memory);
+  using recorder = recording(memory);
   const a = memory.allocate(1000, { queue: compute });
   const b = memory.allocate(1000, { queue: transfer });
   recordQueue(b, compute);

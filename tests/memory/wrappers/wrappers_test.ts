@@ -13,6 +13,7 @@ import {
 } from "../../../memory/mod.ts";
 import { FakeQueue } from "../fences/fake_queue.ts";
 import { queue } from "../pools/pools_under_test.ts";
+import { testOpenCL } from "../../opencl.ts";
 
 const KiB = 1024;
 
@@ -134,7 +135,7 @@ Deno.test("GuardPool lends what it keeps back when memory is short", () => {
   assertEquals(card.stats.numOoms, 0);
 });
 
-Deno.test("GuardPool watches over device memory", { ignore: queue === null }, () => {
+testOpenCL("GuardPool watches over device memory", () => {
   const pool = GuardPool.forQueue(new SlabPool(queue!), queue!);
   const handle = pool.allocate(256);
   const { buffer } = handle;
