@@ -27,6 +27,14 @@ export interface AttentionCase {
   readonly isWide?: boolean;
 }
 
+/** A case of halves: heads, queries, keys, features, values. */
+export function attentionCase(
+  [heads, queries, keys, features, values]: readonly [number, number, number, number, number],
+  options: Partial<AttentionCase> = {},
+): AttentionCase {
+  return { dtype: "float16", heads, queries, keys, features, values, ...options };
+}
+
 let state = 1;
 export function draw(size: number, dtype: DType): TypedArray {
   const { bytes, view } = dtypes[dtype];

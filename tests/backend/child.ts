@@ -3,6 +3,9 @@ import { type Run, runProgram } from "../run_deno.ts";
 
 const root = new URL("../../", import.meta.url);
 
+/** The address of a module, for a text that imports it. */
+export const moduleAt = (path: string): string => new URL(path, root).href;
+
 /**
  * Runs a text that may use `manager`, `backendOf`, `shutdown`, `withFaults` and `live`.
  *
@@ -13,11 +16,11 @@ export function inProcess(
   env: Record<string, string> = {},
   through: readonly string[] = [],
 ): Promise<Run> {
-  const script = `import { manager } from "${new URL("backend/devices/devices.ts", root)}";
-    import { shutdown } from "${new URL("backend/shutdown.ts", root)}";
-    import { backendOf } from "${new URL("backend/backends.ts", root)}";
-    import { liveObjects } from "${new URL("ffi/objects/object.ts", root)}";
-    import { withFaults } from "${new URL("ffi/library/faults.ts", root)}";
+  const script = `import { manager } from "${moduleAt("backend/devices/devices.ts")}";
+    import { shutdown } from "${moduleAt("backend/shutdown.ts")}";
+    import { backendOf } from "${moduleAt("backend/backends.ts")}";
+    import { liveObjects } from "${moduleAt("ffi/objects/object.ts")}";
+    import { withFaults } from "${moduleAt("ffi/library/faults.ts")}";
     const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);
     ${program}`;
   return runProgram(script, { env, through });

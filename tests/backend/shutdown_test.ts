@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { manager } from "../../backend/devices/devices.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
-import { inProcess } from "./child.ts";
+import { inProcess, moduleAt } from "./child.ts";
 
 /** Makes everything that a backend makes: blocks, staging memory, a queue's marks. */
 const use = `
@@ -30,10 +30,7 @@ testOpenCL("shutdown leaves no object of OpenCL, and can be called again", async
 
 testOpenCL("shutdown ends the pinned and the persistent pool of a device", async () => {
   const { out, err } = await inProcess(`
-    import { getPersistentPool, getPinnedPool } from "${new URL(
-    "../../memory/mod.ts",
-    import.meta.url,
-  )}";
+    import { getPersistentPool, getPinnedPool } from "${moduleAt("memory/mod.ts")}";
     const { queue } = manager.default("cl");
     getPinnedPool(queue).allocate(8 << 20).release();
     getPersistentPool(queue).allocate(8 << 20).release();
@@ -55,7 +52,7 @@ testOpenCL("shutdown: a device that is asked for after shutdown starts afresh", 
 
 testOpenCL("shutdown waits for what was enqueued", async () => {
   const { out, err } = await inProcess(`
-    import { busyDevice } from "${new URL("../signals/busy.ts", import.meta.url)}";
+    import { busyDevice } from "${moduleAt("tests/signals/busy.ts")}";
     const busy = busyDevice(manager.default("cl"))(300);
     await shutdown();
     console.log(busy.status);`);
@@ -124,7 +121,7 @@ for (const name of ["cl", "cpu"]) {
     ignore: name === "cl" && !hasOpenCL,
   }, async () => {
     const { out, err, code } = await inProcess(`
-        import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+        import { Tensor } from "${moduleAt("mod.ts")}";
         for (let round = 0; round < 2; round++) {
           const a = Tensor.rand([200, 200], { device: "${name}" });
           await a.sum().item();
@@ -135,30 +132,23 @@ for (const name of ["cl", "cpu"]) {
         }`);
     assertEquals([out, err, code], ["40000 40000 0\n40000 40000 0\n", "", 0]);
   });
-}
 
-for (const name of ["cl", "cpu"]) {
-  Deno.test(
-    `reads on "${name}" that begin beside a shutdown that nobody awaits have their values`,
-    { ignore: name === "cl" && !hasOpenCL },
-    async () => {
-      const { out, err, code } = await inProcess(`
-        import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+  Deno.test(`reads on "${name}" that begin beside a shutdown have their values`, {
+    ignore: name === "cl" && !hasOpenCL,
+  }, async () => {
+    const { out, err, code } = await inProcess(`
+        import { Tensor } from "${moduleAt("mod.ts")}";
         const ones = (n) => Tensor.ones([n], { device: "${name}" });
         const end = [ones(3).toHost(), shutdown(), ones(2).toHost(), ones(4).sum().item()];
         console.log(...(await Promise.all(end)).map(String));
         console.log(await ones(2).sum().item());`);
-      assertEquals([out, err, code], ["1,1,1 undefined 1,1 4\n2\n", "", 0]);
-    },
-  );
+    assertEquals([out, err, code], ["1,1,1 undefined 1,1 4\n2\n", "", 0]);
+  });
 }
 
 Deno.test("shutdown: what shutdown ended says so in every operation, and what is made later works", async () => {
   const { out, err, code } = await inProcess(`
-    import { compile, DisposedError, nn, optim, Tensor, withDevice } from "${new URL(
-    "../../mod.ts",
-    import.meta.url,
-  )}";
+    import { compile, DisposedError, nn, optim, Tensor, withDevice } from "${moduleAt("mod.ts")}";
     for (const name of ${JSON.stringify(hasOpenCL ? ["cl", "cpu"] : ["cpu"])}) {
       await withDevice(name, async () => {
         const x = Tensor.rand([2, 2]).realize(), view = x.slice([0, 1]), sum = x.add(1);
@@ -197,14 +187,14 @@ Deno.test("shutdown: what shutdown ended says so in every operation, and what is
 
 testOpenCL("shutdown in a worker and in the main program are each other's no concern", async () => {
   const worker = `
-    import { shutdown, Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+    import { shutdown, Tensor } from "${moduleAt("mod.ts")}";
     const a = Tensor.ones([64, 64], { device: "cl" });
     const sum = await a.sum().item();
     await shutdown();
     await shutdown();
     postMessage(sum);`;
   const { out, err, code } = await inProcess(`
-    import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+    import { Tensor } from "${moduleAt("mod.ts")}";
     const a = Tensor.ones([64, 64], { device: "cl" }).realize();
     const url = ${JSON.stringify(`data:text/javascript,${encodeURIComponent(worker)}`)};
     const worker = new Worker(url, { type: "module" });

@@ -15,12 +15,10 @@ import {
   UserEvent,
 } from "../../ffi/mod.ts";
 import { type BufferHandle, DeviceMemory, PinnedBufferPool, SlabPool } from "../../memory/mod.ts";
-import { hasOpenCL, testOpenCL } from "../opencl.ts";
+import { hasOpenCL, openCLDevice, testOpenCL } from "../opencl.ts";
 import { busyDevice } from "../signals/busy.ts";
 
-// Outside of the tests: the first queue starts the signal handling, which stays.
-const queue = hasOpenCL ? manager.default("cl").queue! : null!;
-if (hasOpenCL) queue.finishSync();
+const queue = hasOpenCL ? openCLDevice.queue! : null!;
 
 const KiB = 1024;
 
@@ -64,37 +62,41 @@ function hold(): () => void {
   };
 }
 
-for (const [way, options] of Object.entries(ways)) {
-  testOpenCL(`what is written comes back, ${way}`, async () => {
-    await withTransfers(options, async (transfers) => {
-      for (const nbytes of [0, 1, 3, 64, 1000, 4096, 4097, 100_000]) {
-        using buffer = new Buffer(queue.context, Math.max(1, nbytes) + 8);
-        const data = pattern(nbytes), into = new Uint8Array(nbytes);
-        transfers.write(buffer, 8, data);
-        await transfers.read([{ buffer, offset: 8, into }]);
-        assertEquals(into, data);
-        into.fill(0);
-        transfers.readSync([{ buffer, offset: 8, into }]);
-        assertEquals(into, data);
-      }
-    });
-  });
+function testTransfers(
+  name: string,
+  fn: (transfers: Transfers) => void | Promise<void>,
+  options: TransferOptions = {},
+): void {
+  testOpenCL(name, () => withTransfers(options, fn));
+}
 
-  testOpenCL(`the source may change as soon as write returns, ${way}`, async () => {
-    await withTransfers(options, async (transfers) => {
-      using buffer = new Buffer(queue.context, 8 * KiB);
-      const into = new Uint8Array(8 * KiB);
-      for (let round = 0; round < 20; round++) {
-        const data = pattern(8 * KiB, round), expected = data.slice();
-        transfers.afterLaunch(); // as if the device were busy
-        transfers.write(buffer, 0, data);
-        data.fill(255);
-        data.buffer.transfer(0);
-        await transfers.read([{ buffer, offset: 0, into }]);
-        assertEquals(into, expected);
-      }
-    });
-  });
+for (const [way, options] of Object.entries(ways)) {
+  testTransfers(`what is written comes back, ${way}`, async (transfers) => {
+    for (const nbytes of [0, 1, 3, 64, 1000, 4096, 4097, 100_000]) {
+      using buffer = new Buffer(queue.context, Math.max(1, nbytes) + 8);
+      const data = pattern(nbytes), into = new Uint8Array(nbytes);
+      transfers.write(buffer, 8, data);
+      await transfers.read([{ buffer, offset: 8, into }]);
+      assertEquals(into, data);
+      into.fill(0);
+      transfers.readSync([{ buffer, offset: 8, into }]);
+      assertEquals(into, data);
+    }
+  }, options);
+
+  testTransfers(`the source may change as soon as write returns, ${way}`, async (transfers) => {
+    using buffer = new Buffer(queue.context, 8 * KiB);
+    const into = new Uint8Array(8 * KiB);
+    for (let round = 0; round < 20; round++) {
+      const data = pattern(8 * KiB, round), expected = data.slice();
+      transfers.afterLaunch(); // as if the device were busy
+      transfers.write(buffer, 0, data);
+      data.fill(255);
+      data.buffer.transfer(0);
+      await transfers.read([{ buffer, offset: 0, into }]);
+      assertEquals(into, expected);
+    }
+  }, options);
 }
 
 testOpenCL("a busy queue does not hold a write up", () => {
@@ -106,13 +108,18 @@ testOpenCL("a busy queue does not hold a write up", () => {
         transfers.afterLaunch();
         transfers.write(buffer, 0, pattern(nbytes)); // would wait for ever if it waited
         letGo();
-        const into = new Uint8Array(nbytes);
-        transfers.readSync([{ buffer, offset: 0, into }]);
-        assertEquals(into, pattern(nbytes));
+        assertEquals(bytesOf(transfers, buffer, nbytes), pattern(nbytes));
       });
     }
   }
 });
+
+/** The first bytes of a buffer. */
+function bytesOf(transfers: Transfers, buffer: Buffer, nbytes: number): Uint8Array {
+  const into = new Uint8Array(nbytes);
+  transfers.readSync([{ buffer, offset: 0, into }]);
+  return into;
+}
 
 /** Transfers with a device's memory of its own, as a backend has them. */
 function withMemory(
@@ -129,6 +136,14 @@ function withMemory(
   }
 }
 
+function testMemory(
+  name: string,
+  fn: (transfers: Transfers, memory: DeviceMemory) => void,
+  options: TransferOptions = {},
+): void {
+  testOpenCL(name, () => withMemory({ pinned: true, ...options }, fn));
+}
+
 /** Reads a block on the compute queue, as a kernel would. */
 function content(transfers: Transfers, memory: DeviceMemory, block: BufferHandle): Uint8Array {
   const into = new Uint8Array(block.nbytes);
@@ -139,97 +154,84 @@ function content(transfers: Transfers, memory: DeviceMemory, block: BufferHandle
 
 for (const pinMemory of [false, true]) {
   const how = pinMemory ? "from pinned memory" : "through staging blocks";
-  testOpenCL(`an upload ${how} waits for no kernel, and only its users wait for it`, () => {
-    withMemory({ pinned: true }, (transfers, memory) => {
-      const nbytes = 512 * KiB;
-      const first = transfers.upload(memory, pattern(nbytes, 1), { pinMemory });
-      const letGo = hold(); // the compute queue stands still from here on
-      transfers.afterLaunch();
-      const second = transfers.upload(memory, pattern(nbytes, 2), { pinMemory });
-      // Done although the compute queue is not: an event that depended on it would never be.
-      const other = new CommandQueue(queue.context);
-      assertEquals(memory.uploads.isEmpty, false);
-      transfers.awaitUploads();
-      const into = new Uint8Array(nbytes);
-      other.read(second.base, into, { offset: second.offset, blocking: true }).release();
-      assertEquals(into, pattern(nbytes, 2));
-      other.release();
-      letGo();
-      assertEquals(content(transfers, memory, first), pattern(nbytes, 1));
-      assertEquals(content(transfers, memory, second), pattern(nbytes, 2));
-      assert(memory.uploads.isEmpty);
-      first.release();
-      second.release();
-    });
+  testMemory(`an upload ${how} waits for no kernel, and users for it`, (transfers, memory) => {
+    const nbytes = 512 * KiB;
+    const first = transfers.upload(memory, pattern(nbytes, 1), { pinMemory });
+    const letGo = hold(); // the compute queue stands still from here on
+    transfers.afterLaunch();
+    const second = transfers.upload(memory, pattern(nbytes, 2), { pinMemory });
+    // Done although the compute queue is not: an event that depended on it would never be.
+    const other = new CommandQueue(queue.context);
+    assertEquals(memory.uploads.isEmpty, false);
+    transfers.awaitUploads();
+    const into = new Uint8Array(nbytes);
+    other.read(second.base, into, { offset: second.offset, blocking: true }).release();
+    assertEquals(into, pattern(nbytes, 2));
+    other.release();
+    letGo();
+    assertEquals(content(transfers, memory, first), pattern(nbytes, 1));
+    assertEquals(content(transfers, memory, second), pattern(nbytes, 2));
+    assert(memory.uploads.isEmpty);
+    first.release();
+    second.release();
   });
 }
 
-testOpenCL("a kernel that uses what is uploaded waits for the copy", () => {
-  withMemory({ pinned: true }, (transfers, memory) => {
-    const nbytes = 1024 * KiB;
+testMemory("a kernel that uses what is uploaded waits for the copy", (transfers, memory) => {
+  const nbytes = 1024 * KiB;
+  for (let round = 0; round < 20; round++) {
+    const block = transfers.upload(memory, pattern(nbytes, round));
+    assertEquals(content(transfers, memory, block), pattern(nbytes, round));
+    block.release();
+  }
+});
+
+testMemory("a block that a kernel still reads is not filled again", (transfers, memory) => {
+  const nbytes = 1024 * KiB;
+  const copies: { into: Uint8Array; event: Event }[] = [];
+  for (let round = 0; round < 8; round++) {
+    const letGo = hold();
+    const block = transfers.upload(memory, pattern(nbytes, round));
+    memory.uploads.await(block);
+    const into = new Uint8Array(nbytes);
+    const { base: buffer, offset } = block;
+    copies.push({ into, event: queue.read(buffer, into, { offset, noCopy: true }) });
+    block.release(); // its memory is the pool's while the read waits behind the gate
+    const next = transfers.upload(memory, pattern(nbytes, 100 + round));
+    transfers.awaitUploads();
+    letGo();
+    assertEquals(content(transfers, memory, next), pattern(nbytes, 100 + round));
+    next.release();
+  }
+  queue.finishSync();
+  copies.forEach(({ into, event }, round) => {
+    assertEquals(into, pattern(nbytes, round));
+    event.release();
+  });
+  assert(memory.stats.reservedBytes <= 2 * 64 * KiB * KiB, "the same blocks serve again");
+});
+
+testMemory("NETCL_ASYNC_H2D=0 copies before upload returns", (transfers, memory) => {
+  for (const pinMemory of [false, true]) {
+    const block = transfers.upload(memory, pattern(512 * KiB), { pinMemory });
+    assert(memory.uploads.isEmpty);
+    assertEquals(content(transfers, memory, block), pattern(512 * KiB));
+    block.release();
+  }
+}, { async: false });
+
+testOpenCL("pinned blocks of uploads are lent again, and come back when copies are done", () => {
+  const pinnedPool = new PinnedBufferPool(queue);
+  withMemory({ pinnedPool }, (transfers, memory) => {
     for (let round = 0; round < 20; round++) {
-      const block = transfers.upload(memory, pattern(nbytes, round));
-      assertEquals(content(transfers, memory, block), pattern(nbytes, round));
-      block.release();
+      transfers.upload(memory, pattern(300 * KiB, round), { pinMemory: true }).release();
+      transfers.finishSync();
     }
+    assertEquals(pinnedPool.stats.bytesAllocated, 0);
+    assert(pinnedPool.stats.nativeAllocs <= 2, `${pinnedPool.stats.nativeAllocs} native`);
   });
+  pinnedPool.destroy();
 });
-
-testOpenCL("a block that a kernel still reads is not filled again", () => {
-  withMemory({ pinned: true }, (transfers, memory) => {
-    const nbytes = 1024 * KiB;
-    const copies: { into: Uint8Array; event: Event }[] = [];
-    for (let round = 0; round < 8; round++) {
-      const letGo = hold();
-      const block = transfers.upload(memory, pattern(nbytes, round));
-      memory.uploads.await(block);
-      const into = new Uint8Array(nbytes);
-      const { base: buffer, offset } = block;
-      copies.push({ into, event: queue.read(buffer, into, { offset, noCopy: true }) });
-      block.release(); // its memory is the pool's while the read waits behind the gate
-      const next = transfers.upload(memory, pattern(nbytes, 100 + round));
-      transfers.awaitUploads();
-      letGo();
-      assertEquals(content(transfers, memory, next), pattern(nbytes, 100 + round));
-      next.release();
-    }
-    queue.finishSync();
-    copies.forEach(({ into, event }, round) => {
-      assertEquals(into, pattern(nbytes, round));
-      event.release();
-    });
-    assert(memory.stats.reservedBytes <= 2 * 64 * KiB * KiB, "the same blocks serve again");
-  });
-});
-
-testOpenCL("NETCL_ASYNC_H2D=0 copies before upload returns", () => {
-  withMemory({ pinned: true, async: false }, (transfers, memory) => {
-    for (const pinMemory of [false, true]) {
-      const block = transfers.upload(memory, pattern(512 * KiB), { pinMemory });
-      assert(memory.uploads.isEmpty);
-      assertEquals(content(transfers, memory, block), pattern(512 * KiB));
-      block.release();
-    }
-  });
-});
-
-testOpenCL(
-  "pinned blocks of uploads are lent again, and come back when the copies are done",
-  () => {
-    const pinnedPool = new PinnedBufferPool(queue);
-    const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
-    withTransfers({ pinnedPool }, (transfers) => {
-      for (let round = 0; round < 20; round++) {
-        transfers.upload(memory, pattern(300 * KiB, round), { pinMemory: true }).release();
-        transfers.finishSync();
-      }
-      assertEquals(pinnedPool.stats.bytesAllocated, 0);
-      assert(pinnedPool.stats.nativeAllocs <= 2, `${pinnedPool.stats.nativeAllocs} native`);
-    });
-    memory.destroy();
-    pinnedPool.destroy();
-  },
-);
 
 testOpenCL("where pinned memory runs out, uploads wait for earlier ones or do without", () => {
   const pinnedPool = new PinnedBufferPool(queue, { maxBytes: 1024 * KiB });
@@ -254,46 +256,33 @@ testOpenCL("the host runs as many launches ahead as it may, and no more", () => 
   });
 });
 
-testOpenCL("marks of the launches do not pile up", () => {
-  withTransfers({ maxLaunchesAhead: 64 }, (transfers) => {
-    const before = liveObjects().Event;
-    for (let i = 0; i < 10_000; i++) transfers.afterLaunch();
-    assert(liveObjects().Event - before <= 8);
-  });
-});
+testTransfers("marks of the launches do not pile up", (transfers) => {
+  const before = liveObjects().Event;
+  for (let i = 0; i < 10_000; i++) transfers.afterLaunch();
+  assert(liveObjects().Event - before <= 8);
+}, { maxLaunchesAhead: 64 });
 
-testOpenCL("a copy that the device refuses is an error, and the transfers goes on", () => {
-  withTransfers({}, (transfers) => {
-    using buffer = new Buffer(queue.context, KiB);
-    const short = { call: "clEnqueueWriteBuffer", status: Status.CL_OUT_OF_RESOURCES } as const;
-    for (const busy of [false, true]) {
-      if (busy) transfers.afterLaunch();
-      withFaults([short], () => {
-        const error = assertThrows(() => transfers.write(buffer, 0, pattern(KiB)), OpenCLError);
-        assertEquals((error as OpenCLError).codeName, "CL_OUT_OF_RESOURCES");
-      });
-    }
-    transfers.write(buffer, 0, pattern(KiB));
-    const into = new Uint8Array(KiB);
-    transfers.readSync([{ buffer, offset: 0, into }]);
-    assertEquals(into, pattern(KiB));
-  });
-});
-
-testOpenCL("a read that fails rejects", async () => {
-  await withTransfers({}, async (transfers) => {
-    using buffer = new Buffer(queue.context, KiB);
-    const lost = { call: "clEnqueueReadBuffer", status: Status.CL_DEVICE_NOT_AVAILABLE } as const;
-    await withFaults([lost], async () => {
-      await assertRejects(
-        () => transfers.read([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
-        OpenCLError,
-      );
-      assertThrows(
-        () => transfers.readSync([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
-        OpenCLError,
-      );
+testTransfers("a refused copy is an error, and the transfers go on", (transfers) => {
+  using buffer = new Buffer(queue.context, KiB);
+  const short = { call: "clEnqueueWriteBuffer", status: Status.CL_OUT_OF_RESOURCES } as const;
+  for (const busy of [false, true]) {
+    if (busy) transfers.afterLaunch();
+    withFaults([short], () => {
+      const error = assertThrows(() => transfers.write(buffer, 0, pattern(KiB)), OpenCLError);
+      assertEquals((error as OpenCLError).codeName, "CL_OUT_OF_RESOURCES");
     });
+  }
+  transfers.write(buffer, 0, pattern(KiB));
+  assertEquals(bytesOf(transfers, buffer, KiB), pattern(KiB));
+});
+
+testTransfers("a read that fails rejects", async (transfers) => {
+  using buffer = new Buffer(queue.context, KiB);
+  const lost = { call: "clEnqueueReadBuffer", status: Status.CL_DEVICE_NOT_AVAILABLE } as const;
+  const read = [{ buffer, offset: 0, into: new Uint8Array(KiB) }];
+  await withFaults([lost], async () => {
+    await assertRejects(() => transfers.read(read), OpenCLError);
+    assertThrows(() => transfers.readSync(read), OpenCLError);
   });
 });
 

@@ -1,26 +1,14 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import { planGemm } from "../../../backend/cpu/blas/gemm_plan.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
-import { schedule } from "../../../backend/schedule/schedule.ts";
-import { type DType, Tensor, withDevice } from "../../../mod.ts";
-import { assertAgree, blasBackend } from "./strategies.ts";
-import { nodeOf } from "../../../tensor/core/internals.ts";
+import { type DType, type Tensor, withDevice } from "../../../mod.ts";
+import { assertAgree, blasBackend, filled } from "./strategies.ts";
 import { testOnCPU } from "../../opencl.ts";
-
-function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float64Array.from({ length: size }, (_, k) => (k * 7919 % 23 - 11) / 8);
-  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
-}
+import { contractionsOf } from "../loop_kernels.ts";
 
 /** The kernel with the contraction. */
-function contractionOf(tensor: Tensor): LoopKernel {
-  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
-  const found = kernels.find((k) => k.kind === "loop" && k.contraction !== null);
-  assert(found?.kind === "loop");
-  return found;
-}
+const contractionOf = (tensor: Tensor): LoopKernel => contractionsOf(() => tensor)[0]!;
 
 const sizes = fc.integer({ min: 1, max: 21 });
 

@@ -1,13 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
-import { manualSeed, noGrad, Tensor, withDevice } from "../../../mod.ts";
+import { manualSeed, type Tensor, withDevice } from "../../../mod.ts";
 import type { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import { strategyWith } from "../../../backend/cpu/strategy/strategy.ts";
-import { schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { bytesOn } from "../evaluate.ts";
 import { cpu } from "../schedule/nodes.ts";
-import { backendWith, compute, wasmBackend } from "./strategies.ts";
+import { backendWith, learned, normal, numbersOf, wasmBackend } from "./strategies.ts";
 import { testOnCPU } from "../../opencl.ts";
+import { assertNear, scaleOf } from "../near.ts";
+import { contractionsOf, kernelsOf } from "../loop_kernels.ts";
 
 /** The kernels of an OpenCL device of a CPU, where convolutions pad as they read, on the host. */
 function servedBackend(): CPUBackend {
@@ -19,12 +20,6 @@ function servedBackend(): CPUBackend {
   });
 }
 
-function randn(shape: number[]): Tensor {
-  const tensor = noGrad(() => Tensor.randn(shape).realize());
-  tensor.requiresGrad = true;
-  return tensor;
-}
-
 /** A convolution, and its gradients by image and kernels. */
 function convolved(
   image: number[],
@@ -32,8 +27,8 @@ function convolved(
   convolve: (x: Tensor, k: Tensor) => Tensor,
 ): Tensor[] {
   manualSeed(3);
-  const x = randn(image), k = randn(kernels), y = convolve(x, k);
-  y.mul(noGrad(() => Tensor.randn(y.shape).realize())).sum().backward();
+  const x = learned(normal(image)), k = learned(normal(kernels)), y = convolve(x, k);
+  y.mul(normal(y.shape)).sum().backward();
   return [y.detach(), x.grad!, k.grad!];
 }
 
@@ -61,10 +56,9 @@ for (const [name, work] of Object.entries(works)) {
       const served = servedBackend();
       try {
         for (const tensor of work()) {
-          const wanted = compute(wasmBackend, tensor).map(Number);
+          const wanted = numbersOf(tensor);
           const found = new Float32Array(bytesOn(served, nodeOf(tensor)).buffer);
-          const scale = Math.max(1, ...wanted.map(Math.abs));
-          wanted.forEach((value, k) => assert(Math.abs(value - found[k]!) < 1e-5 * scale));
+          assertNear(found, wanted, 1e-5 * scaleOf(wanted), name);
         }
       } finally {
         served.dispose();
@@ -75,15 +69,12 @@ for (const [name, work] of Object.entries(works)) {
 testOnCPU("a padded image is copied once, not by windows: the ways for images serve it", () => {
   const work = convolved([4, 32, 32, 32], [32, 32, 3, 3], (x, k) => x.conv2d(k, { padding: 1 }));
   const minimal = work.map((tensor) => {
-    const kernels = schedule([nodeOf(tensor)], { device: cpu }).kernels.map((each) => each.kernel);
-    assert(
-      kernels.some((kernel) =>
-        kernel.kind === "loop" && (kernel.contraction?.a.bounds.length ?? 0) > 0 ||
-        kernel.kind === "loop" && (kernel.contraction?.b.bounds.length ?? 0) > 0
-      ),
-      "planned to pad as it reads",
+    const pads = contractionsOf(() => tensor, cpu).some(({ contraction }) =>
+      contraction!.a.bounds.length > 0 || contraction!.b.bounds.length > 0
     );
-    return wasmBackend.prepare(kernels).some(({ source }) => source.includes("minimal filtering"));
+    assert(pads, "planned to pad as it reads");
+    const launches = wasmBackend.prepare(kernelsOf(() => tensor, cpu));
+    return launches.some(({ source }) => source.includes("minimal filtering"));
   });
   // The gradient of the kernels is summed in parts there.
   assertEquals(minimal.slice(0, 2), [true, true]);

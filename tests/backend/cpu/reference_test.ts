@@ -1,13 +1,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { chooseStrategy } from "../../../backend/cpu/strategy/strategy.ts";
+import { chooseStrategy, type Strategy } from "../../../backend/cpu/strategy/strategy.ts";
 import { applyPrimitive } from "../../../backend/cpu/reference/reference_primitives.ts";
 import { renderScript } from "../../../backend/cpu/script/primitives.ts";
 import { accepts, type PrimitiveName, primitives } from "../../../backend/graph/primitives.ts";
 import * as scalar from "../../../backend/graph/scalar.ts";
 import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
-import { assertAgree, compute, reference } from "./strategies.ts";
+import { assertAgree, compute, filled, learned, reference } from "./strategies.ts";
 import { testOnCPU } from "../../opencl.ts";
+import { setVariables } from "../../variables.ts";
 
 const dtypes = ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"] as const;
 const numbers = [0, -0, 1, -1, 2, 3, -7, 0.5, -2.5, 100, 1e10, NaN, Infinity, -Infinity];
@@ -98,12 +99,6 @@ const steps: Readonly<Record<string, Step>> = {
   matmul: (t) => t.matmul(t.transpose()).matmul(t),
 };
 
-function filled(shape: readonly number[], dtype: DType, seed: number): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float64Array.from({ length: size }, (_, k) => (((k + seed) * 7919) % 23 - 11) / 4);
-  return Tensor.fromHost(values, { shape }).cast(dtype);
-}
-
 Deno.test("on random graphs the fast strategies agree with the reference", () => {
   const graphs = fc.record({
     shape: fc.tuple(fc.integer({ min: 1, max: 7 }), fc.integer({ min: 1, max: 9 })),
@@ -125,14 +120,9 @@ Deno.test("on random graphs the fast strategies agree with the reference", () =>
 });
 
 testOnCPU("kernels that scatter, fold and pool agree with the reference, gradients too", () => {
-  const image = filled([2, 3, 8, 9], "float32", 1).realize();
-  const weight = filled([4, 3, 3, 2], "float32", 2).realize();
+  const image = filled([2, 3, 8, 9], "float32", 1), weight = filled([4, 3, 3, 2], "float32", 2);
   const gradientOf = (loss: (x: Tensor, w: Tensor) => Tensor, which: 0 | 1): Tensor => {
-    const leaves = [image, weight].map((t) => {
-      const leaf = t.detach();
-      leaf.requiresGrad = true;
-      return leaf;
-    }) as [Tensor, Tensor];
+    const leaves = [image, weight].map((t) => learned(t.detach())) as [Tensor, Tensor];
     loss(...leaves).backward();
     return leaves[which].grad!;
   };
@@ -175,18 +165,12 @@ testOnCPU("nothing is generated for the reference", () => {
 });
 
 Deno.test("NETCL_CPU picks the strategy, and says what it may hold", () => {
-  const former = Deno.env.get("NETCL_CPU");
-  try {
-    Deno.env.set("NETCL_CPU", "reference");
-    assertEquals(chooseStrategy().name, "reference");
-    Deno.env.set("NETCL_CPU", "fast");
-    assertEquals(chooseStrategy().isReference, false);
-    Deno.env.set("NETCL_CPU", "wasm");
-    assertEquals(chooseStrategy().name, "WebAssembly SIMD");
-    Deno.env.set("NETCL_CPU", "quick");
-    assertThrows(chooseStrategy, RangeError, 'NETCL_CPU is "quick"');
-  } finally {
-    if (former === undefined) Deno.env.delete("NETCL_CPU");
-    else Deno.env.set("NETCL_CPU", former);
-  }
+  const choose = (name: string): Strategy => {
+    using _variables = setVariables({ NETCL_CPU: name });
+    return chooseStrategy();
+  };
+  assertEquals(choose("reference").name, "reference");
+  assertEquals(choose("fast").isReference, false);
+  assertEquals(choose("wasm").name, "WebAssembly SIMD");
+  assertThrows(() => choose("quick"), RangeError, 'NETCL_CPU is "quick"');
 });

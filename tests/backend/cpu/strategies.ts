@@ -1,5 +1,4 @@
 /** The strategies of the CPU backend side by side, on the same graphs. */
-import { assertEquals } from "@std/assert";
 import { systemBLAS } from "../../../backend/cpu/blas/blas.ts";
 import { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import {
@@ -11,11 +10,12 @@ import {
 import type { Gemm, Matrix } from "../../../backend/cpu/blas/gemm.ts";
 import { DeviceHandle } from "../../../backend/devices/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
-import { schedule } from "../../../backend/schedule/schedule.ts";
-import type { Tensor } from "../../../mod.ts";
+import { noGrad, Tensor } from "../../../mod.ts";
 import "../../opencl.ts";
 import { bytesOn } from "../evaluate.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
+import { assertNear, scaleOf } from "../near.ts";
+import { kernelsOf } from "../loop_kernels.ts";
 
 /** A backend that computes in one way, whatever the system has. */
 export function backendWith(strategy: Strategy): CPUBackend {
@@ -61,10 +61,32 @@ export const fast: readonly CPUBackend[] = [
   ...(blasBackend ? [blasBackend] : []),
 ];
 
+/** Numbers with few digits, in memory; `seed` tells tensors apart. */
+export function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 23 - 11) / 4);
+  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
+}
+
+/** Normal numbers, in memory. */
+export function normal(shape: readonly number[], dtype: DType = "float32"): Tensor {
+  return noGrad(() => Tensor.randn([...shape]).cast(dtype).realize());
+}
+
+/** The same tensor, whose gradient is wanted. */
+export function learned(tensor: Tensor): Tensor {
+  tensor.requiresGrad = true;
+  return tensor;
+}
+
 /** The kernels that compute a tensor in WebAssembly, for people to read. */
-export function sourcesOf(tensor: Tensor): string[] {
-  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
-  return wasmBackend.prepare(kernels).map(({ source }) => source);
+export function sourcesOf(tensor: Tensor, backend = wasmBackend): string[] {
+  return backend.prepare(kernelsOf(() => tensor)).map(({ source }) => source);
+}
+
+/** The elements of a tensor as plain numbers. */
+export function numbersOf(tensor: Tensor, backend = wasmBackend): number[] {
+  return compute(backend, tensor).map(Number);
 }
 
 /** The elements of a tensor that is not in memory yet, as one backend computes them. */
@@ -89,14 +111,7 @@ export function assertAgree(make: () => Tensor): void {
   const wanted = compute(reference, expected);
   for (const backend of fast) {
     using tensor = make();
-    const found = compute(backend, tensor);
-    assertEquals(found.length, wanted.length);
-    const scale = Math.max(1, ...wanted.map((e) => Math.abs(Number(e))).filter(Number.isFinite));
-    const slack = scale * (precision[tensor.dtype] ?? 0);
-    found.forEach((value, k) => {
-      const same = Object.is(value, wanted[k]) || value === wanted[k] ||
-        Math.abs(Number(value) - Number(wanted[k])) <= slack;
-      assertEquals(same ? wanted[k] : value, wanted[k], `${backend.strategy.name}: element ${k}`);
-    });
+    const slack = scaleOf(wanted) * (precision[tensor.dtype] ?? 0);
+    assertNear(compute(backend, tensor), wanted, slack, backend.strategy.name);
   }
 }

@@ -6,7 +6,6 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
-import { manager } from "../../../backend/devices/devices.ts";
 import { drain, drainSync } from "../../../backend/lifecycle/draining.ts";
 import {
   beginInterruption,
@@ -28,11 +27,9 @@ import { waitSync } from "../../../backend/lifecycle/waits.ts";
 import { withFaults } from "../../../ffi/library/faults.ts";
 import { liveObjects, OpenCLError, Status, UserEvent } from "../../../ffi/mod.ts";
 import { waitsInFlight } from "../../../ffi/events/waiting.ts";
-import { hasOpenCL, testOpenCL } from "../../opencl.ts";
+import { hasOpenCL, openCLDevice, testOpenCL } from "../../opencl.ts";
 
-// Outside of the tests: the first queue starts the signal handling, which stays.
-const queue = hasOpenCL ? manager.default("cl").queue! : null!;
-if (hasOpenCL) queue.finishSync();
+const queue = hasOpenCL ? openCLDevice.queue! : null!;
 
 /** Runs a test in the running state, and leaves that behind. */
 function whileRunning(name: string, fn: () => void | Promise<void>): void {
@@ -44,6 +41,11 @@ function whileRunning(name: string, fn: () => void | Promise<void>): void {
       resetInterruption();
     }
   });
+}
+
+function interrupt(cause?: Error): void {
+  beginInterruption();
+  completeInterruption(cause);
 }
 
 function settled(promise: Promise<unknown>): Promise<string> {
@@ -83,16 +85,14 @@ whileRunning("every wait rejects, also one begun while the queues are finished",
 whileRunning("a wait that is not for a device is told as well, and goes on by itself", async () => {
   const download = Promise.withResolvers<string>();
   const wait = interruptible(download.promise);
-  beginInterruption();
-  completeInterruption();
+  interrupt();
   await assertRejects(() => wait, InterruptedError);
   download.reject(new Error("broken off")); // tells nobody, and is no unhandled rejection
   await assertRejects(() => download.promise, Error, "broken off");
 });
 
 whileRunning("an interrupt that nobody waited for is told once, to the next call", async () => {
-  beginInterruption();
-  completeInterruption();
+  interrupt();
   assertThrows(throwIfInterrupted, InterruptedError);
   throwIfInterrupted();
   assertEquals(await interruptible(Promise.resolve("saved")), "saved");
@@ -100,28 +100,23 @@ whileRunning("an interrupt that nobody waited for is told once, to the next call
 
 whileRunning("after a wait was told, the next calls work: programs save", async () => {
   const wait = interruptible(new Promise<void>(() => {}));
-  beginInterruption();
-  completeInterruption();
+  interrupt();
   throwIfInterrupted(); // the wait will be told
   await assertRejects(() => wait, InterruptedError);
   assertEquals(await interruptible(Promise.resolve("saved")), "saved");
 });
 
-whileRunning(
-  "listeners of interruptSignal may wait; the rest of the program is still told",
-  async () => {
-    const saved = Promise.withResolvers<string>();
-    interruptSignal.addEventListener("abort", async () => {
-      await null;
-      saved.resolve(await interruptible(Promise.resolve("saved")));
-    });
-    beginInterruption();
-    completeInterruption();
-    assertEquals(await saved.promise, "saved");
-    assertEquals(isHandled(), true);
-    assertThrows(throwIfInterrupted, InterruptedError);
-  },
-);
+whileRunning("listeners of interruptSignal may wait; the rest is still told", async () => {
+  const saved = Promise.withResolvers<string>();
+  interruptSignal.addEventListener("abort", async () => {
+    await null;
+    saved.resolve(await interruptible(Promise.resolve("saved")));
+  });
+  interrupt();
+  assertEquals(await saved.promise, "saved");
+  assertEquals(isHandled(), true);
+  assertThrows(throwIfInterrupted, InterruptedError);
+});
 
 whileRunning("interruptSignal is used by each of its members", () => {
   const uses: readonly ((signal: AbortSignal) => unknown)[] = [
@@ -157,8 +152,7 @@ whileRunning("rearm makes a fresh signal, and refuses while the queues are finis
 whileRunning("an error of the device becomes the interrupt's cause", async () => {
   const cause = new Error("lost");
   const wait = interruptible(Promise.resolve());
-  beginInterruption();
-  completeInterruption(cause);
+  interrupt(cause);
   const error = await assertRejects(() => wait, InterruptedError);
   assertStrictEquals((error as Error).cause, cause);
 });
@@ -171,8 +165,7 @@ whileRunning("who prints the error asks nothing, who reads its class or name doe
     [(error) => error instanceof InterruptedError, true],
   ];
   for (const [read, isAsking] of readers) {
-    beginInterruption();
-    completeInterruption();
+    interrupt();
     read(deliver());
     assertEquals(isHandled(), isAsking, String(read));
     rearm();
@@ -181,8 +174,7 @@ whileRunning("who prints the error asks nothing, who reads its class or name doe
 
 whileRunning("an uncaught interrupt counts when no receiver caught it", async () => {
   const waits = [interruptible(Promise.resolve()), interruptible(Promise.resolve())];
-  beginInterruption();
-  completeInterruption();
+  interrupt();
   await Promise.allSettled(waits);
   assertEquals([countUnhandled(), countUnhandled()], [false, true]);
 });

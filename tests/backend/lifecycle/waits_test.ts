@@ -1,11 +1,25 @@
 import { assert } from "@std/assert";
 import { waitSync } from "../../../backend/lifecycle/waits.ts";
 
+/** The number of questions so far. */
+let looks = 0;
+
 /** Waits for something that is done so many milliseconds from now; gives back how long that took. */
-function wait(milliseconds: number): number {
-  const start = performance.now();
-  waitSync(() => performance.now() - start >= milliseconds);
-  return performance.now() - start;
+function wait(milliseconds: number, onLook: (elapsed: () => number) => void = () => {}): number {
+  const start = performance.now(), elapsed = () => performance.now() - start;
+  waitSync(() => {
+    looks++;
+    onLook(elapsed);
+    return elapsed() >= milliseconds;
+  });
+  return elapsed();
+}
+
+/** The number of questions of a wait. */
+function looksOf(milliseconds: number): number {
+  looks = 0;
+  wait(milliseconds);
+  return looks;
 }
 
 /** The least of a few: what a machine that is busy with other things does not add to. */
@@ -27,62 +41,33 @@ Deno.test("a long wait does not prolong the short ones after it", () => {
 });
 
 Deno.test("what is done at once teaches nothing about waits", () => {
-  let looks = 0;
-  const twenty = (): void => {
-    const start = performance.now();
-    waitSync(() => {
-      looks++;
-      return performance.now() - start >= 20;
-    });
-  };
-  const looksOf = (): number => {
-    twenty();
+  const after = (): number => {
+    wait(20);
     for (let k = 0; k < 8; k++) waitSync(() => true);
-    looks = 0;
-    twenty();
-    return looks;
+    return looksOf(20);
   };
-  assert(least(looksOf) < 40, `${looks} looks`);
+  assert(least(after) < 40, `${looks} looks`);
 });
 
 Deno.test("a wait that could not ask on its way does not make the next ones ask too early", () => {
-  let looks = 0;
-  const twenty = (isBlocked: boolean): void => {
-    const start = performance.now();
+  const after = (): number => {
     let asked = 0;
-    waitSync(() => {
-      looks++;
-      // The second question comes late, as where another thread has the core.
-      while (isBlocked && asked > 0 && performance.now() - start < 20);
+    wait(20);
+    // The second question comes late, as where another thread has the core.
+    wait(20, (elapsed) => {
+      while (asked > 0 && elapsed() < 20);
       asked++;
-      return performance.now() - start >= 20;
     });
+    return looksOf(20);
   };
-  const looksOf = (): number => {
-    twenty(false);
-    twenty(true);
-    looks = 0;
-    twenty(false);
-    return looks;
-  };
-  assert(least(looksOf) < 30, `${looks} looks`);
+  assert(least(after) < 30, `${looks} looks`);
 });
 
 Deno.test("long waits among short ones are asked seldom", () => {
-  let looks = 0;
-  const wait = (milliseconds: number): void => {
-    const start = performance.now();
-    waitSync(() => {
-      looks++;
-      return performance.now() - start >= milliseconds;
-    });
-  };
-  const looksOf = (): number => {
-    for (let k = 0; k < 4; k++) [0.2, 20].forEach(wait);
+  const after = (): number => {
+    for (let k = 0; k < 4; k++) [0.2, 20].forEach((milliseconds) => wait(milliseconds));
     wait(0.2);
-    looks = 0;
-    wait(20);
-    return looks;
+    return looksOf(20);
   };
-  assert(least(looksOf) < 60, `${looks} looks`);
+  assert(least(after) < 60, `${looks} looks`);
 });

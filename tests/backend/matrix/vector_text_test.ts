@@ -1,12 +1,12 @@
 /** Programs of matrices as OpenCL C of a work-item alone: beside JavaScript, and which loops have vectors. */
 import { assert, assertEquals } from "@std/assert";
-import { Tensor, withDevice } from "../../../mod.ts";
+import { Tensor } from "../../../mod.ts";
 import type { MatrixProgram } from "../../../backend/matrix/language.ts";
 import { parseMatrixText } from "../../../backend/matrix/parse.ts";
 import { vectorText } from "../../../backend/matrix/vector_text.ts";
 import { callMatrixKernel, type MatrixKernel } from "../../../tensor/ops/custom/matrix_kernel.ts";
-import { testOpenCL } from "../../opencl.ts";
 import { programOf, scriptResults, texts } from "./texts.ts";
+import { testOnOpenCL } from "../../opencl.ts";
 
 const zeros = "each(q, 0, n * n) { y[q] = 0; k[q] = 0; }\nsync;\n";
 
@@ -20,33 +20,26 @@ function kernelOf(title: string, text: string): MatrixKernel {
   };
 }
 
-testOpenCL(
-  "vectorText computes what the program says as JavaScript, for sizes around the lanes",
-  () =>
-    withDevice("cl", () => {
-      for (const [title, text] of Object.entries(texts)) {
-        const kernel = kernelOf(title, text);
-        for (const dtype of ["float32", "float64"] as const) {
-          for (const n of [3, 16, 37]) {
-            const a = Array.from({ length: 2 * n * n }, (_, k) => ((k * 37) % 61 - 30) / 8);
-            const shape = [2, n, n], x = Tensor.fromHost(a, { shape, dtype });
-            const [y, k] = callMatrixKernel(kernel, [x], [shape, shape], [n], n);
-            const wanted = scriptResults(programOf(zeros + text, dtype), a, n);
-            assertEquals([...k!.toHostSync()].map(Number), wanted.k.map((x) => x | 0), title);
-            const slack = dtype === "float32" ? 1e-4 : 1e-11, found = y!.toHostSync();
-            wanted.y.forEach((value, at) => {
-              const far = Math.abs(Number(found[at]) - value);
-              const place = `${title} of ${n} rows, ${dtype}, at ${at}`;
-              assert(
-                far <= slack * Math.max(1, Math.abs(value)),
-                `${place}: ${found[at]}, ${value}`,
-              );
-            });
-          }
-        }
+testOnOpenCL("vectorText computes what JavaScript does, for sizes around the lanes", () => {
+  for (const [title, text] of Object.entries(texts)) {
+    const kernel = kernelOf(title, text);
+    for (const dtype of ["float32", "float64"] as const) {
+      for (const n of [3, 16, 37]) {
+        const a = Array.from({ length: 2 * n * n }, (_, k) => ((k * 37) % 61 - 30) / 8);
+        const shape = [2, n, n], x = Tensor.fromHost(a, { shape, dtype });
+        const [y, k] = callMatrixKernel(kernel, [x], [shape, shape], [n], n);
+        const wanted = scriptResults(programOf(zeros + text, dtype), a, n);
+        assertEquals([...k!.toHostSync()].map(Number), wanted.k.map((x) => x | 0), title);
+        const slack = dtype === "float32" ? 1e-4 : 1e-11, found = y!.toHostSync();
+        wanted.y.forEach((value, at) => {
+          const far = Math.abs(Number(found[at]) - value);
+          const place = `${title} of ${n} rows, ${dtype}, at ${at}`;
+          assert(far <= slack * Math.max(1, Math.abs(value)), `${place}: ${found[at]}, ${value}`);
+        });
       }
-    }),
-);
+    }
+  }
+});
 
 Deno.test("vectorText has vectors where rounds are neighbours in memory, and else none", () => {
   const count = (text: string, dtype: MatrixProgram["dtype"] = "float32") =>

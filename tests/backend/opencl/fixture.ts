@@ -1,23 +1,21 @@
 /** Backends and cache folders of their own, for tests of what lasts from one start to the next. */
+import type { BinaryCache } from "../../../backend/opencl/runtime/binary_cache.ts";
+import { type KeepBinaries, Programs } from "../../../backend/opencl/runtime/programs.ts";
 import { helpersEnded } from "../../../backend/opencl/building/build_helpers.ts";
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
 import { backendOf } from "../../../backend/internal.ts";
 import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
+import { testOpenCL } from "../../opencl.ts";
+import { setVariables } from "../../variables.ts";
 
 /**
  * Runs while PoCL compiles without optimizing. With it a kernel of a GPU, whose work-items wait for each
  * other, takes 0.1 to 5 s instead of 0.03 to 0.4, and nobody runs what PoCL's optimizer makes of it.
  */
 export async function withoutOptimizing<T>(fn: () => Promise<T>): Promise<T> {
-  const name = "POCL_EXTRA_BUILD_FLAGS", before = Deno.env.get(name);
-  Deno.env.set(name, "-cl-opt-disable");
-  try {
-    return await fn();
-  } finally {
-    if (before === undefined) Deno.env.delete(name);
-    else Deno.env.set(name, before);
-  }
+  using _variables = setVariables({ POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable" });
+  return await fn();
 }
 
 /** Runs with a backend as another start of a program would make it, on the device for tests. */
@@ -47,26 +45,19 @@ async function freshBackend(
 }
 
 /** Runs with an empty cache folder. */
-export async function withCacheFolder(
-  fn: (folder: string) => void | Promise<void>,
-): Promise<void> {
-  const folder = await Deno.makeTempDir(), before = Deno.env.get("NETCL_CACHE_DIR");
-  Deno.env.set("NETCL_CACHE_DIR", folder);
+export async function withCacheFolder(fn: (folder: string) => void | Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
   try {
+    using _variables = setVariables({ NETCL_CACHE_DIR: folder });
     await fn(folder);
   } finally {
-    if (before === undefined) Deno.env.delete("NETCL_CACHE_DIR");
-    else Deno.env.set("NETCL_CACHE_DIR", before);
     await helpersEnded(); // of drivers that build one program at a time
     await Deno.remove(folder, { recursive: true });
   }
 }
 
 /** Runs on the device for tests, with a backend that takes it for a device of another type. */
-export function withDeviceType(
-  deviceType: DeviceType,
-  fn: () => Promise<void>,
-): Promise<void> {
+export function withDeviceType(deviceType: DeviceType, fn: () => Promise<void>): Promise<void> {
   const { platformName, deviceName, clDevice } = manager.default("cl");
   const names = { platformName, deviceName, deviceType, backend: "cl" } as const;
   const handle = new DeviceHandle(names, "cl", clDevice);
@@ -81,4 +72,25 @@ export function withDeviceType(
       }
     });
   return deviceType === "gpu" ? withoutOptimizing(run) : run();
+}
+
+/** `testOpenCL` with a backend that takes the device for a GPU. */
+export function testGPU(name: string, fn: () => Promise<void>): void {
+  testOpenCL(name, () => withDeviceType("gpu", fn));
+}
+
+/** `testOpenCL` with an empty cache folder. */
+export function testWithCache(name: string, fn: (folder: string) => void | Promise<void>): void {
+  testOpenCL(name, () => withCacheFolder(fn));
+}
+
+/** Programs of the device for tests, which are there until they are disposed of. */
+export function programsOf(
+  cache: BinaryCache | null,
+  keepBinaries: KeepBinaries = "at once",
+  buildsBeside?: boolean,
+): Programs & Disposable {
+  const { context, clDevice } = manager.default("cl");
+  const programs = new Programs(context!, clDevice!, cache, keepBinaries, buildsBeside);
+  return Object.assign(programs, { [Symbol.dispose]: () => programs.dispose() });
 }

@@ -31,32 +31,26 @@ async function assertAlike(fn: () => Tensor[], tolerance: number): Promise<numbe
   return kernels;
 }
 
-testOpenCL(
-  "parts of the sums of several values are one launch on a GPU, and so are their joins",
-  async () => {
-    const kernels = await assertAlike(
-      () =>
-        [40_000, 65_536, 70_001].map((length) =>
-          Tensor.rand([length, 8]).realize().sum(0).mul(0.5).add(1)
-        ),
-      1e-5,
-    );
-    assertEquals(kernels, 2);
-  },
-);
+testOpenCL("parts of sums of several values are one launch on a GPU, as are joins", async () => {
+  const kernels = await assertAlike(
+    () =>
+      [40_000, 65_536, 70_001].map((length) =>
+        Tensor.rand([length, 8]).realize().sum(0).mul(0.5).add(1)
+      ),
+    1e-5,
+  );
+  assertEquals(kernels, 2);
+});
 
-testOpenCL(
-  "followJoins: what follows a divided product is computed where its parts are joined",
-  async () => {
-    const kernels = await assertAlike(() => {
-      const x = Tensor.rand([16, 4096]).sub(0.5).realize();
-      const w = Tensor.rand([4096, 48]).sub(0.5).realize(), bias = Tensor.rand([16, 48]).realize();
-      const y = x.matmul(w), gate = y.sigmoid().mul(bias.tanh()).add(y.erf().mul(bias.exp()));
-      return [gate.tanh().mul(gate.sigmoid()), y];
-    }, 1e-4);
-    assertEquals(kernels, 2);
-  },
-);
+testOpenCL("followJoins: what follows a divided product is computed with the join", async () => {
+  const kernels = await assertAlike(() => {
+    const x = Tensor.rand([16, 4096]).sub(0.5).realize();
+    const w = Tensor.rand([4096, 48]).sub(0.5).realize(), bias = Tensor.rand([16, 48]).realize();
+    const y = x.matmul(w), gate = y.sigmoid().mul(bias.tanh()).add(y.erf().mul(bias.exp()));
+    return [gate.tanh().mul(gate.sigmoid()), y];
+  }, 1e-4);
+  assertEquals(kernels, 2);
+});
 
 testOpenCL("a loop over cells learns on a GPU what it learns on the built-in backend", async () => {
   const kernels = await assertAlike(() => {
@@ -69,16 +63,13 @@ testOpenCL("a loop over cells learns on a GPU what it learns on the built-in bac
   assert(kernels < 60, `${kernels} launches`);
 });
 
-testOpenCL(
-  "small products of other sizes are one launch on a GPU, where they have one text",
-  async () => {
-    const kernels = await assertAlike(() => {
-      const x = Tensor.rand([32, 256]).sub(0.5).realize();
-      return [64, 128, 192, 256].map((columns) => {
-        const w = Tensor.rand([256, columns]).sub(0.5).realize();
-        return x.matmul(w).add(Tensor.rand([columns]).realize());
-      });
-    }, 1e-4);
-    assert(kernels <= 2, `${kernels} launches`);
-  },
-);
+testOpenCL("small products of other sizes with one text are one launch on a GPU", async () => {
+  const kernels = await assertAlike(() => {
+    const x = Tensor.rand([32, 256]).sub(0.5).realize();
+    return [64, 128, 192, 256].map((columns) => {
+      const w = Tensor.rand([256, columns]).sub(0.5).realize();
+      return x.matmul(w).add(Tensor.rand([columns]).realize());
+    });
+  }, 1e-4);
+  assert(kernels <= 2, `${kernels} launches`);
+});

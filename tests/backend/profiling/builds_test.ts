@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { Programs } from "../../../backend/opencl/runtime/programs.ts";
 import { type BuildProgress, manager, profiler, rawKernel, Tensor } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { programsOf } from "../opencl/fixture.ts";
 
 /** Reports to observers while `fn` runs. */
 async function toldWhile(fn: () => void | Promise<void>): Promise<BuildProgress[]> {
@@ -17,36 +17,27 @@ const texts = Array.from({ length: 3 }, (_, k) => ({
 }));
 
 testOpenCL("who watches is told of kernels before they are compiled and after", async () => {
-  const { context, clDevice } = manager.default("cl");
-  const programs = new Programs(context!, clDevice!, null, "at once");
-  try {
-    const build = (): void => programs.build(texts);
-    assertEquals(await toldWhile(build), [{ wanted: 3, built: 0 }, { wanted: 3, built: 3 }]);
-    assertEquals(await toldWhile(build), [], "what is there is not built again");
-  } finally {
-    programs.dispose();
-  }
+  using programs = programsOf(null, "at once");
+  const build = (): void => programs.build(texts);
+  assertEquals(await toldWhile(build), [{ wanted: 3, built: 0 }, { wanted: 3, built: 3 }]);
+  assertEquals(await toldWhile(build), [], "what is there is not built again");
 });
 
 testOpenCL("where launches compile, a kernel is built when its first launch is done", async () => {
-  const { context, clDevice, queue } = manager.default("cl");
-  const programs = new Programs(context!, clDevice!, null, "at the end");
-  try {
-    const told = await toldWhile(async () => {
-      programs.build(texts);
-      for (const { source } of texts.slice(0, 2)) {
-        programs.kernel(source).launched(queue!);
-        programs.kernel(source).launched(queue!); // only the first launch counts
-      }
-      await queue!.marker().wait();
-      for (let turn = 0; turn < 50; turn++) await new Promise((done) => setTimeout(done, 2));
-    });
-    assertEquals(told.map(({ wanted, built }) => [wanted, built]), [[3, 0], [3, 1], [3, 2]]);
-    const atTheEnd = await toldWhile(() => programs.dispose());
-    assertEquals(atTheEnd, [{ wanted: 1, built: 1 }], "nobody waits for what is never launched");
-  } finally {
-    programs.dispose();
-  }
+  const { queue } = manager.default("cl");
+  using programs = programsOf(null, "at the end");
+  const told = await toldWhile(async () => {
+    programs.build(texts);
+    for (const { source } of texts.slice(0, 2)) {
+      programs.kernel(source).launched(queue!);
+      programs.kernel(source).launched(queue!); // only the first launch counts
+    }
+    await queue!.marker().wait();
+    for (let turn = 0; turn < 50; turn++) await new Promise((done) => setTimeout(done, 2));
+  });
+  assertEquals(told.map(({ wanted, built }) => [wanted, built]), [[3, 0], [3, 1], [3, 2]]);
+  const atTheEnd = await toldWhile(() => programs.dispose());
+  assertEquals(atTheEnd, [{ wanted: 1, built: 1 }], "nobody waits for what is never launched");
 });
 
 testOpenCL("kernels that a compiler refuses are not waited for", async () => {

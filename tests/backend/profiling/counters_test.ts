@@ -15,18 +15,15 @@ function bytesOf(compute: () => Tensor): number {
   return profiler.counters().bytesMoved;
 }
 
-testOnBackends(
-  "bytesMoved counts each element that a kernel reads once, and its results",
-  (name) => {
-    if (isEager()) return; // every operation is a kernel of its own
-    withDevice(name, () => {
-      const a = Tensor.rand([1024, 1024]).realize(), b = Tensor.rand([1024, 1024]).realize();
-      const table = new nn.Embedding(4096, 256), ids = Tensor.fromHost(Int32Array.of(7)).realize();
-      table.weight.realize();
-      assertEquals(bytesOf(() => a.add(b)), 3 * 4 * MB);
-      assertEquals(bytesOf(() => a.matmul(b)), 3 * 4 * MB);
-      // The row, where it goes, and which it is.
-      assertEquals(bytesOf(() => table.forward(ids) as Tensor), 2 * KB + 4);
-    });
-  },
-);
+testOnBackends("bytesMoved counts each element that is read once, and the results", (name) => {
+  if (isEager()) return; // every operation is a kernel of its own
+  withDevice(name, () => {
+    const a = Tensor.rand([1024, 1024]).realize(), b = Tensor.rand([1024, 1024]).realize();
+    const table = new nn.Embedding(4096, 256), ids = Tensor.fromHost(Int32Array.of(7)).realize();
+    table.weight.realize();
+    assertEquals(bytesOf(() => a.add(b)), 3 * 4 * MB);
+    assertEquals(bytesOf(() => a.matmul(b)), 3 * 4 * MB);
+    // The row, where it goes, and which it is.
+    assertEquals(bytesOf(() => table.forward(ids) as Tensor), 2 * KB + 4);
+  });
+});

@@ -2,41 +2,22 @@ import { assert, assertEquals } from "@std/assert";
 import { manager, profiler, Tensor } from "../../../mod.ts";
 import { hasOpenCL, testOnBackends } from "../../opencl.ts";
 import { findTraceProcessor, TraceProcessor } from "./trace_processor.ts";
-
-/** An event of Google's trace event format, as far as it is written. */
-interface TraceEvent {
-  readonly ph: string;
-  readonly name: string;
-  readonly cat?: string;
-  readonly pid: number;
-  readonly tid?: number;
-  readonly ts?: number;
-  readonly dur?: number;
-  readonly id?: number;
-  readonly bp?: string;
-  readonly args?: Readonly<Record<string, unknown>>;
-}
+import { type Traced, traced, type TraceEvent } from "./traced.ts";
 
 /** A trace with spans, kernels, copies, waits and memory: a step on each of the backends. */
-async function traced(backends: string[]): Promise<{ events: TraceEvent[]; bytes: Uint8Array }> {
-  const path = Deno.makeTempFileSync({ suffix: ".json" });
-  {
-    using _trace = profiler.trace(path);
+function tracedSteps(backends: string[]): Promise<Traced> {
+  return traced(async () => {
     for (const [step, backend] of backends.entries()) {
       const device = manager.default(backend);
       using _step = profiler.span("step");
       const x = Tensor.fromHost(new Float32Array(300_000).fill(step), { device });
       using _forward = profiler.span("forward");
       // A copy that is a command of its own, on every kind of device.
-      Tensor.zeros([1000], { device }).realize().assign(
-        Tensor.fromHost(new Float32Array(1000), { device }),
-      );
+      const zeros = Tensor.fromHost(new Float32Array(1000), { device });
+      Tensor.zeros([1000], { device }).realize().assign(zeros);
       await x.reshape([600, 500]).matmul(Tensor.ones([500, 40], { device })).relu().sum().item();
     }
-  }
-  const bytes = Deno.readFileSync(path);
-  Deno.removeSync(path);
-  return { events: JSON.parse(new TextDecoder().decode(bytes)).traceEvents, bytes };
+  });
 }
 
 const isTime = (value: unknown) => typeof value === "number" && Number.isFinite(value);
@@ -75,7 +56,7 @@ function crossed(slices: readonly TraceEvent[]): [string, string][] {
 }
 
 testOnBackends("a trace keeps to the trace event format", async (backend) => {
-  const { events } = await traced([backend, backend, backend]);
+  const { events } = await tracedSteps([backend, backend, backend]);
   for (const event of events) {
     const isRight = kinds[event.ph]?.(event) && event.name !== "" && event.pid === 1;
     assert(isRight, JSON.stringify(event));
@@ -111,7 +92,7 @@ Deno.test({
   ignore: program === null,
   async fn() {
     const backends = hasOpenCL ? ["cpu", "cl", "cl"] : ["cpu", "cpu", "cpu"];
-    const { events, bytes } = await traced(backends);
+    const { events, bytes } = await tracedSteps(backends);
     using perfetto = await TraceProcessor.open(program!, bytes);
     const count = async (table: string) =>
       (await perfetto.query(`select count(*) as n from ${table}`))[0]!.n;

@@ -83,36 +83,30 @@ Deno.test("sums of values that one of them reads are computed in its walk, where
   assertEquals(planned(total, sum(map("mul", centred, centred), 0, 2, 3)).kernels.length, 4);
 });
 
-testOnCPU(
-  "the three gradients of a batch norm take one walk over few channels, and one over elements",
-  () => {
-    const layer = new nn.BatchNorm2d(64), shape = [32, 64, 32, 32];
-    // Made first: memory that grows after the forward pass has saved statistics computed again.
-    const ones = Tensor.ones(shape).realize(), x = Tensor.zeros(shape).realize();
-    x.requiresGrad = true;
-    const y = layer.forward(x).realize();
-    y.backward(ones);
-    const gradients = [x.grad!, layer.weight!.grad!, layer.bias!.grad!].map(nodeOf);
-    const large = planned(...gradients).kernels.filter(({ kernel }) =>
-      kernel.kind === "loop" && extent(kernel, [...kernel.outer, ...kernel.inner]) >= x.size
-    );
-    assertEquals(large.map(({ kernel }) => kernel.kind === "loop" && kernel.inner.length > 0), [
-      true,
-      false,
-    ]);
-  },
-);
+testOnCPU("gradients of a batch norm walk once over few channels, and once over elements", () => {
+  const layer = new nn.BatchNorm2d(64), shape = [32, 64, 32, 32];
+  // Made first: memory that grows after the forward pass has saved statistics computed again.
+  const ones = Tensor.ones(shape).realize(), x = Tensor.zeros(shape).realize();
+  x.requiresGrad = true;
+  const y = layer.forward(x).realize();
+  y.backward(ones);
+  const gradients = [x.grad!, layer.weight!.grad!, layer.bias!.grad!].map(nodeOf);
+  const large = planned(...gradients).kernels.filter(({ kernel }) =>
+    kernel.kind === "loop" && extent(kernel, [...kernel.outer, ...kernel.inner]) >= x.size
+  );
+  assertEquals(large.map(({ kernel }) => kernel.kind === "loop" && kernel.inner.length > 0), [
+    true,
+    false,
+  ]);
+});
 
-testOnCPU(
-  "a depthwise weight's gradient, of few elements with long sums, has work for a whole GPU",
-  () => {
-    const x = Tensor.zeros([64, 96, 32, 32]).realize(),
-      weight = Tensor.zeros([96, 1, 7, 7]).realize();
-    weight.requiresGrad = true;
-    x.conv2d(weight, { padding: 3, groups: 96 }).sum().backward();
-    const items = planned(nodeOf(weight.grad!)).kernels.map(({ kernel }) =>
-      kernel.kind === "loop" && kernel.contraction ? extent(kernel, kernel.outer) : 0
-    );
-    assert(Math.max(...items) >= 132 * 1024, `${items} work-items`);
-  },
-);
+testOnCPU("a depthwise weight's gradient of few long sums has work for a whole GPU", () => {
+  const x = Tensor.zeros([64, 96, 32, 32]).realize(),
+    weight = Tensor.zeros([96, 1, 7, 7]).realize();
+  weight.requiresGrad = true;
+  x.conv2d(weight, { padding: 3, groups: 96 }).sum().backward();
+  const items = planned(nodeOf(weight.grad!)).kernels.map(({ kernel }) =>
+    kernel.kind === "loop" && kernel.contraction ? extent(kernel, kernel.outer) : 0
+  );
+  assert(Math.max(...items) >= 132 * 1024, `${items} work-items`);
+});

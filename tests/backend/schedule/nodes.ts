@@ -5,11 +5,16 @@ import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import type { Shape } from "../../../backend/graph/shape.ts";
 import { NARROW_END } from "../../../backend/kernel/index_range.ts";
 import type { Target } from "../../../backend/kernel/target.ts";
-import type { PlanningDevice } from "../../../backend/kernel/template.ts";
+import type {
+  KernelPlan,
+  KernelPlanner,
+  PlanningDevice,
+} from "../../../backend/kernel/template.ts";
+import type { Schedule } from "../../../backend/schedule/schedule.ts";
 import { planningRules } from "../../../backend/opencl/runtime/device_target.ts";
 import { planKernel } from "../../../backend/opencl/templates/generate.ts";
 
-export const leaf = (shape: Shape, bytes = new Uint8Array(4)): Node =>
+export const leaf = (shape: Shape = [4, 6], bytes = new Uint8Array(4)): Node =>
   new Node({ kind: "data", bytes }, [], shape, "float32");
 
 export const constant = (value: number, shape: Shape = []): Node =>
@@ -33,6 +38,19 @@ export const product = (a: Node, b: Node): Node =>
     [a.shape[0]!, b.shape[1]!],
     "float32",
   );
+
+export const transposed = (x: Node): Node =>
+  apply({ kind: "permute", axes: [1, 0] }, x, x.shape.toReversed());
+
+/** A planner that knows one template for all kernels. */
+export const planner = (plan: Partial<KernelPlan> = {}): KernelPlanner => () => ({
+  ...{ name: "any", isSpecialized: true, sumParts: 1, variant: null, scratch: [] },
+  ...plan,
+});
+
+/** The names of the kernels of a plan. */
+export const labels = ({ kernels }: Schedule): string[] =>
+  kernels.map(({ kernel }) => kernel.label);
 
 /** A device of so many compute units, as planning sees it. */
 export function deviceOf(isGpu: boolean, computeUnits: number): PlanningDevice {

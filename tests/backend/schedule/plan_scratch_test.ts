@@ -6,18 +6,13 @@ import { schedule } from "../../../backend/schedule/schedule.ts";
 import { Tensor } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { testOnCPU } from "../../opencl.ts"; // starts what listens to signals before any test
-import { gpu, leaf, map } from "./nodes.ts";
+import { gpu, leaf, map, planner } from "./nodes.ts";
 
 /** Scans take twice their elements as scratch. */
-const planKernel: KernelPlanner = (kernel) => ({
-  name: "any",
-  isSpecialized: true,
-  sumParts: 1,
-  variant: null,
-  scratch: kernel.kind === "special"
-    ? [{ dtype: kernel.output.dtype, size: 2 * kernel.output.size }]
-    : [],
-});
+const planKernel: KernelPlanner = (kernel, target) => {
+  const { dtype, size } = kernel.kind === "special" ? kernel.output : { dtype: null, size: 0 };
+  return planner({ scratch: dtype ? [{ dtype, size: 2 * size }] : [] })(kernel, target);
+};
 
 Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its kernel", () => {
   const scan = (input: Node): Node =>
@@ -37,27 +32,24 @@ Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its
   assertEquals([host.temporaries, host.peakBytes], [[], 4 * 200]);
 });
 
-testOnCPU(
-  "both gradients of a product read one preparation of its result's, where kernels are near",
-  () => {
-    const target = { ...gpu.target, matrixUnits: "mma" as const, warpgroups: true };
-    const random = (...shape: number[]) => Tensor.ones(shape, { requiresGrad: true }).realize();
-    const x = random(4096, 1024), w = random(1024, 1024);
-    x.matmul(w).exp().sum().backward();
-    const wanted = [x, w].map(({ grad }) => nodeOf(grad!));
-    const { kernels, order } = schedule(wanted, { device: { ...gpu, target } });
-    const found = kernels.flatMap(({ kernel }) =>
-      kernel.kind === "loop" ? kernel.prepared ?? [] : []
-    );
-    assert(found.length >= 2, "the gradient of the result, and operands of the product");
-    // What is read is there: nobody has given it back.
-    const live = new Set<number>();
-    for (const { kernel, inputs, outputs, dying } of kernels) {
-      for (const at of inputs) {
-        assert(live.has(at) || order[at]?.isLeaf, `${kernel.label} reads ${at}`);
-      }
-      for (const at of outputs) live.add(at);
-      for (const at of dying) live.delete(at);
+testOnCPU("both gradients of a product read one preparation of its result's", () => {
+  const target = { ...gpu.target, matrixUnits: "mma" as const, warpgroups: true };
+  const random = (...shape: number[]) => Tensor.ones(shape, { requiresGrad: true }).realize();
+  const x = random(4096, 1024), w = random(1024, 1024);
+  x.matmul(w).exp().sum().backward();
+  const wanted = [x, w].map(({ grad }) => nodeOf(grad!));
+  const { kernels, order } = schedule(wanted, { device: { ...gpu, target } });
+  const found = kernels.flatMap(({ kernel }) =>
+    kernel.kind === "loop" ? kernel.prepared ?? [] : []
+  );
+  assert(found.length >= 2, "the gradient of the result, and operands of the product");
+  // What is read is there: nobody has given it back.
+  const live = new Set<number>();
+  for (const { kernel, inputs, outputs, dying } of kernels) {
+    for (const at of inputs) {
+      assert(live.has(at) || order[at]?.isLeaf, `${kernel.label} reads ${at}`);
     }
-  },
-);
+    for (const at of outputs) live.add(at);
+    for (const at of dying) live.delete(at);
+  }
+});

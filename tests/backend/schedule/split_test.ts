@@ -5,10 +5,9 @@ import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import { splitK } from "../../../backend/schedule/passes/split_k.ts";
 import { canSplit } from "../../../backend/schedule/passes/split_reduction.ts";
-import { constant, cpu, gpu, leaf, map, product, sum } from "./nodes.ts";
+import { constant, cpu, gpu, labels, leaf, map, product, sum } from "./nodes.ts";
 
 const planned = (node: Node, device: PlanningDevice): Schedule => schedule([node], { device });
-const labels = ({ kernels }: Schedule): string[] => kernels.map(({ kernel }) => kernel.label);
 
 function kernelOf(node: Node): LoopKernel {
   const [only, ...others] = schedule([node]).kernels;

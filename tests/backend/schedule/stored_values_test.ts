@@ -77,17 +77,14 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-testOnCPU(
-  "values side by side are stored by one loop, which does not ask whose an element is",
-  () =>
-    noGrad(() => {
-      for (const [name, { parts, axis, loops = 1, inPieces = true }] of Object.entries(cases)) {
-        const found = loopsOf(Tensor.concat(parts(), axis));
-        assertEquals(!found.some(asks), inPieces, name);
-        assertEquals(found.length, loops, name);
-      }
-    }),
-);
+testOnCPU("values side by side are stored by one loop, which asks for no part", () =>
+  noGrad(() => {
+    for (const [name, { parts, axis, loops = 1, inPieces = true }] of Object.entries(cases)) {
+      const found = loopsOf(Tensor.concat(parts(), axis));
+      assertEquals(!found.some(asks), inPieces, name);
+      assertEquals(found.length, loops, name);
+    }
+  }));
 
 testOnCPU("what reads values side by side need not have them stored", () =>
   noGrad(() => {
@@ -161,21 +158,18 @@ Deno.test("gradients of slices are stored in pieces where they are cast, each ro
   }
 });
 
-testOnCPU(
-  "what follows a product is stored by its kernel where windows overlap that read it",
-  () => {
-    const x = Tensor.ones([1, 3, 12, 12]).realize(), w = Tensor.ones([4, 3, 3, 3]).realize();
-    const shift = Tensor.ones([4, 1, 1]).realize();
-    const labels = (size: number, stride: number): string[] => {
-      const y = x.conv2d(w).mul(shift).add(shift).relu();
-      return schedule([nodeOf(y.maxPool2d(size, { stride }))]).kernels.map(({ kernel }) =>
-        kernel.label
-      );
-    };
-    const follows = (found: string[]): boolean[] => found.map((label) => label.includes("matmul"));
-    assertEquals(follows(labels(3, 1)), [true, false]);
-    assertEquals(labels(3, 1)[0], "matmul_mul_add_maximum");
-    // Windows side by side read each value once: it is computed there.
-    assertEquals(labels(2, 2)[0], "matmul");
-  },
-);
+testOnCPU("what follows a product is stored by its kernel where overlapping windows read", () => {
+  const x = Tensor.ones([1, 3, 12, 12]).realize(), w = Tensor.ones([4, 3, 3, 3]).realize();
+  const shift = Tensor.ones([4, 1, 1]).realize();
+  const labels = (size: number, stride: number): string[] => {
+    const y = x.conv2d(w).mul(shift).add(shift).relu();
+    return schedule([nodeOf(y.maxPool2d(size, { stride }))]).kernels.map(({ kernel }) =>
+      kernel.label
+    );
+  };
+  const follows = (found: string[]): boolean[] => found.map((label) => label.includes("matmul"));
+  assertEquals(follows(labels(3, 1)), [true, false]);
+  assertEquals(labels(3, 1)[0], "matmul_mul_add_maximum");
+  // Windows side by side read each value once: it is computed there.
+  assertEquals(labels(2, 2)[0], "matmul");
+});

@@ -55,25 +55,8 @@ function kernelsOf(node: Node, { target }: PlanningDevice): Planned[] {
   });
 }
 
-const sizes = fc.constantFrom(
-  1,
-  2,
-  3,
-  4,
-  7,
-  15,
-  16,
-  17,
-  63,
-  64,
-  65,
-  130,
-  255,
-  256,
-  1000,
-  5000,
-  9000,
-);
+const lengths = [1, 2, 3, 4, 7, 15, 16, 17, 63, 64, 65, 130, 255, 256, 1000, 5000, 9000];
+const sizes = fc.constantFrom(...lengths);
 const values = fc.constantFrom(0, -0, 1, 0.5, 2, 3, 0.1, NaN, Infinity, -1);
 const input = fc.record({
   maker: fc.nat(makers.length - 1),

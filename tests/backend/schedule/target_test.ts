@@ -12,6 +12,7 @@ import { hasOpenCL, testOnCPU } from "../../opencl.ts";
 import { backendWith } from "../cpu/strategies.ts";
 import { bytesOn } from "../evaluate.ts";
 import { cpu, gpu } from "./nodes.ts";
+import { assertNear, scaleOf } from "../near.ts";
 
 Deno.test("what planning knows of a device is plain data", () => {
   const targets = [hostTarget, cpu.target, gpu.target];
@@ -74,12 +75,8 @@ for (const [name, program] of Object.entries(programs)) {
           }
         };
         const wanted = valuesBy({ target: hostTarget, planKernel: null });
-        const scale = wanted.reduce((most, v) => Math.max(most, Math.abs(v)), 1);
         for (const device of [gpu, cpu]) {
-          valuesBy(device).forEach((value, k) => {
-            const difference = Math.abs(value - wanted[k]!);
-            assert(difference <= 1e-5 * scale, `element ${k} is ${value}, not ${wanted[k]}`);
-          });
+          assertNear(valuesBy(device), wanted, 1e-5 * scaleOf(wanted), name);
         }
       })));
 }
@@ -114,24 +111,21 @@ for (const [name, device] of [["a GPU", gpu], ["a CPU", cpu]] as const) {
     normalizes(device));
 }
 
-testOnCPU(
-  "a GPU stores a half as such where it is read in single precision by several kernels",
-  () => {
-    const shape = [64, 64, 32, 32];
-    const x = Tensor.ones(shape, { dtype: "float16" }).realize();
-    const other = Tensor.ones(shape, { dtype: "float16" }).realize();
-    const wide = x.tanh().add(other.tanh()).cast("float32");
-    const centred = wide.sub(wide.mean([0, 2, 3], { keepDims: true }));
-    const scaled = centred.mul(centred.square().mean([0, 2, 3], { keepDims: true }));
-    const { kernels, order, temporaries } = schedule([nodeOf(scaled.cast("float16"))], {
-      device: gpu,
-    });
-    const buffers = [...order, ...temporaries], size = shape.reduce((n, m) => n * m, 1);
-    const stored = kernels.flatMap(({ outputs }) => outputs).map((at) => buffers[at]!)
-      .filter((buffer) => buffer.size === size);
-    assertEquals(stored.map(({ dtype }) => dtype), ["float16", "float16"]);
-  },
-);
+testOnCPU("a GPU stores a half as such where several kernels read it as float32", () => {
+  const shape = [64, 64, 32, 32];
+  const x = Tensor.ones(shape, { dtype: "float16" }).realize();
+  const other = Tensor.ones(shape, { dtype: "float16" }).realize();
+  const wide = x.tanh().add(other.tanh()).cast("float32");
+  const centred = wide.sub(wide.mean([0, 2, 3], { keepDims: true }));
+  const scaled = centred.mul(centred.square().mean([0, 2, 3], { keepDims: true }));
+  const { kernels, order, temporaries } = schedule([nodeOf(scaled.cast("float16"))], {
+    device: gpu,
+  });
+  const buffers = [...order, ...temporaries], size = shape.reduce((n, m) => n * m, 1);
+  const stored = kernels.flatMap(({ outputs }) => outputs).map((at) => buffers[at]!)
+    .filter((buffer) => buffer.size === size);
+  assertEquals(stored.map(({ dtype }) => dtype), ["float16", "float16"]);
+});
 
 testOnCPU("weights are cast as they lie, and their gradients computed so, on matrix units", () => {
   const device = { ...gpu, target: { ...gpu.target, matrixUnits: "mma" as const } };
@@ -164,31 +158,28 @@ testOnCPU("nothing behind a product on a GPU reads by indices from memory", () =
     assertEquals(products.map(({ indirect }) => indirect.length), [0]);
   }));
 
-testOnCPU(
-  "a network is planned for a GPU without one: split sums, shared launches, no padding",
-  () => {
-    const model = new nn.Sequential(
-      new nn.Conv2d(3, 8, 3, { padding: 1 }),
-      new nn.ReLU(),
-      new nn.Flatten(),
-      new nn.Linear(8 * 16 * 16, 10),
-    );
-    const x = Tensor.ones([4, 3, 16, 16]).realize();
-    model.forward(x).square().sum().backward();
-    const parameters = [...model.parameters()];
-    const wanted = parameters.flatMap((p) => [nodeOf(p.grad!), nodeOf(p.detach().mul(0.9))]);
-    const { kernels, temporaries, order } = schedule(wanted, { device: gpu });
+testOnCPU("a network is planned for a GPU: split sums, shared launches, no padding", () => {
+  const model = new nn.Sequential(
+    new nn.Conv2d(3, 8, 3, { padding: 1 }),
+    new nn.ReLU(),
+    new nn.Flatten(),
+    new nn.Linear(8 * 16 * 16, 10),
+  );
+  const x = Tensor.ones([4, 3, 16, 16]).realize();
+  model.forward(x).square().sum().backward();
+  const parameters = [...model.parameters()];
+  const wanted = parameters.flatMap((p) => [nodeOf(p.grad!), nodeOf(p.detach().mul(0.9))]);
+  const { kernels, temporaries, order } = schedule(wanted, { device: gpu });
 
-    assert(temporaries.length > 0);
-    assert(kernels.some(({ kernel }) => kernel.kind === "horizontal"));
-    assert(!kernels.some(({ kernel }) => kernel.label.includes("pad")));
-    // Every buffer is written before it is read, and dies after its last reader.
-    const live = new Set<number>();
-    for (const { inputs, outputs, dying } of kernels) {
-      for (const at of inputs) assert(live.has(at) || order[at]!.isLeaf);
-      for (const at of outputs) live.add(at);
-      for (const at of dying) live.delete(at);
-    }
-    assertEquals(live.size, wanted.length);
-  },
-);
+  assert(temporaries.length > 0);
+  assert(kernels.some(({ kernel }) => kernel.kind === "horizontal"));
+  assert(!kernels.some(({ kernel }) => kernel.label.includes("pad")));
+  // Every buffer is written before it is read, and dies after its last reader.
+  const live = new Set<number>();
+  for (const { inputs, outputs, dying } of kernels) {
+    for (const at of inputs) assert(live.has(at) || order[at]!.isLeaf);
+    for (const at of outputs) live.add(at);
+    for (const at of dying) live.delete(at);
+  }
+  assertEquals(live.size, wanted.length);
+});

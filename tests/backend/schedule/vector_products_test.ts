@@ -1,18 +1,12 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import type { DType } from "../../../backend/graph/dtype.ts";
-import { Node } from "../../../backend/graph/node.ts";
 import { hostTarget, type Target } from "../../../backend/kernel/target.ts";
 import { referenceStrategy } from "../../../backend/cpu/strategy/strategy.ts";
-import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { manualSeed, noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { backendWith, compute } from "../cpu/strategies.ts";
-import { cpu, gpu, leaf, map, product } from "./nodes.ts";
-
-const labels = ({ kernels }: Schedule): string[] => kernels.map(({ kernel }) => kernel.label);
-
-const transposed = (x: Node): Node =>
-  new Node({ kind: "permute", axes: [1, 0] }, [x], x.shape.toReversed(), x.dtype);
+import { cpu, gpu, labels, leaf, map, product, transposed } from "./nodes.ts";
 
 Deno.test("vectorProducts: a row times weights is one launch on a GPU, which others share", () => {
   const x = map("tanh", leaf([1, 768]));

@@ -1,26 +1,33 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type DType, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
-import { schedule } from "../../../../backend/schedule/schedule.ts";
-import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import { type DType, manualSeed, Tensor, withDevice } from "../../../../mod.ts";
 import type { GemmHost } from "../../../../backend/cpu/blas/gemm_runner.ts";
 import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { HostPool } from "../../../../memory/mod.ts";
-import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import {
+  assertAgree,
+  compute,
+  learned,
+  normal,
+  numbersOf,
+  sourcesOf,
+  wasmBackend,
+} from "../strategies.ts";
 import { testOnCPU } from "../../../opencl.ts";
+import { assertNear } from "../../near.ts";
+import { contractionsOf } from "../../loop_kernels.ts";
 
 /** Small whole numbers, so that every sum is exact. */
-function filled(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {
+function whole(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
   const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 7) - 3);
   return Tensor.fromHost(values, { shape }).cast(dtype).realize();
 }
 
 function assertProduct(m: number, n: number, k: number, left = false, right = false): void {
-  const a = left ? filled([k, m], 1).transpose() : filled([m, k], 1);
-  const b = right ? filled([n, k], 2).transpose() : filled([k, n], 2);
+  const a = left ? whole([k, m], 1).transpose() : whole([m, k], 1);
+  const b = right ? whole([n, k], 2).transpose() : whole([k, n], 2);
   const [x, y] = [a, b].map((t) => t.toHostSync()) as [Float32Array, Float32Array];
   const wanted = new Float32Array(m * n);
   for (let i = 0; i < m; i++) {
@@ -30,12 +37,7 @@ function assertProduct(m: number, n: number, k: number, left = false, right = fa
       wanted[i * n + j] = sum;
     }
   }
-  const found = compute(wasmBackend, a.matmul(b)) as number[];
-  assertEquals(
-    found.findIndex((value, k) => value !== wanted[k]),
-    -1,
-    `${m} x ${k} by ${k} x ${n}`,
-  );
+  assertNear(numbersOf(a.matmul(b)), wanted, 0, `${m} x ${k} by ${k} x ${n}`);
 }
 
 testOnCPU("products larger than a block are the sums of their blocks", () => {
@@ -46,16 +48,13 @@ testOnCPU("products larger than a block are the sums of their blocks", () => {
   assertProduct(130, 6, 515, true);
 });
 
-testOnCPU(
-  "many rows by a large matrix: blocks of shared lines, panels of it, its rows transposed",
-  () => {
-    for (const left of [false, true]) {
-      assertProduct(331, 131, 301, left);
-      assertProduct(323, 136, 258, left, true);
-      assertProduct(64, 67, 30, left, true);
-    }
-  },
-);
+testOnCPU("many rows by a large matrix: shared lines, panels of it, its rows transposed", () => {
+  for (const left of [false, true]) {
+    assertProduct(331, 131, 301, left);
+    assertProduct(323, 136, 258, left, true);
+    assertProduct(64, 67, 30, left, true);
+  }
+});
 
 testOnCPU("every rest of a tile is computed, and nothing around it is written", () => {
   for (let rest = 0; rest < 6; rest++) {
@@ -67,94 +66,83 @@ testOnCPU("every rest of a tile is computed, and nothing around it is written", 
 });
 
 testOnCPU("batches, some of them broadcast, are products of their own", () => {
-  assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([3, 2, 9, 17], 3)));
-  assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([2, 9, 17], 3)));
-  assertAgree(() => filled([3, 1, 13, 9]).matmul(filled([1, 4, 17, 9], 3).transpose()));
+  assertAgree(() => whole([3, 2, 13, 9]).matmul(whole([3, 2, 9, 17], 3)));
+  assertAgree(() => whole([3, 2, 13, 9]).matmul(whole([2, 9, 17], 3)));
+  assertAgree(() => whole([3, 1, 13, 9]).matmul(whole([1, 4, 17, 9], 3).transpose()));
 });
 
 testOnCPU("windows of images are read where they are", () => {
-  const image = filled([3, 8, 13, 12]), weight = filled([16, 8, 3, 3], 5);
+  const image = whole([3, 8, 13, 12]), weight = whole([16, 8, 3, 3], 5);
   const convolved = () => image.conv2d(weight, { padding: 1, stride: 2 }).relu();
   assertAgree(convolved);
-  const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
-  const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
+  const source = sourcesOf(convolved()).join("\n");
   assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
-  assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
+  assertAgree(() => image.conv2d(whole([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
 });
 
 testOnCPU("windows of few channels are columns that a table finds: none are copied", () => {
-  for (
-    const [channels, filters, height, width] of [[16, 16, 9, 16], [3, 7, 5, 24], [20, 5, 8, 8]]
-  ) {
-    const image = filled([2, channels!, height! + 2, width! + 2]);
-    const weight = filled([filters!, channels!, 3, 3], 5);
+  const sizes = [[16, 16, 9, 16], [3, 7, 5, 24], [20, 5, 8, 8]] as const;
+  for (const [channels, filters, height, width] of sizes) {
+    const image = whole([2, channels, height + 2, width + 2]);
+    const weight = whole([filters, channels, 3, 3], 5);
     const convolved = () => image.conv2d(weight).add(1);
     assertAgree(convolved);
-    const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
-    const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
-    const k = 9 * channels!;
-    assertStringIncludes(
-      source,
-      `2 times ${filters} x ${k} by ${k} x ${height! * width!}, float32\n`,
-    );
+    const source = sourcesOf(convolved()).join("\n"), k = 9 * channels;
+    const text = `2 times ${filters} x ${k} by ${k} x ${height * width}, float32\n`;
+    assertStringIncludes(source, text);
   }
 });
 
-testOnCPU("a product for which that memory has no room is computed in other memory", () => {
-  const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
-  const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
-  const { kernel } = schedule([nodeOf(a.matmul(b))]).kernels[0]!;
-  const inputs = [a, b].map((tensor) => {
+/** Memory of the backend with what tensors hold. */
+function blocksOf(tensors: readonly Tensor[]) {
+  return tensors.map((tensor) => {
     const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
-    const block = memory.allocate(bytes.length);
+    const block = wasmBackend.memory.allocate(bytes.length);
     wasmBackend.write(block, bytes);
     return block;
   });
-  const output = memory.allocate(4 * 20 * 17);
-  let asked = 0;
-  const full: GemmHost = {
+}
+
+/** A host of products that lends scratch memory of a pool. */
+function hostWith(allocate: (nbytes: number) => HostBlock & Disposable): GemmHost {
+  return {
     compile: () => ({ source: "", run() {} }),
     othersWorked() {},
     withScratch(_, size, use) {
-      asked++;
-      using block = elsewhere.allocate(4 * size) as HostBlock & Disposable;
+      using block = allocate(4 * size);
       return use(block);
     },
   };
-  const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full)!;
+}
+
+testOnCPU("a product for which that memory has no room is computed in other memory", () => {
+  const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
+  const [a, b] = [whole([20, 30], 1, "float16"), whole([30, 17], 2, "float16")];
+  const [kernel] = contractionsOf(() => a.matmul(b)), inputs = blocksOf([a, b]);
+  const output = memory.allocate(4 * 20 * 17);
+  let asked = 0;
+  const full = hostWith((nbytes) => (asked++, elsewhere.allocate(nbytes)));
+  const runner = contractionRunner(kernel!, strategy.wasm!, full)!;
   assertEquals([runner.run(inputs, [output]), asked > 0], [false, true]);
   for (const block of [...inputs, output]) block.release();
 });
 
 testOnCPU("half floats are multiplied as floats", () => {
   for (const dtype of ["float16", "bfloat16"] as const) {
-    assertAgree(() => filled([20, 30], 1, dtype).matmul(filled([30, 17], 2, dtype)).add(1));
+    assertAgree(() => whole([20, 30], 1, dtype).matmul(whole([30, 17], 2, dtype)).add(1));
   }
 });
 
 testOnCPU("tiles are the same in engines that give a module no memory of its own", () => {
   const { memory, strategy } = wasmBackend, { memory: shared } = strategy.wasm!;
-  const host: GemmHost = {
-    compile: () => ({ source: "", run() {} }),
-    othersWorked() {},
-    withScratch(_, size, use) {
-      using block = memory.allocate(4 * size);
-      return use(block);
-    },
-  };
+  const host = hostWith((nbytes) => memory.allocate(nbytes));
   for (const [m, n, k] of [[20, 17, 300], [3, 16, 40], [64, 64, 144]] as const) {
-    const a = filled([m, k], 1), b = filled([k, n], 2), product = a.matmul(b);
-    const { kernel } = schedule([nodeOf(product)]).kernels[0]!;
-    const inputs = [a, b].map((tensor) => {
-      const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
-      const block = memory.allocate(bytes.length);
-      wasmBackend.write(block, bytes);
-      return block;
-    });
+    const a = whole([m, k], 1), b = whole([k, n], 2), product = a.matmul(b);
+    const [kernel] = contractionsOf(() => product), inputs = blocksOf([a, b]);
     const found = [true, false].map((hasPrivatePages) => {
       const runtime = new WasmRuntime(shared, 2, { relaxed: false, hasPrivatePages });
       const output = memory.allocate(4 * m * n), sums = new Float32Array(m * n);
-      assert(contractionRunner(kernel as LoopKernel, runtime, host)!.run(inputs, [output]));
+      assert(contractionRunner(kernel!, runtime, host)!.run(inputs, [output]));
       wasmBackend.readSync(output, new Uint8Array(sums.buffer));
       output.release();
       return sums;
@@ -166,9 +154,8 @@ testOnCPU("tiles are the same in engines that give a module no memory of its own
 });
 
 testOnCPU("sums of any length are those of their pieces, however the left operand lies", () => {
-  for (
-    const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4097, 16_384, 16_385]
-  ) {
+  const lengths = [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4097, 16_384, 16_385];
+  for (const k of lengths) {
     assertProduct(13, 19, k);
     assertProduct(13, 19, k, true);
     assertProduct(13, 16, k, false, true);
@@ -177,14 +164,13 @@ testOnCPU("sums of any length are those of their pieces, however the left operan
 
 Deno.test("a single row or column is added up by itself, with what follows it", () => {
   const makes: readonly (() => Tensor)[] = [
-    () => filled([2, 8, 12, 13]).conv2d(filled([1, 8, 3, 3], 5), { padding: 1 }).sigmoid(),
-    () => filled([5, 1, 40]).bmm(filled([5, 40, 33], 3)).add(1),
-    () => filled([70, 90]).matmul(filled([90], 3)).relu(),
-    () => filled([3, 4, 30]).conv1d(filled([4, 1, 3], 1), { groups: 4 }),
+    () => whole([2, 8, 12, 13]).conv2d(whole([1, 8, 3, 3], 5), { padding: 1 }).sigmoid(),
+    () => whole([5, 1, 40]).bmm(whole([5, 40, 33], 3)).add(1),
+    () => whole([70, 90]).matmul(whole([90], 3)).relu(),
+    () => whole([3, 4, 30]).conv1d(whole([4, 1, 3], 1), { groups: 4 }),
     () => {
-      const few = filled([2, 1, 9, 11]).detach();
-      few.requiresGrad = true;
-      few.conv2d(filled([6, 1, 4, 4], 2), { stride: 2 }).square().sum().backward();
+      const few = learned(whole([2, 1, 9, 11]).detach());
+      few.conv2d(whole([6, 1, 4, 4], 2), { stride: 2 }).square().sum().backward();
       return few.grad!;
     },
   ];
@@ -194,31 +180,21 @@ Deno.test("a single row or column is added up by itself, with what follows it", 
   });
 });
 
-testOnCPU(
-  "what follows a product is computed in its parts: biases of rows and columns, residuals, rests",
-  () => {
-    for (const [m, n, k] of [[37, 41, 19], [6, 200, 300], [130, 7, 64], [64, 96, 40]] as const) {
-      const of = (dtype: DType, isTransposed: boolean): Tensor => {
-        manualSeed(9);
-        const [a, b] = [[m, k], [k, n]].map((shape) =>
-          noGrad(() => Tensor.randn(shape).cast(dtype).realize())
-        ) as [Tensor, Tensor];
-        const rows = noGrad(() => Tensor.randn([m, 1]).cast(dtype).realize());
-        const columns = noGrad(() => Tensor.randn([n]).cast(dtype).realize());
-        const beside = noGrad(() => Tensor.randn([m, n]).cast(dtype).realize());
-        const y = a.matmul(b).add(rows).mul(columns).clamp(-3, 5);
-        return isTransposed ? y.transpose().contiguous() : y.add(beside);
-      };
-      for (const isTransposed of [false, true]) {
-        const y = of("float32", isTransposed);
-        const source = sourcesOf(y).join("\n");
-        assert(source.includes("in the same parts"), source);
-        const wanted = compute(wasmBackend, of("float64", isTransposed)).map(Number);
-        compute(wasmBackend, y).map(Number).forEach((value, at) => {
-          const error = Math.abs(value - wanted[at]!);
-          assert(error < 2e-4, `${value}, not ${wanted[at]} at ${at} of ${[m, n, k]}`);
-        });
-      }
+testOnCPU("what follows a product is computed in its parts: biases, residuals, rests", () => {
+  for (const [m, n, k] of [[37, 41, 19], [6, 200, 300], [130, 7, 64], [64, 96, 40]] as const) {
+    const of = (dtype: DType, isTransposed: boolean): Tensor => {
+      manualSeed(9);
+      const [a, b] = [normal([m, k], dtype), normal([k, n], dtype)];
+      const [rows, columns] = [normal([m, 1], dtype), normal([n], dtype)];
+      const beside = normal([m, n], dtype);
+      const y = a.matmul(b).add(rows).mul(columns).clamp(-3, 5);
+      return isTransposed ? y.transpose().contiguous() : y.add(beside);
+    };
+    for (const isTransposed of [false, true]) {
+      const y = of("float32", isTransposed);
+      const source = sourcesOf(y).join("\n");
+      assert(source.includes("in the same parts"), source);
+      assertNear(numbersOf(y), numbersOf(of("float64", isTransposed)), 2e-4, `${[m, n, k]}`);
     }
-  },
-);
+  }
+});

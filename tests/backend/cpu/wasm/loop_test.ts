@@ -1,16 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
-import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
+import { assertAgree, compute, filled, sourcesOf, wasmBackend } from "../strategies.ts";
 import { testOnCPU } from "../../../opencl.ts";
 
-function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 23 - 11) / 4);
-  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
-}
-
-/** The code that runs for a tensor, kernel by kernel. */
 /** Agrees with the reference, and no kernel is JavaScript. */
 function assertVectors(make: () => Tensor): void {
   using tensor = make();
@@ -126,16 +119,13 @@ testOnCPU("what has no vectors is computed in JavaScript", () => {
   }
 });
 
-testOnCPU(
-  "values rounded to half types on their way, and logic of numbers, are vectors too",
-  () => {
-    for (const dtype of ["float16", "bfloat16"] as const) {
-      assertVectors(() => filled([5, 37]).cast(dtype).mul(0.3).cast("float32").add(1));
-    }
-    assertVectors(() => filled([5, 37]).logicalXor(filled([5, 37], "float32", 3)).cast("float32"));
-    assertVectors(() => filled([5, 37], "int32").floor().logicalAnd(filled([37], "int32", 1)));
-  },
-);
+testOnCPU("values rounded to half types on the way, and logic of numbers, are vectors too", () => {
+  for (const dtype of ["float16", "bfloat16"] as const) {
+    assertVectors(() => filled([5, 37]).cast(dtype).mul(0.3).cast("float32").add(1));
+  }
+  assertVectors(() => filled([5, 37]).logicalXor(filled([5, 37], "float32", 3)).cast("float32"));
+  assertVectors(() => filled([5, 37], "int32").floor().logicalAnd(filled([37], "int32", 1)));
+});
 
 Deno.test("rows that indices name are read in vectors, wherever the index varies", () => {
   const places = (count: number, size: number, dtype: DType): Tensor =>

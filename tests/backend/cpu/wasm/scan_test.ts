@@ -1,13 +1,7 @@
 import { assert } from "@std/assert";
-import { type DType, Tensor, withDevice } from "../../../../mod.ts";
-import { assertAgree, sourcesOf } from "../strategies.ts";
+import { Tensor, withDevice } from "../../../../mod.ts";
+import { assertAgree, filled, sourcesOf } from "../strategies.ts";
 import { testOnCPU } from "../../../opencl.ts";
-
-function filled(shape: readonly number[], dtype: DType): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float64Array.from({ length: size }, (_, k) => (k * 7919 % 23 - 11) / 8);
-  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
-}
 
 Deno.test("rows are scanned side by side, whatever their number and type", () => {
   const scans: readonly ((t: Tensor) => Tensor)[] = [

@@ -1,14 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor } from "../../../../mod.ts";
-import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
+import { assertAgree, compute, filled, sourcesOf, wasmBackend } from "../strategies.ts";
 import { testOnCPU } from "../../../opencl.ts";
-
-function filled(shape: readonly number[], dtype: DType, seed = 0): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 23 - 11) / 4);
-  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
-}
 
 function indicesOf(count: number, size: number, dtype: DType): Tensor {
   const places = Float64Array.from({ length: count }, (_, k) => k * 7919 % size);
@@ -21,6 +15,7 @@ function isVectors(tensor: Tensor): boolean {
 }
 
 const sizes = fc.integer({ min: 1, max: 37 });
+const types: DType[] = ["float32", "float16", "bfloat16", "int32", "uint8", "int64", "float64"];
 
 testOnCPU("rows are scattered in vectors, whatever is before and behind their axis", () => {
   fc.assert(
@@ -29,15 +24,7 @@ testOnCPU("rows are scattered in vectors, whatever is before and behind their ax
       fc.constantFrom(0, 1, 2),
       sizes,
       fc.constantFrom<DType>("int32", "int64", "uint8"),
-      fc.constantFrom<DType>(
-        "float32",
-        "float16",
-        "bfloat16",
-        "int32",
-        "uint8",
-        "int64",
-        "float64",
-      ),
+      fc.constantFrom(...types),
       (shape, axis, count, index, dtype) => {
         const base = filled(shape, dtype);
         const places = indicesOf(count, shape[axis]!, index);

@@ -76,9 +76,7 @@ Deno.test("ThreadPool: a thread takes its own parts first, then those of others,
 });
 
 Deno.test("ThreadPool: WasmMemory joins what is given back, and gives it out again", () => {
-  const memory = new WasmMemory(
-    new WebAssembly.Memory({ initial: 1, maximum: 4, shared: true }),
-  );
+  const memory = new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum: 4, shared: true }));
   const pages = [0, 1, 2].map(() => memory.tryAllocate(65536)!);
   assertEquals(pages, [0, 65536, 131072]);
   assertEquals(memory.tryAllocate(1), null, "the last page is never given out");

@@ -1,10 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { type DType, manualSeed, noGrad, Tensor } from "../../../../mod.ts";
-import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { strategyWith } from "../../../../backend/cpu/strategy/strategy.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
-import { backendWith, compute, wasmBackend } from "../strategies.ts";
+import { backendWith, learned, normal, numbersOf, sourcesOf, wasmBackend } from "../strategies.ts";
 import { testOnCPU } from "../../../opencl.ts";
 
 type Sizes = readonly [
@@ -24,34 +22,21 @@ const sizes: readonly Sizes[] = [
   [4, 150, 9, 9, 33],
 ];
 
-function normal(shape: readonly number[], scale = 1): Tensor {
-  return noGrad(() => Tensor.randn([...shape]).mul(scale).realize());
-}
+const scaled = (shape: readonly number[], scale: number): Tensor =>
+  noGrad(() => normal(shape).mul(scale).realize());
 
 /** A convolution and its gradients by image and kernels, all of one type. */
 function results([n, c, h, w, o]: Sizes, dtype: DType, options = {}): Tensor[] {
   manualSeed(5);
-  const [image, kernels] = [normal([n, c, h, w]), normal([o, c, 3, 3], 1 / Math.sqrt(9 * c))]
+  const [image, kernels] = [normal([n, c, h, w]), scaled([o, c, 3, 3], 1 / Math.sqrt(9 * c))]
     .map((t) => learned(noGrad(() => t.cast(dtype).detach().realize()))) as [Tensor, Tensor];
   const y = image.conv2d(kernels, { padding: 1, ...options });
   y.mul(normal(y.shape).cast(dtype)).sum().backward();
   return [y.detach(), image.grad!, kernels.grad!];
 }
 
-/** The same tensor, whose gradient is wanted. */
-function learned(tensor: Tensor): Tensor {
-  tensor.requiresGrad = true;
-  return tensor;
-}
-
-/** The kernels that compute a tensor on a backend, in words. */
-function sourceOf(tensor: Tensor, backend = wasmBackend): string {
-  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
-  return backend.prepare(kernels).map((launch) => launch.source).join("\n");
-}
-
 function isMinimal(tensor: Tensor): boolean {
-  return sourceOf(tensor).includes("minimal filtering");
+  return sourcesOf(tensor).some((source) => source.includes("minimal filtering"));
 }
 
 /** The largest difference, and the root of the mean square, of the wanted values' own. */
@@ -65,42 +50,32 @@ function errorsOf(found: readonly number[], wanted: readonly number[]): [number,
   return [most / Math.sqrt(scale / wanted.length), Math.sqrt(squares / scale)];
 }
 
-function numbers(tensor: Tensor, backend = wasmBackend): number[] {
-  return compute(backend, tensor).map(Number);
-}
+testOnCPU("convolutions by minimal filtering and their gradients keep float32's digits", () => {
+  for (const size of sizes) {
+    const wanted = results(size, "float64").map((t) => numbersOf(t));
+    results(size, "float32").forEach((tensor, k) => {
+      const what = `${["result", "image", "kernels"][k]} of ${size}`;
+      assert(isMinimal(tensor), what);
+      const [most, usual] = errorsOf(numbersOf(tensor), wanted[k]!);
+      assert(most < 2.5e-5 && usual < 2e-6, `${what}: ${most}, ${usual}`);
+    });
+  }
+});
 
-testOnCPU(
-  "convolutions by minimal filtering, and their gradients, keep the digits of float32",
-  () => {
-    for (const size of sizes) {
-      const wanted = results(size, "float64").map((t) => numbers(t));
-      results(size, "float32").forEach((tensor, k) => {
-        const what = `${["result", "image", "kernels"][k]} of ${size}`;
-        assert(isMinimal(tensor), what);
-        const [most, usual] = errorsOf(numbers(tensor), wanted[k]!);
-        assert(most < 2.5e-5 && usual < 2e-6, `${what}: ${most}, ${usual}`);
-      });
-    }
-  },
-);
-
-testOnCPU(
-  "what follows a convolution, and results that lie in a larger buffer, are as ever",
-  () => {
-    manualSeed(6);
-    const image = normal([2, 16, 13, 18]), bias = normal([24]);
-    const kernels = [normal([24, 16, 3, 3], 0.1), normal([24, 16, 3, 3], 0.1)];
-    const make = (dtype: DType): Tensor => {
-      const parts = kernels.map((k) =>
-        image.cast(dtype).conv2d(k.cast(dtype), { padding: 1, bias: bias.cast(dtype) }).relu()
-      );
-      return Tensor.concat(parts, 1);
-    };
-    assert(isMinimal(make("float32")));
-    const [most] = errorsOf(numbers(make("float32")), numbers(make("float64")));
-    assert(most < 1e-5, `${most}`);
-  },
-);
+testOnCPU("what follows a convolution, and results within a larger buffer, are as ever", () => {
+  manualSeed(6);
+  const image = normal([2, 16, 13, 18]), bias = normal([24]);
+  const kernels = [scaled([24, 16, 3, 3], 0.1), scaled([24, 16, 3, 3], 0.1)];
+  const make = (dtype: DType): Tensor => {
+    const parts = kernels.map((k) =>
+      image.cast(dtype).conv2d(k.cast(dtype), { padding: 1, bias: bias.cast(dtype) }).relu()
+    );
+    return Tensor.concat(parts, 1);
+  };
+  assert(isMinimal(make("float32")));
+  const [most] = errorsOf(numbersOf(make("float32")), numbersOf(make("float64")));
+  assert(most < 1e-5, `${most}`);
+});
 
 testOnCPU("other convolutions are computed directly", () => {
   const image = normal([2, 16, 24, 24]), kernels = normal([16, 16, 3, 3]);
@@ -116,7 +91,7 @@ testOnCPU("other convolutions are computed directly", () => {
     float16: () => image.cast("float16").conv2d(kernels.cast("float16")),
   };
   for (const [name, make] of Object.entries(direct)) assert(!isMinimal(make()), name);
-  assertEquals(numbers(normal([0, 16, 24, 24]).conv2d(kernels)), []);
+  assertEquals(numbersOf(normal([0, 16, 24, 24]).conv2d(kernels)), []);
   assert(isMinimal(image.conv2d(kernels)));
 });
 
@@ -129,7 +104,7 @@ testOnCPU("numbers that are not finite reach what sees them, and nothing else", 
     const image = noGrad(() => clean.add(Tensor.fromHost(spot, { shape: clean.shape })).realize());
     const y = image.conv2d(kernels, { padding: 1 });
     assert(isMinimal(y));
-    const found = numbers(y), wanted = numbers(clean.conv2d(kernels, { padding: 1 }));
+    const found = numbersOf(y), wanted = numbersOf(clean.conv2d(kernels, { padding: 1 }));
     found.forEach((value, k) => {
       const row = Math.floor(k / 32) % 32, column = k % 32;
       const sees = Math.abs(row - 10) <= 1 && Math.abs(column - 11) <= 1;
@@ -139,56 +114,45 @@ testOnCPU("numbers that are not finite reach what sees them, and nothing else", 
   }
 });
 
-testOnCPU(
-  "a number that is much larger than others has no influence on what does not see it",
-  () => {
-    const side = 32, kernels = normal([16, 16, 3, 3], 1 / 12);
-    for (
-      const [size, row, column] of [[1e6, 10, 11], [1e30, 31, 0], [4e3, 17, 16], [-1e6, 0, 31], [
-        100,
-        5,
-        6,
-      ]]
-    ) {
-      manualSeed(8);
-      const image = Float32Array.from(Tensor.rand([2 * 16 * side * side]).toHostSync("float32"));
-      const make = (): Tensor => Tensor.fromHost(image.slice(), { shape: [2, 16, side, side] });
-      const wanted = numbers(
-        make().cast("float64").conv2d(kernels.cast("float64"), { padding: 1 }),
-      );
-      image[(16 + 3) * side * side + row! * side + column!] = size!;
-      const y = make().conv2d(kernels, { padding: 1 });
-      assert(isMinimal(y));
-      numbers(y).forEach((value, k) => {
-        const at = [Math.floor(k / side) % side - row!, k % side - column!];
-        const sees = k >= 16 * side * side && at.every((distance) => Math.abs(distance) <= 1);
-        if (!sees) assert(Math.abs(value - wanted[k]!) < 1e-5, `${value}, not ${wanted[k]} (${k})`);
-      });
-    }
-  },
-);
-
-testOnCPU(
-  "a gradient that is not finite gives kernels that are not, by the taps that see it",
-  () => {
-    const image = normal([2, 16, 16, 16]);
-    const kernels = learned(normal([16, 16, 3, 3]));
-    const y = image.conv2d(kernels, { padding: 1 });
-    const weights = new Float32Array(y.size);
-    weights[5 * 256] = Infinity;
-    y.mul(Tensor.fromHost(weights, { shape: y.shape })).sum().backward();
-    assert(isMinimal(kernels.grad!));
-    const found = numbers(kernels.grad!);
-    found.forEach((value, k) => {
-      const output = Math.floor(k / 144), row = Math.floor(k % 9 / 3), column = k % 3;
-      const sees = output === 5 && row > 0 && column > 0;
-      // 0 times infinity is NaN in every tap of that output: padding is zeros.
-      if (output === 5) assertEquals(Number.isFinite(value), false, `${value} at ${k}`);
-      else assertEquals(value, 0);
-      if (sees) assertEquals(Math.abs(value), Infinity);
+testOnCPU("a number much larger than others has no influence on what does not see it", () => {
+  const side = 32, kernels = scaled([16, 16, 3, 3], 1 / 12);
+  const spots = [[1e6, 10, 11], [1e30, 31, 0], [4e3, 17, 16], [-1e6, 0, 31], [100, 5, 6]] as const;
+  for (const [size, row, column] of spots) {
+    manualSeed(8);
+    const image = Float32Array.from(Tensor.rand([2 * 16 * side * side]).toHostSync("float32"));
+    const make = (): Tensor => Tensor.fromHost(image.slice(), { shape: [2, 16, side, side] });
+    const wanted = numbersOf(
+      make().cast("float64").conv2d(kernels.cast("float64"), { padding: 1 }),
+    );
+    image[(16 + 3) * side * side + row * side + column] = size;
+    const y = make().conv2d(kernels, { padding: 1 });
+    assert(isMinimal(y));
+    numbersOf(y).forEach((value, k) => {
+      const at = [Math.floor(k / side) % side - row, k % side - column];
+      const sees = k >= 16 * side * side && at.every((distance) => Math.abs(distance) <= 1);
+      if (!sees) assert(Math.abs(value - wanted[k]!) < 1e-5, `${value}, not ${wanted[k]} (${k})`);
     });
-  },
-);
+  }
+});
+
+testOnCPU("a gradient that is not finite gives such kernels, by the taps that see it", () => {
+  const image = normal([2, 16, 16, 16]);
+  const kernels = learned(normal([16, 16, 3, 3]));
+  const y = image.conv2d(kernels, { padding: 1 });
+  const weights = new Float32Array(y.size);
+  weights[5 * 256] = Infinity;
+  y.mul(Tensor.fromHost(weights, { shape: y.shape })).sum().backward();
+  assert(isMinimal(kernels.grad!));
+  const found = numbersOf(kernels.grad!);
+  found.forEach((value, k) => {
+    const output = Math.floor(k / 144), row = Math.floor(k % 9 / 3), column = k % 3;
+    const sees = output === 5 && row > 0 && column > 0;
+    // 0 times infinity is NaN in every tap of that output: padding is zeros.
+    if (output === 5) assertEquals(Number.isFinite(value), false, `${value} at ${k}`);
+    else assertEquals(value, 0);
+    if (sees) assertEquals(Math.abs(value), Infinity);
+  });
+});
 
 testOnCPU("the bits are the same again, and with any number of threads", () => {
   const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
@@ -201,7 +165,7 @@ testOnCPU("the bits are the same again, and with any number of threads", () => {
       wasmBackend,
       wasmBackend,
       ...runtimes.map((wasm) => backendWith({ ...strategy, wasm })),
-    ].map((backend) => results(size, "float32").map((t) => numbers(t, backend)));
+    ].map((backend) => results(size, "float32").map((t) => numbersOf(t, backend)));
     for (const other of bits.slice(1)) assertEquals(other, bits[0]);
   }
 });
@@ -210,9 +174,11 @@ testOnCPU("minimal filtering is the same in engines without memories of a module
   const strategy = strategyWith(null), { memory } = wasmBackend.strategy.wasm!;
   const [own, shared] = [true, false].map((hasPrivatePages) => {
     const wasm = new WasmRuntime(memory, 2, { relaxed: false, hasPrivatePages });
-    return results(sizes[1]!, "float32").map((t) => numbers(t, backendWith({ ...strategy, wasm })));
+    return results(sizes[1]!, "float32").map((t) =>
+      numbersOf(t, backendWith({ ...strategy, wasm }))
+    );
   });
   assertEquals(shared, own);
-  const wanted = results(sizes[1]!, "float64").map((t) => numbers(t));
+  const wanted = results(sizes[1]!, "float64").map((t) => numbersOf(t));
   own!.forEach((values, k) => assert(errorsOf(values, wanted[k]!)[0] < 2.5e-5));
 });

@@ -9,10 +9,10 @@ import {
 import { portableHelpers, preludeFor } from "../../../../backend/opencl/codegen/prelude.ts";
 import { renderScalar } from "../../../../backend/opencl/codegen/scalar_primitives.ts";
 import { buildOptions, driverOf } from "../../../../backend/opencl/runtime/driver.ts";
-import { Programs } from "../../../../backend/opencl/runtime/programs.ts";
 import { Program } from "../../../../ffi/mod.ts";
 import { manager } from "../../../../mod.ts";
 import { ignoreOn, testOpenCL } from "../../../opencl.ts";
+import { programsOf } from "../fixture.ts";
 
 const types = { float64: "double", float32: "float", int64: "long", int32: "int" } as const;
 
@@ -71,13 +71,11 @@ Deno.test("a function is declared as the driver's header has it, for every type 
 });
 
 testOpenCL("a kernel that calls a function which is not declared is built all the same", () => {
-  const { context, clDevice } = manager.default("cl");
   assertEquals(declarationsOf("a[0] = native_exp(a[1]);"), "");
-  const programs = new Programs(context!, clDevice!, null);
+  using programs = programsOf(null);
   const source = "(global float* a) { a[0] = native_exp(a[1]); }";
   programs.build([{ source, label: "rough" }]);
   assertEquals(programs.has(source), true);
-  programs.dispose();
 });
 
 Deno.test("types and widths that a text cannot have are not declared", () => {

@@ -2,11 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { generated, namedKernel } from "../../../../backend/opencl/codegen/generated.ts";
 import { generateShared } from "../../../../backend/opencl/codegen/shared_launch.ts";
 import { Program } from "../../../../ffi/mod.ts";
-import { manager } from "../../../../mod.ts";
-import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
-
-const device = hasOpenCL ? manager.default("cl") : null!;
-if (hasOpenCL) void device.queue; // opened outside of any test
+import { openCLDevice, testOpenCL } from "../../../opencl.ts";
 
 const ofGroups = (...local: number[]) =>
   generated({
@@ -34,7 +30,7 @@ Deno.test("generated tells a compiler the size of groups that need all registers
 });
 
 testOpenCL("generated texts of large groups compile, and are launched in these alone", () => {
-  const { context } = device.queue!;
+  const { context } = openCLDevice.queue!;
   const program = new Program(context, namedKernel("k", ofGroups(512).source)).build();
   try {
     const kernel = program.kernel("k");

@@ -1,8 +1,8 @@
 /** Lanes that are loaded and stored in part, as compilers without masked instructions have them. */
 import { assertEquals } from "@std/assert";
 import { preludeFor } from "../../../../backend/opencl/codegen/prelude.ts";
-import { rawKernel, Tensor, withDevice } from "../../../../mod.ts";
-import { testOpenCL } from "../../../opencl.ts";
+import { rawKernel, Tensor } from "../../../../mod.ts";
+import { testOnOpenCL } from "../../../opencl.ts";
 
 const arrays = {
   float: Float32Array,
@@ -36,31 +36,27 @@ function textFor(T: string): string {
   return `#undef CLANG_BUILTINS\n${preludeFor(text)}\n${text}`;
 }
 
-testOpenCL(
-  "part: lanes are loaded and stored in pieces, and nothing beside them",
-  () =>
-    withDevice("cl", async () => {
-      for (const [T, Numbers] of Object.entries(arrays)) {
-        const numbers = Numbers.from(Array.from({ length: 2 * FIRST }, (_, k) => k + 1)),
-          count = bounds.length;
-        const lanes = rawKernel("lanes", {
-          source: textFor(T),
-          output: () => [
-            { shape: [2 * count, 16], dtype: "float32" },
-            { shape: [ROW * Numbers.BYTES_PER_ELEMENT * count], dtype: "uint8" },
-          ],
-          global: () => [count],
-        });
-        const [loaded, stored] = lanes(
-          Tensor.fromHost(new Uint8Array(numbers.buffer)),
-          Tensor.fromHost(Int32Array.from(bounds.flat())),
-        );
-        const row = (low: number, high: number, length: number): number[] =>
-          Array.from({ length }, (_, k) => k >= low && k < Math.min(high, 16) ? FIRST + k + 1 : 0);
-        const rows = bounds.flatMap(([low, high]) => [row(low, high, 16), row(0, high, 16)]);
-        assertEquals(await loaded!.toArray(), rows, T);
-        const kept = new Numbers((await stored!.toHost() as Uint8Array<ArrayBuffer>).buffer);
-        assertEquals([...kept], bounds.flatMap(([, high]) => row(0, high, ROW)), T);
-      }
-    }),
-);
+testOnOpenCL("part: lanes are loaded and stored in pieces, and nothing beside them", async () => {
+  for (const [T, Numbers] of Object.entries(arrays)) {
+    const numbers = Numbers.from(Array.from({ length: 2 * FIRST }, (_, k) => k + 1)),
+      count = bounds.length;
+    const lanes = rawKernel("lanes", {
+      source: textFor(T),
+      output: () => [
+        { shape: [2 * count, 16], dtype: "float32" },
+        { shape: [ROW * Numbers.BYTES_PER_ELEMENT * count], dtype: "uint8" },
+      ],
+      global: () => [count],
+    });
+    const [loaded, stored] = lanes(
+      Tensor.fromHost(new Uint8Array(numbers.buffer)),
+      Tensor.fromHost(Int32Array.from(bounds.flat())),
+    );
+    const row = (low: number, high: number, length: number): number[] =>
+      Array.from({ length }, (_, k) => k >= low && k < Math.min(high, 16) ? FIRST + k + 1 : 0);
+    const rows = bounds.flatMap(([low, high]) => [row(low, high, 16), row(0, high, 16)]);
+    assertEquals(await loaded!.toArray(), rows, T);
+    const kept = new Numbers((await stored!.toHost() as Uint8Array<ArrayBuffer>).buffer);
+    assertEquals([...kept], bounds.flatMap(([, high]) => row(0, high, ROW)), T);
+  }
+});

@@ -1,24 +1,25 @@
 /** The template that takes a loop on a GPU, found without one. */
 import { assertEquals } from "@std/assert";
-import { schedule } from "../../../../backend/internal.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
+import type { Generated } from "../../../../backend/opencl/codegen/generated.ts";
 import { launchSteps } from "../../../../backend/opencl/templates/launch_steps.ts";
-import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { Tensor } from "../../../../mod.ts";
 import "../../../opencl.ts"; // starts what listens to signals before any test
 import { gpuTarget } from "../templates/chosen_template.ts";
+import { kernelsOf, loopKernelsOf } from "../../loop_kernels.ts";
 
 const device = { target: gpuTarget, planKernel };
 
 /** The templates of a tensor's kernels, in order. */
 function templatesOf(make: () => Tensor): string[] {
-  return withDevice(
-    "cpu",
-    () =>
-      noGrad(() => schedule([nodeOf(make())], { device })).kernels.map(({ kernel }) =>
-        kernel.kind === "loop" ? planKernel(kernel, gpuTarget).name : kernel.kind
-      ),
+  return kernelsOf(make, device).map((kernel) =>
+    kernel.kind === "loop" ? planKernel(kernel, gpuTarget).name : kernel.kind
   );
+}
+
+/** The first launch of a tensor's first loop. */
+function launchOf(make: () => Tensor): Generated {
+  return launchSteps(loopKernelsOf(make, device)[0]!, gpuTarget)[0]!.generated;
 }
 
 const zeros = (...shape: number[]): Tensor => Tensor.zeros(shape).realize();
@@ -43,14 +44,7 @@ Deno.test("large maps are computed by neighbours, where neighbours are read and 
 });
 
 Deno.test("maps of elements of 16 bits are computed eight neighbours an item, where little is computed", () => {
-  const lanesOf = (make: () => Tensor): number =>
-    withDevice("cpu", () => {
-      const { kernels } = noGrad(() => schedule([nodeOf(make())], { device }));
-      const { kernel } = kernels[0]!;
-      if (kernel.kind !== "loop") throw new Error("This is no loop");
-      const [step] = launchSteps(kernel, gpuTarget);
-      return (1 << 20) / step!.generated.global[0]!;
-    });
+  const lanesOf = (make: () => Tensor): number => (1 << 20) / launchOf(make).global[0]!;
   const halves = (...shape: number[]): Tensor => zeros(...shape).cast("bfloat16").realize();
   assertEquals(lanesOf(() => halves(1024, 1024).gelu()), 8);
   assertEquals(lanesOf(() => halves(1024, 1024).add(zeros(1024).cast("bfloat16")).gelu()), 8);
@@ -60,15 +54,10 @@ Deno.test("maps of elements of 16 bits are computed eight neighbours an item, wh
 });
 
 Deno.test("what is larger than caches, and read once, does not stay in them", () => {
-  const textOf = (make: () => Tensor): string =>
-    withDevice("cpu", () => {
-      const { kernels } = noGrad(() => schedule([nodeOf(make())], { device }));
-      const { kernel } = kernels[0]!;
-      return kernel.kind === "loop" ? launchSteps(kernel, gpuTarget)[0]!.generated.source : "";
-    });
-  const large = textOf(() => zeros(8192, 1024).add(zeros(1024)));
+  const large = launchOf(() => zeros(8192, 1024).add(zeros(1024))).source;
   assertEquals(large.match(/STREAM_\w+/g), ["STREAM_READ", "STREAM_WRITE"]);
-  assertEquals(textOf(() => zeros(1024, 1024).add(zeros(1024))).match(/STREAM_/), null);
+  const small = launchOf(() => zeros(1024, 1024).add(zeros(1024))).source;
+  assertEquals(small.match(/STREAM_/), null);
 });
 
 Deno.test("rows are held in registers by as few work-items as hold them", () => {
@@ -83,14 +72,8 @@ Deno.test("rows are held in registers by as few work-items as hold them", () => 
 
 Deno.test("short rows share a group, long ones have their own", () => {
   const groups = (rows: number, length: number): number => {
-    const { kernels } = withDevice(
-      "cpu",
-      () => noGrad(() => schedule([nodeOf(zeros(rows, length).softmax(1))], { device })),
-    );
-    const [step] = kernels.flatMap(({ kernel }) =>
-      kernel.kind === "loop" ? launchSteps(kernel, gpuTarget) : []
-    );
-    return step!.generated.global[0]! / step!.generated.local[0]!;
+    const { global, local } = launchOf(() => zeros(rows, length).softmax(1));
+    return global[0]! / local[0]!;
   };
   assertEquals(groups(6000, 64), 6000 / 8);
   assertEquals(groups(6000, 384), 6000 / 4);

@@ -5,10 +5,7 @@ import { canOutline, outlinedKernel } from "../../../../backend/opencl/codegen/o
 import { preludeFor } from "../../../../backend/opencl/codegen/prelude.ts";
 import { buildOptions, driverOf } from "../../../../backend/opencl/runtime/driver.ts";
 import { Buffer, manager, nn, Program, Tensor } from "../../../../mod.ts";
-import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
-
-const device = hasOpenCL ? manager.default("cl") : null!;
-if (hasOpenCL) void device.queue; // opened outside of any test
+import { openCLDevice, testOpenCL } from "../../../opencl.ts";
 
 const groups = 64, rounds = 2000, width = 96;
 
@@ -38,7 +35,7 @@ const mine = kernel(`  const int group = get_group_id(0), item = get_local_id(0)
 
 /** The result of a kernel's text on the device for tests, and the bytes of its binary. */
 function run(text: string, outputs = groups): { values: number[]; bytes: number } {
-  const { context, clDevice, queue } = device;
+  const { context, clDevice, queue } = openCLDevice;
   const driver = driverOf(clDevice!), prelude = preludeFor(text, driver.readsHeader);
   using program = new Program(context!, `${prelude}\n${text}`)
     .build(buildOptions(driver));
@@ -51,17 +48,14 @@ function run(text: string, outputs = groups): { values: number[]; bytes: number 
   return { values: [...values], bytes: program.binary(clDevice!).length };
 }
 
-testOpenCL(
-  "outlinedKernel: the body of a kernel has local memory for each group, whichever thread runs it",
-  () => {
-    const want = Array.from({ length: groups }, (_, group) => rounds * (width / 16) * group);
-    assertEquals(run(outlinedKernel("made", mine)).values, want);
-    assertEquals(run(`kernel void made${mine.source}`).values, want);
-  },
-);
+testOpenCL("outlinedKernel: each group has local memory, whichever thread runs it", () => {
+  const want = Array.from({ length: groups }, (_, group) => rounds * (width / 16) * group);
+  assertEquals(run(outlinedKernel("made", mine)).values, want);
+  assertEquals(run(`kernel void made${mine.source}`).values, want);
+});
 
 testOpenCL("outlinedKernel: PoCL compiles the body of a kernel once", () => {
-  if (!driverOf(device.clDevice!).copiesKernels) return;
+  if (!driverOf(openCLDevice.clDevice!).copiesKernels) return;
   const roots = (count: number): Generated => {
     const lines = Array.from({ length: count }, (_, k) => `  sum = sqrt(sum * ${k}.5f + item);`);
     return kernel(`  const float item = get_global_id(0);
@@ -85,21 +79,16 @@ Deno.test("outlinedKernel: kernels whose groups have several items, or that ask 
   assert(!canOutline(kernel("  o0[get_global_id(0)] = get_global_size(0);")));
 });
 
-testOpenCL(
-  "outlinedKernel: attention of odd lengths agrees between the backends, whose kernels keep tiles",
-  async () => {
-    const shape = [8, 8, 77, 24];
-    const of = async (name: "cl" | "cpu"): Promise<number[]> => {
-      const inputs = [0.7, 0.3, 0.11].map((step) =>
-        Tensor.fromHost(
-          Float32Array.from({ length: 8 * 8 * 77 * 24 }, (_, k) => Math.sin(k * step)),
-        )
-          .to(manager.default(name)).reshape(shape)
-      );
-      const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
-      return [...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost("float32")];
-    };
-    const [cl, cpu] = [await of("cl"), await of("cpu")];
-    assert(cl.every((value, k) => Math.abs(value - cpu[k]!) < 1e-5));
-  },
-);
+testOpenCL("outlinedKernel: attention of odd lengths agrees between the backends", async () => {
+  const shape = [8, 8, 77, 24];
+  const of = async (name: "cl" | "cpu"): Promise<number[]> => {
+    const inputs = [0.7, 0.3, 0.11].map((step) =>
+      Tensor.fromHost(Float32Array.from({ length: 8 * 8 * 77 * 24 }, (_, k) => Math.sin(k * step)))
+        .to(manager.default(name)).reshape(shape)
+    );
+    const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
+    return [...await nn.scaledDotProductAttention(q, k, v, { isCausal: true }).toHost("float32")];
+  };
+  const [cl, cpu] = [await of("cl"), await of("cpu")];
+  assert(cl.every((value, k) => Math.abs(value - cpu[k]!) < 1e-5));
+});

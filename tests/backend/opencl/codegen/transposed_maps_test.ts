@@ -1,7 +1,8 @@
 /** Maps that read operands across: squares are transposed, whatever is left of them at the edges. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
-import { type BackendName, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { assertStringIncludes } from "@std/assert";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL, testVectors } from "../../../opencl.ts";
+import { assertSameOnBoth } from "../both.ts";
 
 function counted(...shape: number[]): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -22,27 +23,9 @@ const maps: Record<string, () => Tensor> = {
   "images as rows of channels": () => counted(3, 70, 9, 9).permute([0, 2, 3, 1]).contiguous(),
 };
 
-function values(where: BackendName): number[][] {
-  return withDevice(
-    where,
-    () => noGrad(() => Object.values(maps).map((make) => Array.from(make().toHostSync(), Number))),
-  );
-}
-
-testOpenCL("maps that read across have the reference's values", () => {
-  const wanted = values("cpu");
-  values("cl").forEach((got, k) => assertEquals(got, wanted[k], Object.keys(maps)[k]));
-});
+testOpenCL("maps that read across have the reference's values", () => assertSameOnBoth(maps));
 
 testVectors("large transpositions turn squares", () => {
-  withDevice(
-    "cl",
-    () =>
-      noGrad(() =>
-        assertStringIncludes(
-          counted(200, 100).transpose(0, 1).contiguous().explain(),
-          "transpose_16(",
-        )
-      ),
-  );
+  const make = () => counted(200, 100).transpose(0, 1).contiguous();
+  assertStringIncludes(withDevice("cl", () => noGrad(() => make().explain())), "transpose_16(");
 });

@@ -1,7 +1,8 @@
 /** Random numbers in vectors are those of the other backends, bit for bit, wherever an element stands. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
-import { type BackendName, manualSeed, noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { assertStringIncludes } from "@std/assert";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL, testVectors } from "../../../opencl.ts";
+import { assertSameOnBoth } from "../both.ts";
 
 /** Draws, and the ways to read them: the counters of lanes are 1, or more, or fewer than 0 apart. */
 const draws: Record<string, () => Tensor> = {
@@ -18,18 +19,7 @@ const draws: Record<string, () => Tensor> = {
   "whole numbers": () => Tensor.randint(-5, 1000, [300]),
 };
 
-function drawn(backend: BackendName): number[][] {
-  return withDevice(backend, () =>
-    noGrad(() => {
-      manualSeed(7);
-      return Object.values(draws).map((draw) => Array.from(draw().toHostSync(), Number));
-    }));
-}
-
-testOpenCL("random numbers in vectors are the reference's", () => {
-  const wanted = drawn("cpu"), got = drawn("cl");
-  Object.keys(draws).forEach((name, k) => assertEquals(got[k], wanted[k], name));
-});
+testOpenCL("random numbers in vectors are the reference's", () => assertSameOnBoth(draws));
 
 testVectors("random numbers are drawn in vectors", () => {
   withDevice("cl", () =>

@@ -4,8 +4,8 @@ import { Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withEmulatedUnits } from "../templates/matrix_unit_emulation.ts";
 
-const onWarps = (fn: (texts: string[]) => Promise<void>): Promise<void> =>
-  withEmulatedUnits({ warps: true, matrixUnits: null }, fn);
+const testWarps = (name: string, fn: (texts: string[]) => Promise<void>): void =>
+  testOpenCL(name, () => withEmulatedUnits({ warps: true, matrixUnits: null }, fn));
 
 /** Compares what warps make with what the built-in backend makes. */
 async function compare(
@@ -29,52 +29,40 @@ const wave = (n: number) => Float32Array.from({ length: n }, (_, i) => Math.sin(
 const ids = (n: number, bound: number) =>
   Int32Array.from({ length: n }, (_, i) => (i * 7919 + (i >> 3)) % bound);
 
-testOpenCL(
-  "work-items of a warp join what they have of a row, and warps of a group",
-  () =>
-    onWarps(async (texts) => {
-      for (const [rows, length] of [[5, 65], [130, 128], [2, 5000]]) {
-        const shape = [rows!, length!], n = rows! * length!;
-        const x = () => Tensor.fromHost(wave(n), { shape });
-        await compare(`softmax ${shape}`, texts, () => x().softmax(1), 1e-6);
-        await compare(`whole ${shape}`, texts, () => {
-          const whole = Tensor.fromHost(ids(n, 99), { shape });
-          return whole.sub(whole.max(1, { keepDims: true }));
-        });
-      }
-    }),
-);
+testWarps("work-items of a warp join their parts of a row, and warps of a group", async (texts) => {
+  for (const [rows, length] of [[5, 65], [130, 128], [2, 5000]]) {
+    const shape = [rows!, length!], n = rows! * length!;
+    const x = () => Tensor.fromHost(wave(n), { shape });
+    await compare(`softmax ${shape}`, texts, () => x().softmax(1), 1e-6);
+    await compare(`whole ${shape}`, texts, () => {
+      const whole = Tensor.fromHost(ids(n, 99), { shape });
+      return whole.sub(whole.max(1, { keepDims: true }));
+    });
+  }
+});
 
-testOpenCL(
-  "sorting by digits keeps the order of equal keys, in rows, for types of 8 and 32 bits",
-  () =>
-    onWarps(async (texts) => {
-      const values = wave(15_000);
-      values[7] = NaN;
-      values[9000] = -Infinity;
-      const floats = () => Tensor.fromHost(values);
-      await compare("floats", texts, () => floats().argsort(0));
-      await compare("floats from above", texts, () => floats().argsort(0, { descending: true }));
-      await compare("rows", texts, () => floats().reshape([3, 5000]).argsort(1));
-      const bytes = () => Tensor.fromHost(ids(2049, 90)).cast("uint8");
-      await compare("bytes", texts, () => bytes().argsort(0));
-      await compare("bytes from above", texts, () => bytes().argsort(0, { descending: true }));
-    }),
-);
+testWarps("sorting by digits keeps the order of equal keys of 8 and 32 bits", async (texts) => {
+  const values = wave(15_000);
+  values[7] = NaN;
+  values[9000] = -Infinity;
+  const floats = () => Tensor.fromHost(values);
+  await compare("floats", texts, () => floats().argsort(0));
+  await compare("floats from above", texts, () => floats().argsort(0, { descending: true }));
+  await compare("rows", texts, () => floats().reshape([3, 5000]).argsort(1));
+  const bytes = () => Tensor.fromHost(ids(2049, 90)).cast("uint8");
+  await compare("bytes", texts, () => bytes().argsort(0));
+  await compare("bytes from above", texts, () => bytes().argsort(0, { descending: true }));
+});
 
-testOpenCL(
-  "scatters sort their targets by as many digits as those have",
-  () =>
-    onWarps(async (texts) => {
-      for (const targets of [1, 37, 1000]) {
-        const make = (mode: "add" | "set") => () => {
-          const n = 9000, base = Tensor.zeros([targets]);
-          const index = Tensor.fromHost(ids(n, targets)), source = Tensor.fromHost(ids(n, 50));
-          if (mode === "add") return base.scatterAdd(0, index, source.cast("float32"));
-          return base.indexPut([index], source.cast("float32"));
-        };
-        await compare(`added to ${targets}`, texts, make("add"));
-        await compare(`set in ${targets}`, texts, make("set"));
-      }
-    }),
-);
+testWarps("scatters sort their targets by as many digits as those have", async (texts) => {
+  for (const targets of [1, 37, 1000]) {
+    const make = (mode: "add" | "set") => () => {
+      const n = 9000, base = Tensor.zeros([targets]);
+      const index = Tensor.fromHost(ids(n, targets)), source = Tensor.fromHost(ids(n, 50));
+      if (mode === "add") return base.scatterAdd(0, index, source.cast("float32"));
+      return base.indexPut([index], source.cast("float32"));
+    };
+    await compare(`added to ${targets}`, texts, make("add"));
+    await compare(`set in ${targets}`, texts, make("set"));
+  }
+});

@@ -4,20 +4,15 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { compile, manualSeed, nn, noGrad, optim, profiler, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withDeviceType } from "../fixture.ts";
+import { setVariables } from "../../../variables.ts";
 
 /** Enough for chains to be built, and taken by both places of what changes. */
 const CALLS = 7;
 
 /** Runs with chains or without, on the device for tests as a GPU. */
 async function withChains(value: "0" | "1", fn: () => Promise<void>): Promise<void> {
-  const before = Deno.env.get("NETCL_CHAINS");
-  Deno.env.set("NETCL_CHAINS", value);
-  try {
-    await withDeviceType("gpu", fn);
-  } finally {
-    if (before === undefined) Deno.env.delete("NETCL_CHAINS");
-    else Deno.env.set("NETCL_CHAINS", before);
-  }
+  using _variables = setVariables({ NETCL_CHAINS: value });
+  await withDeviceType("gpu", fn);
 }
 
 /** Results of some calls, and the launches of the last. */
@@ -81,10 +76,7 @@ function turning(): () => Tensor {
   return () => turn(x);
 }
 
-testOpenCL(
-  "kernels of a chain wait for groups whose results they read",
-  () => assertChained(turning),
-);
+testOpenCL("kernels of a chain wait for groups that they read", () => assertChained(turning));
 
 testOpenCL("chains take another number from a random stream in every call", async () => {
   const make = () => {

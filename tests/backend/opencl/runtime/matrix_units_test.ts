@@ -7,6 +7,7 @@ import {
 import { EnvironmentError } from "../../../../ffi/host/environment.ts";
 import { manager } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
+import { setVariables } from "../../../variables.ts";
 
 const none: UnitFacts = {
   name: "",
@@ -45,14 +46,8 @@ Deno.test("unitsByFacts: what drivers report of devices that have units, and of 
 
 testOpenCL("matrixUnitsOf uses none where NETCL_MATRIX_UNITS is 0, and takes no other word", () => {
   const device = manager.default("cl").clDevice!;
-  const former = Deno.env.get("NETCL_MATRIX_UNITS");
-  try {
-    Deno.env.set("NETCL_MATRIX_UNITS", "0");
-    assertEquals(matrixUnitsOf(device), null);
-    Deno.env.set("NETCL_MATRIX_UNITS", "off");
-    assertThrows(() => matrixUnitsOf(device), EnvironmentError, "write 0 or 1");
-  } finally {
-    if (former === undefined) Deno.env.delete("NETCL_MATRIX_UNITS");
-    else Deno.env.set("NETCL_MATRIX_UNITS", former);
-  }
+  using _none = setVariables({ NETCL_MATRIX_UNITS: "0" });
+  assertEquals(matrixUnitsOf(device), null);
+  using _other = setVariables({ NETCL_MATRIX_UNITS: "off" });
+  assertThrows(() => matrixUnitsOf(device), EnvironmentError, "write 0 or 1");
 });

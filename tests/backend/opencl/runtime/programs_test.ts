@@ -2,32 +2,28 @@
 import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
 import { hasWarpgroups } from "../../../../backend/opencl/runtime/matrix_units.ts";
-import { type KernelText, Programs } from "../../../../backend/opencl/runtime/programs.ts";
-import { manager, profiler } from "../../../../mod.ts";
-import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
+import type { KernelText } from "../../../../backend/opencl/runtime/programs.ts";
+import { profiler } from "../../../../mod.ts";
+import { openCLDevice, testOpenCL } from "../../../opencl.ts";
 import { runProgram } from "../../../run_deno.ts";
 import { inFolder } from "../../../temporary_folder.ts";
 import { inProcess } from "../../child.ts";
-import { withCacheFolder } from "../fixture.ts";
+import { programsOf, testWithCache } from "../fixture.ts";
+import { setVariables } from "../../../variables.ts";
 
-const device = hasOpenCL ? manager.default("cl") : null!;
-if (hasOpenCL) void device.queue; // opened outside of any test
 const text: KernelText = {
   source: `(global float* y, float x) { y[get_global_id(0)] = x; }`,
   label: "fill",
 };
 
 /** Counts of one start of a program: what it built from source and took from the cache. */
-function start(use: (programs: Programs) => void = () => {}): [built: number, cached: number] {
-  const { context, clDevice } = device;
-  const programs = new Programs(context!, clDevice!, BinaryCache.open(clDevice!));
+function start(use: () => void = () => {}): [built: number, cached: number] {
   const before = profiler.counters();
-  try {
+  {
+    using programs = programsOf(BinaryCache.open(openCLDevice.clDevice!));
     programs.build([text]);
     assert(programs.kernel(text.source).kernel.name.startsWith("fill"));
-    use(programs);
-  } finally {
-    programs.dispose();
+    use();
   }
   const { programsBuilt, cacheHits } = profiler.counters();
   return [programsBuilt - before.programsBuilt, cacheHits - before.cacheHits];
@@ -35,46 +31,33 @@ function start(use: (programs: Programs) => void = () => {}): [built: number, ca
 
 const built = [1, 0], cached = [0, 1];
 
-testOpenCL(
-  "Programs: what one start compiled, the next one takes from the cache",
-  () =>
-    withCacheFolder(() => {
-      assertEquals([start(), start(), start()], [built, cached, cached]);
-    }),
-);
+testWithCache("Programs: what one start compiled, the next one takes from the cache", () => {
+  assertEquals([start(), start(), start()], [built, cached, cached]);
+});
 
-testOpenCL(
-  "Programs: a binary is kept as soon as it is built, however the program ends",
-  () =>
-    withCacheFolder(() => {
-      assertEquals(start(() => assertEquals(start(), cached)), [1, 1]);
-    }),
-);
+testWithCache("Programs: a binary is kept as soon as it is built, however the program ends", () => {
+  assertEquals(start(() => assertEquals(start(), cached)), [1, 1]);
+});
 
-testOpenCL(
-  "Programs: an entry that the driver refuses is built anew and replaced",
-  () =>
-    withCacheFolder((folder) => {
-      start();
-      const [entry] = [...Deno.readDirSync(folder)];
-      const path = `${folder}/${entry!.name}`;
-      const bytes = Deno.readFileSync(path);
-      for (const damaged of [new Uint8Array(0), bytes.subarray(0, 100), bytes.fill(7, -9)]) {
-        Deno.writeFileSync(path, damaged);
-        assertEquals([start(), start()], [built, cached]);
-      }
-    }),
-);
+testWithCache("Programs: an entry that the driver refuses is built anew and replaced", (folder) => {
+  start();
+  const [entry] = [...Deno.readDirSync(folder)];
+  const path = `${folder}/${entry!.name}`;
+  const bytes = Deno.readFileSync(path);
+  for (const damaged of [new Uint8Array(0), bytes.subarray(0, 100), bytes.fill(7, -9)]) {
+    Deno.writeFileSync(path, damaged);
+    assertEquals([start(), start()], [built, cached]);
+  }
+});
 
 /** As on a driver that compiles for a binary: what is kept, and what it took. */
 function keptAtTheEnd(kernels: number, perProgram = 1): { kept: number; ms: number } {
-  const { context, clDevice } = device;
-  const make = () => new Programs(context!, clDevice!, BinaryCache.open(clDevice!), "at the end");
+  const make = () => programsOf(BinaryCache.open(openCLDevice.clDevice!), "at the end");
   const texts = Array.from({ length: kernels }, (_, k) => ({
     source: `(global float* y) { y[get_global_id(0)] = y[1] + ${k}.0f; }`,
     label: `k${k}`,
   }));
-  const build = (programs: Programs) => {
+  const build = (programs: ReturnType<typeof make>) => {
     for (let k = 0; k < kernels; k += perProgram) programs.build(texts.slice(k, k + perProgram));
   };
   const first = make();
@@ -89,26 +72,19 @@ function keptAtTheEnd(kernels: number, perProgram = 1): { kept: number; ms: numb
   return { kept, ms };
 }
 
-testOpenCL(
-  "Programs: where binaries cost time, the end keeps what fits into a moment, the first used first",
-  () =>
-    withCacheFolder(() => {
-      const { kept, ms } = keptAtTheEnd(8);
-      assert(kept >= 1, "something is kept");
-      assert(ms < 3000, `the end took ${ms} ms`);
-      let starts = 1;
-      for (; keptAtTheEnd(8).kept < 8; starts++) assert(starts < 8, "each start keeps some");
-      assertEquals(keptAtTheEnd(40, 40).kept, 0, "what does not fit is not begun");
-    }),
-);
+testWithCache("Programs: where binaries cost time, the end keeps what fits into a moment", () => {
+  const { kept, ms } = keptAtTheEnd(8);
+  assert(kept >= 1, "something is kept");
+  assert(ms < 3000, `the end took ${ms} ms`);
+  let starts = 1;
+  for (; keptAtTheEnd(8).kept < 8; starts++) assert(starts < 8, "each start keeps some");
+  assertEquals(keptAtTheEnd(40, 40).kept, 0, "what does not fit is not begun");
+});
 
-testOpenCL(
-  "Programs: a program ends soon, however much it has compiled",
-  () =>
-    withCacheFolder(async (folder) => {
-      /** Milliseconds that the end takes of a program that makes kernels of so many structures. */
-      const end = async (structures: number, ending = ""): Promise<number> => {
-        const program = `
+testWithCache("Programs: a program ends soon, however much it has compiled", async (folder) => {
+  /** Milliseconds that the end takes of a program that makes kernels of so many structures. */
+  const end = async (structures: number, ending = ""): Promise<number> => {
+    const program = `
           import { Tensor } from "${new URL("../../../../mod.ts", import.meta.url)}";
           void manager.default("cl").queue;
           for (let n = 2; n < 2 + ${structures}; n++) {
@@ -119,81 +95,47 @@ testOpenCL(
           const start = performance.now();
           addEventListener("unload", () => console.log(performance.now() - start));
           ${ending}`;
-        const env = { NETCL_CACHE_DIR: folder, POCL_CACHE_DIR: `${folder}/pocl` };
-        const { out, err, code } = await inProcess(program, env);
-        assertEquals([code, err], [0, ""]);
-        return Number(out);
-      };
-      for (const ending of ["", "await shutdown();"]) {
-        const idle = await end(0, ending), ms = await end(4, ending);
-        // 0.4 s on an idle machine; where many programs share a GPU, each waits for the driver.
-        assert(ms < 2000 + 4 * idle, `the end took ${ms} ms, and ${idle} ms without kernels`);
-      }
-    }),
-);
-
-/** Runs while so many processes may help to build. */
-async function withHelpers(count: number, fn: () => Promise<void>): Promise<void> {
-  const name = "NETCL_BUILD_PROCESSES", before = Deno.env.get(name);
-  Deno.env.set(name, String(count));
-  try {
-    await fn();
-  } finally {
-    if (before === undefined) Deno.env.delete(name);
-    else Deno.env.set(name, before);
-  }
-}
-
-/** Names of the kernels of a program that is built beside this process, as soon as they are there. */
-async function besideNames(): Promise<(string | null)[]> {
-  const { context, clDevice } = device;
-  const cache = BinaryCache.open(clDevice!);
-  const programs = new Programs(context!, clDevice!, cache, "at once", true);
-  const one = {
-    name: "one",
-    text: "kernel void one(global float* y) { y[get_global_id(0)] = 1; }",
-    options: "",
+    const env = { NETCL_CACHE_DIR: folder, POCL_CACHE_DIR: `${folder}/pocl` };
+    const { out, err, code } = await inProcess(program, env);
+    assertEquals([code, err], [0, ""]);
+    return Number(out);
   };
-  try {
-    using beside = programs.buildBeside([one, one]);
-    const until = performance.now() + 60_000;
-    let kernels = beside.ready();
-    while (kernels === null && performance.now() < until) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      kernels = beside.ready();
-    }
-    assert(kernels !== null, "nothing was built in a minute");
-    return kernels.map((kernel) => kernel && kernel.kernel.name);
-  } finally {
-    programs.dispose();
+  for (const ending of ["", "await shutdown();"]) {
+    const idle = await end(0, ending), ms = await end(4, ending);
+    // 0.4 s on an idle machine; where many programs share a GPU, each waits for the driver.
+    assert(ms < 2000 + 4 * idle, `the end took ${ms} ms, and ${idle} ms without kernels`);
   }
+});
+
+/** Names of the kernels of a program that so many processes build, as soon as they are there. */
+async function besideNames(processes: number): Promise<(string | null)[]> {
+  using _variables = setVariables({ NETCL_BUILD_PROCESSES: String(processes) });
+  using programs = programsOf(BinaryCache.open(openCLDevice.clDevice!), "at once", true);
+  const text = "kernel void one(global float* y) { y[get_global_id(0)] = 1; }";
+  const one = { name: "one", text, options: "" }, until = performance.now() + 60_000;
+  using beside = programs.buildBeside([one, one]);
+  let kernels = beside.ready();
+  while (kernels === null && performance.now() < until) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    kernels = beside.ready();
+  }
+  assert(kernels !== null, "nothing was built in a minute");
+  return kernels.map((kernel) => kernel && kernel.kernel.name);
 }
 
-testOpenCL(
-  "Programs: what helpers build beside a program is taken from them, then from the cache",
-  () =>
-    withCacheFolder(async () => {
-      await withHelpers(0, async () => assertEquals(await besideNames(), [null, null]));
-      await withHelpers(1, async () => assertEquals(await besideNames(), ["one", "one"]));
-      await withHelpers(0, async () => assertEquals(await besideNames(), ["one", "one"]));
-    }),
-);
+testWithCache("Programs: what helpers build is taken from them, then from the cache", async () => {
+  assertEquals(await besideNames(0), [null, null]);
+  assertEquals(await besideNames(1), ["one", "one"]);
+  assertEquals(await besideNames(0), ["one", "one"]);
+});
+
+testOpenCL("Programs: a driver whose programs are not known PTX is no error", () => {
+  using programs = programsOf(null);
+  assertEquals(programs.canLift(), hasWarpgroups(openCLDevice.clDevice!));
+});
 
 testOpenCL(
-  "Programs: a driver whose programs are not the PTX that is known is told so, with no error",
-  () => {
-    const { context, clDevice } = device;
-    const programs = new Programs(context!, clDevice!, null);
-    try {
-      assertEquals(programs.canLift(), hasWarpgroups(clDevice!));
-    } finally {
-      programs.dispose();
-    }
-  },
-);
-
-testOpenCL(
-  "Programs: a compiler that warns of generated text prints nothing on the terminal",
+  "Programs: a compiler that warns prints nothing on the terminal",
   () =>
     inFolder(async (folder) => {
       const program = `

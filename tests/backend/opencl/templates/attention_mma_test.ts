@@ -9,7 +9,13 @@ import { generateKernel } from "../../../../backend/opencl/templates/generate.ts
 import { Buffer, Program } from "../../../../ffi/mod.ts";
 import { manager } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
-import { type AttentionCase, compare, headByHead, passesOf } from "../../attention_cases.ts";
+import {
+  type AttentionCase,
+  attentionCase,
+  compare,
+  headByHead,
+  passesOf,
+} from "../../attention_cases.ts";
 import { withoutOptimizing } from "../fixture.ts";
 import { emulated } from "./emulated_mma.ts";
 
@@ -25,86 +31,26 @@ const ampere: Target = {
 const hopper: Target = { ...ampere, warpgroups: true };
 
 const cases: Record<string, AttentionCase> = {
-  plain: { dtype: "float16", heads: 2, queries: 70, keys: 130, features: 32, values: 32 },
-  "scores that grow from tile to tile": {
-    dtype: "float16",
-    heads: 1,
-    queries: 40,
-    keys: 200,
-    features: 32,
-    values: 32,
-    scale: 60,
-  },
-  "a scale below 0": {
-    dtype: "float16",
-    heads: 1,
-    queries: 20,
-    keys: 70,
-    features: 16,
-    values: 16,
-    scale: -30,
-  },
-  "rows of all heads side by side": {
-    dtype: "float16",
-    heads: 3,
-    queries: 20,
-    keys: 30,
-    features: 16,
-    values: 32,
-    isInterleaved: true,
-  },
-  bfloat16: { dtype: "bfloat16", heads: 1, queries: 64, keys: 64, features: 16, values: 16 },
-  causal: {
-    dtype: "float16",
-    heads: 1,
-    queries: 150,
-    keys: 140,
-    features: 64,
-    values: 64,
-    isCausal: true,
-  },
-  "an output of float32": {
-    dtype: "bfloat16",
-    heads: 2,
-    queries: 40,
-    keys: 30,
-    features: 16,
-    values: 32,
-    isWide: true,
-  },
-  "other values": { dtype: "float16", heads: 1, queries: 20, keys: 30, features: 48, values: 96 },
-  "a mask and dropout": {
-    dtype: "float16",
-    heads: 2,
-    queries: 40,
-    keys: 70,
-    features: 16,
-    values: 32,
-    mask: true,
-    dropout: true,
-  },
-  "many queries": { dtype: "float16", heads: 1, queries: 530, keys: 65, features: 16, values: 16 },
-  "warpgroups, odd sizes": {
-    dtype: "float16",
-    heads: 2,
-    queries: 150,
-    keys: 70,
-    features: 64,
-    values: 64,
+  plain: attentionCase([2, 70, 130, 32, 32]),
+  "scores that grow from tile to tile": attentionCase([1, 40, 200, 32, 32], { scale: 60 }),
+  "a scale below 0": attentionCase([1, 20, 70, 16, 16], { scale: -30 }),
+  "rows of all heads side by side": attentionCase([3, 20, 30, 16, 32], { isInterleaved: true }),
+  bfloat16: attentionCase([1, 64, 64, 16, 16], { dtype: "bfloat16" }),
+  causal: attentionCase([1, 150, 140, 64, 64], { isCausal: true }),
+  "an output of float32": attentionCase([2, 40, 30, 16, 32], { dtype: "bfloat16", isWide: true }),
+  "other values": attentionCase([1, 20, 30, 48, 96]),
+  "a mask and dropout": attentionCase([2, 40, 70, 16, 32], { mask: true, dropout: true }),
+  "many queries": attentionCase([1, 530, 65, 16, 16]),
+  "warpgroups, odd sizes": attentionCase([2, 150, 70, 64, 64], {
     isHopper: true,
     isInterleaved: true,
-  },
-  "warpgroups, causal": {
+  }),
+  "warpgroups, causal": attentionCase([1, 140, 150, 64, 64], {
     dtype: "bfloat16",
-    heads: 1,
-    queries: 140,
-    keys: 150,
-    features: 64,
-    values: 64,
     isCausal: true,
     isHopper: true,
-  },
-  "long rows": { dtype: "bfloat16", heads: 1, queries: 33, keys: 70, features: 128, values: 128 },
+  }),
+  "long rows": attentionCase([1, 33, 70, 128, 128], { dtype: "bfloat16" }),
 };
 
 /** Runs the emulated kernels; gives the outputs. */

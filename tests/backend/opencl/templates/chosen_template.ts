@@ -1,11 +1,11 @@
 /** The template that takes a product, found without a device. */
-import { schedule } from "../../../../backend/internal.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { contractionMatch, generateKernel } from "../../../../backend/opencl/templates/generate.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
-import { noGrad, type Tensor, withDevice } from "../../../../mod.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { type Tensor, withDevice } from "../../../../mod.ts";
+import { contractionsOf } from "../../loop_kernels.ts";
+import { planner } from "../../schedule/nodes.ts";
 
 /** A GPU with matrix units. */
 export const gpuTarget: Target = {
@@ -32,23 +32,7 @@ export const wideTarget: Target = {
 
 /** The contraction among the kernels of a tensor. */
 export function contractionOf(make: () => Tensor, { isGpu }: Target): LoopKernel {
-  return noGrad(() => {
-    const { kernels } = schedule([nodeOf(make())], {
-      device: {
-        target: { ...hostTarget, isGpu },
-        planKernel: () => ({
-          name: "any",
-          isSpecialized: true,
-          sumParts: 1,
-          variant: null,
-          scratch: [],
-        }),
-      },
-    });
-    return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
-      kernel.kind === "loop" && kernel.contraction !== null
-    )!;
-  });
+  return contractionsOf(make, { target: { ...hostTarget, isGpu }, planKernel: planner() })[0]!;
 }
 
 /** The text of its kernel. */

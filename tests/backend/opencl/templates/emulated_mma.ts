@@ -3,36 +3,9 @@
  * with them can be checked on any device. Each macro gives what the instruction of the same name gives, as
  * the PTX ISA says which work-item holds what.
  */
+import { macros, WORDS } from "./matrix_unit_emulation.ts";
+
 const exchange = (body: string) => `do { ${body} barrier(CLK_LOCAL_MEM_FENCE); } while (0)`;
-
-const product = (name: string, convert: string) =>
-  `#define ${name}(c, a, b) ${
-    exchange(
-      "for (int q_ = 0; q_ < 4; ++q_) emu[lid * 8 + q_] = (a)[q_]; emu[lid * 8 + 4] = (b)[0]; " +
-        "emu[lid * 8 + 5] = (b)[1]; barrier(CLK_LOCAL_MEM_FENCE); " +
-        "for (int q_ = 0; q_ < 4; ++q_) for (int k_ = 0; k_ < 16; ++k_) { " +
-        "const int row_ = (lane >> 2) + (q_ >> 1) * 8, column_ = (lane & 3) * 2 + (q_ & 1); " +
-        "const uint x_ = emu[(lid - lane + (row_ & 7) * 4 + (k_ & 7) / 2) * 8 + (row_ >> 3) + 2 * (k_ >> 3)]; " +
-        "const uint y_ = emu[(lid - lane + column_ * 4 + (k_ & 7) / 2) * 8 + 4 + (k_ >> 3)]; " +
-        `(c)[q_] += ${convert}((ushort)(k_ & 1 ? x_ >> 16 : x_)) * ${convert}((ushort)(k_ & 1 ? y_ >> 16 : y_)); }`,
-    )
-  }`;
-
-const load = (name: string, isTransposed: boolean) => {
-  const element = (h: number): string => {
-    const [row, column] = isTransposed
-      ? [`(lane & 3) * 2 + ${h}`, "(lane >> 2)"]
-      : ["(lane >> 2)", `(lane & 3) * 2 + ${h}`];
-    return `(uint)*(local ushort*)(sm + (emu[lid - lane + 8 * q_ + ${row}] - smem) + (${column}) * 2)`;
-  };
-  return `#define ${name}(r0, r1, r2, r3, at) ${
-    exchange(
-      "emu[lid] = (at); barrier(CLK_LOCAL_MEM_FENCE); uint r_[4]; " +
-        `for (int q_ = 0; q_ < 4; ++q_) r_[q_] = ${element(0)} | ${element(1)} << 16; ` +
-        "(r0) = r_[0]; (r1) = r_[1]; (r2) = r_[2]; (r3) = r_[3];",
-    )
-  }`;
-};
 
 /** An element of a tile of rows of 128 bytes, of which sixteens change places by their row. */
 const element = (convert: string, at: string): string =>
@@ -80,19 +53,9 @@ const definitions = [
   "inline uint emu_to_half(float v) { ushort h; vstore_half_rte(v, 0, (half*)&h); return h; }",
   "inline float emu_bfloat(ushort h) { return as_float((uint)h << 16); }",
   "inline uint emu_to_bfloat(float v) { uint b = as_uint(v); return (b + 0x7fffu + ((b >> 16) & 1u)) >> 16; }",
-  "#define EMU_COPY16(to, from, count) do { const int n_ = (count); local uchar* t_ = sm + ((to) - smem); " +
-  "global const uchar* f_ = (global const uchar*)(from); " +
-  "for (int q_ = 0; q_ < 16; ++q_) t_[q_] = q_ < n_ ? f_[q_] : 0; } while (0)",
-  "#define EMU_COPY4(to, from, count) *(local uint*)(sm + ((to) - smem)) = " +
-  "(count) ? *(global const uint*)(from) : 0",
-  "#define EMU_COMMIT()",
-  "#define EMU_WAIT(n)",
   "#define EMU_WG_WRITTEN()",
   ...warpgroups,
-  load("EMU_LOAD4", false),
-  load("EMU_LOAD4T", true),
-  product("EMU_F16", "emu_half"),
-  product("EMU_BF16", "emu_bfloat"),
+  ...macros,
   "inline uint EMU_PAIR_F16(float x, float y) { return emu_to_half(x) | emu_to_half(y) << 16; }",
   "inline uint EMU_PAIR_BF16(float x, float y) { return emu_to_bfloat(x) | emu_to_bfloat(y) << 16; }",
   "#define EMU_EXP2(x) exp2(x)",
@@ -115,6 +78,6 @@ export function emulated(source: string, items: number): { helpers: string; sour
   const renamed = source.replaceAll(/\b(MMA|WARP)_/g, "EMU_").replaceAll(/\bWG_/g, "EMU_WG_")
     .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
     .replaceAll("#pragma unroll", "#pragma nounroll")
-    .replace("{\n", `{\n  local uint emu[${items * words}];\n  ${place}\n`);
+    .replace("{\n", `{\n  local uint emu[${items * words}], ex[${items * WORDS}];\n  ${place}\n`);
   return { helpers: definitions, source: renamed };
 }

@@ -7,13 +7,24 @@ import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
 import { testOnCPU, testOpenCL } from "../../../opencl.ts";
 import { gpu } from "../../schedule/nodes.ts";
-import { withDeviceType } from "../fixture.ts";
+import { testGPU, withDeviceType } from "../fixture.ts";
+
+const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /** Numbers that are equal now and then, negative ones and NaN among them. */
-const values = (n: number): Float32Array<ArrayBuffer> =>
-  Float32Array.from({ length: n }, (_, i) => i % 97 === 5 ? NaN : ((i * 7919) % 1013 - 500) / 8);
-const integers = (n: number, bound: number): Int32Array<ArrayBuffer> =>
-  Int32Array.from({ length: n }, (_, i) => ((i * 7919) % 104729 + (i >> 3)) % bound);
+const values = (...shape: number[]): Tensor => {
+  const of = (i: number): number => i % 97 === 5 ? NaN : ((i * 7919) % 1013 - 500) / 8;
+  return Tensor.fromHost(Float32Array.from({ length: sizeOf(shape) }, (_, i) => of(i)), { shape });
+};
+const integers = (shape: readonly number[], bound: number): Tensor => {
+  const of = (i: number): number => ((i * 7919) % 104729 + (i >> 3)) % bound;
+  return Tensor.fromHost(Int32Array.from({ length: sizeOf(shape) }, (_, i) => of(i)), { shape });
+};
+/** Sums of these are exact in any order. */
+const whole = (...shape: number[]): Tensor => {
+  const numbers = Float32Array.from({ length: sizeOf(shape) }, (_, i) => (i * 31) % 17 - 8);
+  return Tensor.fromHost(numbers, { shape });
+};
 
 /** The results of operations on a GPU's kernels are, bit by bit, those of the built-in backend. */
 function sameAsBuiltIn(name: string, cases: () => Iterable<() => Tensor[]>): void {
@@ -35,32 +46,24 @@ sameAsBuiltIn("a GPU sorts rows of any length, equal elements in their order", f
   for (const n of [1, 65, 2048, 2049, 20_001]) {
     for (const descending of [false, true]) {
       yield () => {
-        const { values: sorted, indices } = Tensor.fromHost(values(n)).sort(0, { descending });
+        const { values: sorted, indices } = values(n).sort(0, { descending });
         return [sorted, indices];
       };
     }
   }
   for (const [rows, length] of [[3, 100], [5, 2500], [70, 33]] as const) {
-    yield () => [
-      Tensor.fromHost(integers(rows * length, 37), { shape: [rows, length] }).argsort(1),
-    ];
+    yield () => [integers([rows, length], 37).argsort(1)];
   }
   for (const dtype of ["float16", "int64", "uint8"] as const) {
-    yield () => [Tensor.fromHost(integers(3000, 200)).cast(dtype).argsort(0)];
+    yield () => [integers([3000], 200).cast(dtype).argsort(0)];
   }
 });
 
-/** Sums of these are exact in any order. */
-const whole = (n: number): Float32Array<ArrayBuffer> =>
-  Float32Array.from({ length: n }, (_, i) => (i * 31) % 17 - 8);
-
 sameAsBuiltIn("a GPU selects the first places of rows, of equal elements the first", function* () {
-  for (
-    const [rows, length, k] of [[3, 300, 256], [65, 9000, 50], [2, 257, 1]] as const
-  ) {
+  for (const [rows, length, k] of [[3, 300, 256], [65, 9000, 50], [2, 257, 1]] as const) {
     yield () => {
-      const x = Tensor.fromHost(values(rows * length), { shape: [rows, length] });
-      const few = Tensor.fromHost(integers(rows * length, 3), { shape: [rows, length] });
+      const x = values(rows, length);
+      const few = integers([rows, length], 3);
       return [x, few, Tensor.zeros([rows, length])].flatMap((each) =>
         [true, false].flatMap((largest) => {
           const { values, indices } = each.topk(k, 1, { largest });
@@ -70,20 +73,13 @@ sameAsBuiltIn("a GPU selects the first places of rows, of equal elements the fir
     };
   }
   for (const dtype of ["float16", "int64", "uint8"] as const) {
-    yield () => [
-      Tensor.fromHost(integers(3000, 200), { shape: [10, 300] }).cast(dtype).topk(9).indices,
-    ];
+    yield () => [integers([10, 300], 200).cast(dtype).topk(9).indices];
   }
 });
 
 sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", function* () {
   for (const [sources, targets] of [[3000, 1], [1500, 37], [5000, 20_000], [1025, 2]] as const) {
-    const parts = () =>
-      [
-        Tensor.fromHost(whole(targets)),
-        Tensor.fromHost(integers(sources, targets)),
-        Tensor.fromHost(whole(sources)),
-      ] as const;
+    const parts = () => [whole(targets), integers([sources], targets), whole(sources)] as const;
     yield () => {
       const [base, indices, source] = parts();
       return [base.scatterAdd(0, indices, source), base.scatter(0, indices, source)];
@@ -100,8 +96,8 @@ sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", fun
   }
   for (const columns of [1, 20]) {
     yield () => {
-      const rows = Tensor.fromHost(integers(500, 90)).unsqueeze(1).expand([500, columns]);
-      const source = Tensor.fromHost(whole(500 * columns), { shape: [500, columns] });
+      const rows = integers([500], 90).unsqueeze(1).expand([500, columns]);
+      const source = whole(500, columns);
       return [Tensor.ones([90, columns]).scatterAdd(0, rows, source)];
     };
   }
@@ -109,23 +105,23 @@ sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", fun
     yield () => [
       Tensor.zeros([90]).scatterReduce(
         0,
-        Tensor.fromHost(integers(500, 90)),
-        Tensor.fromHost(values(500)),
+        integers([500], 90),
+        values(500),
         { reduce, includeSelf: false },
       ),
     ];
   }
-  yield () => [Tensor.fromHost(integers(5000, 9)).bincount()];
-  yield () => [Tensor.fromHost(whole(5000)).histogram(7).counts];
+  yield () => [integers([5000], 9).bincount()];
+  yield () => [whole(5000).histogram(7).counts];
 });
 
 /** Scatters by the same indices: of rows of several lengths, added up and stored. */
 function sameOrder(long: number): Tensor {
-  const ids = Tensor.fromHost(integers(long, 9)).unsqueeze(1);
+  const ids = integers([long], 9).unsqueeze(1);
   return Tensor.concat(
     [3, 40, 1].flatMap((columns) => {
-      const base = Tensor.fromHost(whole(9 * columns), { shape: [9, columns] });
-      const source = Tensor.fromHost(whole(long * columns), { shape: [long, columns] });
+      const base = whole(9, columns);
+      const source = whole(long, columns);
       const rows = ids.expand([long, columns]), filled = Tensor.full([9, columns], -0.5);
       return [base.scatterAdd(0, rows, source), filled.scatter(0, rows, source)];
     }),
@@ -137,16 +133,16 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
   const long = 20_000;
   for (const columns of [3, 40]) {
     yield () => {
-      const base = Tensor.fromHost(whole(9 * columns), { shape: [9, columns] });
-      const rows = Tensor.fromHost(integers(long, 9)).unsqueeze(1).expand([long, columns]);
-      const source = Tensor.fromHost(whole(long * columns), { shape: [long, columns] });
+      const base = whole(9, columns);
+      const rows = integers([long], 9).unsqueeze(1).expand([long, columns]);
+      const source = whole(long, columns);
       return [base.scatterAdd(0, rows, source), base.scatter(0, rows, source)];
     };
   }
   yield () => {
-    const base = Tensor.fromHost(whole(3 * 11 * 2), { shape: [3, 11, 2] });
-    const indices = Tensor.fromHost(integers(2 * 3000 * 2, 11), { shape: [2, 3000, 2] });
-    const source = Tensor.fromHost(whole(3 * 3000 * 2), { shape: [3, 3000, 2] });
+    const base = whole(3, 11, 2);
+    const indices = integers([2, 3000, 2], 11);
+    const source = whole(3, 3000, 2);
     const counts = [base, source].map((x) => x.cast("int32")) as [Tensor, Tensor];
     return [
       base.scatterAdd(1, indices, source),
@@ -157,9 +153,9 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
   yield () => [sameOrder(20_000)];
   // Thirds: sums in another order than along the line would be rounded otherwise.
   yield () => {
-    const base = Tensor.fromHost(whole(5 * 300), { shape: [5, 300] }).mul(1 / 3);
-    const indices = Tensor.fromHost(integers(5 * 700, 300), { shape: [5, 700] });
-    const source = Tensor.fromHost(whole(5 * 700), { shape: [5, 700] }).mul(1 / 3);
+    const base = whole(5, 300).mul(1 / 3);
+    const indices = integers([5, 700], 300);
+    const source = whole(5, 700).mul(1 / 3);
     return [
       base.scatterAdd(1, indices, source),
       base.scatter(1, indices, source),
@@ -168,14 +164,13 @@ sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", fun
   };
 });
 
-testOpenCL("a GPU's scatter names an index out of range", () =>
-  withDeviceType("gpu", async () => {
-    const indices = Tensor.fromHost(
-      Int32Array.from({ length: 3000 }, (_, i) => i === 7 ? 12 : i % 9),
-    );
-    const out = Tensor.zeros([9]).scatterAdd(0, indices, Tensor.ones([3000]));
-    await assertRejects(() => out.toHost(), RangeError, "12");
-  }));
+testGPU("a GPU's scatter names an index out of range", async () => {
+  const indices = Tensor.fromHost(
+    Int32Array.from({ length: 3000 }, (_, i) => i === 7 ? 12 : i % 9),
+  );
+  const out = Tensor.zeros([9]).scatterAdd(0, indices, Tensor.ones([3000]));
+  await assertRejects(() => out.toHost(), RangeError, "12");
+});
 
 testOnCPU("on a GPU no work-item walks a million elements alone", () => {
   const n = 1 << 20, alone = ["line scatter", "row scan", "merge argsort"];
@@ -240,15 +235,11 @@ testOnCPU("scatters by the same indices are sorted once on a GPU", () => {
   assert(first! > 3 && others.every((count) => count <= 3), `launches: ${launches}`);
 });
 
-testOpenCL(
-  "a GPU's running sums are rounded once, as those that add up in doubles",
-  () =>
-    withDeviceType("gpu", async () => {
-      const x = Float32Array.from({ length: 30_011 }, (_, i) => Math.abs(Math.sin(i * 0.37)));
-      const found = await Tensor.fromHost(x).cumsum(0).toHost();
-      let sum = 0, worst = 0;
-      x.forEach((v, k) => worst = Math.max(worst, Math.abs(Number(found[k]) - (sum += v))));
-      // A float near 19,000 is exact to 9.8e-4.
-      assert(worst < 1.1e-3, `the worst is ${worst} off`);
-    }),
-);
+testGPU("a GPU's running sums are rounded once, as those that add up in doubles", async () => {
+  const x = Float32Array.from({ length: 30_011 }, (_, i) => Math.abs(Math.sin(i * 0.37)));
+  const found = await Tensor.fromHost(x).cumsum(0).toHost();
+  let sum = 0, worst = 0;
+  x.forEach((v, k) => worst = Math.max(worst, Math.abs(Number(found[k]) - (sum += v))));
+  // A float near 19,000 is exact to 9.8e-4.
+  assert(worst < 1.1e-3, `the worst is ${worst} off`);
+});

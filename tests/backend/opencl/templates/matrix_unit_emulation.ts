@@ -13,7 +13,7 @@ import { withoutOptimizing } from "../fixture.ts";
 import { emulatedWarpgroups, withPacking } from "./warpgroup_emulation.ts";
 
 /** Words of a work-item's fragments: four of the left operand, two of the right. */
-const WORDS = 6;
+export const WORDS = 6;
 
 /** Sums of a fragment over `depth` terms; `left` and `right` read an element of a warp's fragments. */
 function product(name: string, depth: number, left: string, right: string): string {
@@ -64,7 +64,8 @@ const transposed = (matrix: number): string => {
   return `${part("(lane & 3) * 2")} | ${part("(lane & 3) * 2 + 1")} << 16`;
 };
 
-const macros = [
+/** The instructions of a unit, for kernels with `ex`, `lid`, `lane`, `sm` and `smem`. */
+export const macros = [
   `#define EMU_COPY16(to, from, count) { const int n_ = (count); for (int b_ = 0; b_ < 16; ++b_) \\
   sm[(to) - smem + b_] = b_ < n_ ? ((global const uchar*)(from))[b_] : 0; }`,
   `#define EMU_COPY4(to, from, count) { const int n_ = (count); for (int b_ = 0; b_ < 4; ++b_) \\

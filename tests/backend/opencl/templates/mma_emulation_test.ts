@@ -61,17 +61,13 @@ const namesOf: Readonly<Partial<Record<DType, readonly string[]>>> = {
 const limits: Partial<Record<DType, number>> = { float32: 3e-6, float16: 2e-3, bfloat16: 1.6e-2 };
 
 for (const dtype of ["float32", "float16", "bfloat16"] as const) {
-  testOpenCL(
-    `kernels of matrix units compute ${dtype} right, on emulated units`,
-    () =>
-      withEmulatedUnits(
-        { matrixUnits: "mma", warpgroups: false, tuned: new SmallTiles() },
-        async (texts) => {
-          for (const name of namesOf[dtype]!) {
-            const make = cases[name]!, limit = limits[dtype]!;
-            await holdsOnUnits({ name, dtype, make, texts, sign: "MMA_", limit });
-          }
-        },
-      ),
-  );
+  testOpenCL(`kernels of matrix units compute ${dtype} right, on emulated units`, () => {
+    const change = { matrixUnits: "mma", warpgroups: false, tuned: new SmallTiles() } as const;
+    return withEmulatedUnits(change, async (texts) => {
+      for (const name of namesOf[dtype]!) {
+        const make = cases[name]!, limit = limits[dtype]!;
+        await holdsOnUnits({ name, dtype, make, texts, sign: "MMA_", limit });
+      }
+    });
+  });
 }

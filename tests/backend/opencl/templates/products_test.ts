@@ -2,38 +2,32 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
-import { testOpenCL } from "../../../opencl.ts";
+import { testOnOpenCL, testOpenCL } from "../../../opencl.ts";
 import { templateOf, textOf } from "./chosen_template.ts";
+import { assertNear } from "../../near.ts";
+import { assertSameOnBoth } from "../both.ts";
 
-testOpenCL(
-  "a long sum with few results is computed in parts, with what follows it",
-  () =>
-    withDevice("cl", async () => {
-      const n = 60_000;
-      const a = Tensor.arange(n * 4).remainder(3).reshape([n, 4]).cast("float32").realize();
-      const b = Tensor.arange(n * 20).remainder(5).reshape([n, 20]).cast("float32").realize();
-      const bias = Tensor.arange(20).cast("float32");
-      const product = a.transpose().matmul(b).add(bias).mul(2);
-      assertStringIncludes(product.explain(), "_part");
-      const result = await product.toHost();
-      for (const [i, j] of [[0, 0], [1, 7], [3, 19]] as const) {
-        let sum = 0;
-        for (let k = 0; k < n; k++) sum += ((k * 4 + i) % 3) * ((k * 20 + j) % 5);
-        assertEquals(result[i * 20 + j], (sum + j) * 2);
-      }
-    }),
-);
+testOnOpenCL("a long sum with few results is computed in parts, with what follows it", async () => {
+  const n = 60_000;
+  const a = Tensor.arange(n * 4).remainder(3).reshape([n, 4]).cast("float32").realize();
+  const b = Tensor.arange(n * 20).remainder(5).reshape([n, 20]).cast("float32").realize();
+  const bias = Tensor.arange(20).cast("float32");
+  const product = a.transpose().matmul(b).add(bias).mul(2);
+  assertStringIncludes(product.explain(), "_part");
+  const result = await product.toHost();
+  for (const [i, j] of [[0, 0], [1, 7], [3, 19]] as const) {
+    let sum = 0;
+    for (let k = 0; k < n; k++) sum += ((k * 4 + i) % 3) * ((k * 20 + j) % 5);
+    assertEquals(result[i * 20 + j], (sum + j) * 2);
+  }
+});
 
-testOpenCL(
-  "a sum of a prime number of terms is computed in one",
-  () =>
-    withDevice("cl", async () => {
-      const n = 65_537;
-      const a = Tensor.ones([n, 4]).realize();
-      const product = a.transpose().matmul(a);
-      assertEquals([...await product.toHost("float32")], new Array(16).fill(n));
-    }),
-);
+testOnOpenCL("a sum of a prime number of terms is computed in one", async () => {
+  const n = 65_537;
+  const a = Tensor.ones([n, 4]).realize();
+  const product = a.transpose().matmul(a);
+  assertEquals([...await product.toHost("float32")], new Array(16).fill(n));
+});
 
 /** Small whole numbers: every order of summation gives the same floats. */
 function whole(shape: readonly number[], factor: number): Tensor {
@@ -67,18 +61,12 @@ Deno.test("columns along a sum are transposed for many rows, or for what follows
 });
 
 testOpenCL("products of transposed columns have the values of the built-in backend", async () => {
-  const cases = [
-    { size: [64, 64, 64], activate: false },
-    { size: [100, 70, 65], activate: true },
-    { size: [33, 17, 90], activate: false },
-    { size: [9, 31, 47], activate: true },
-  ] as const;
-  for (const { size, activate } of cases) {
+  const sizes = [[64, 64, 64], [100, 70, 65], [33, 17, 90], [9, 31, 47]] as const;
+  for (const [k, size] of sizes.entries()) {
+    const activate = k % 2 === 1;
     const values = (device: string) =>
       withDevice(device, () => noGrad(() => linear(size, activate).toHost("float32")));
-    const [found, expected] = [await values("cl"), await values("cpu")];
-    const worst = found.reduce((w, v, k) => Math.max(w, Math.abs(v - expected[k]!)), 0);
-    assert(worst <= (activate ? 1e-5 : 0), `${size}: ${worst}`);
+    assertNear(await values("cl"), await values("cpu"), activate ? 1e-5 : 0, `${size}`);
   }
 });
 
@@ -110,32 +98,26 @@ Deno.test("vectors that are read where they lie are asked for before their turn"
   assert(!text([768, 512, 96]).includes("prefetch_16"));
 });
 
-testOpenCL(
-  "products by images, with results across, and of long sums are transposed, too",
-  async () => {
-    const make: Record<string, () => Tensor> = {
-      "many images": () => whole([3, 40, 20], 3).matmul(whole([3, 35, 20], 7).transpose(1, 2)),
-      "results across": () =>
-        whole([50, 24], 3).matmul(whole([36, 24], 7).transpose()).transpose().exp2().contiguous(),
-      "heads": () =>
-        whole([2 * 20, 48], 3).matmul(whole([96, 48], 7).transpose()).reshape([2, 20, 6, 16])
-          .transpose(1, 2).contiguous(),
-      "rows apart": () => weightGradient([67, 100, 75]).relu(),
-      "rows apart, of half a type": () =>
-        weightGradient([129, 70, 96]).cast("bfloat16").mul(0.5).relu(),
-      "rows far apart": () => weightGradient([70, 75, 520]).relu(),
-      "rows far apart, of a long sum": () => weightGradient([1111, 128, 545]),
-      "rows and columns far apart": () => weightGradient([131, 520, 549]),
-      "rows far apart, of images": () =>
-        whole([3, 66, 518], 3).transpose(1, 2).matmul(whole([3, 66, 64], 7)),
-      "a sum in parts": () => whole([16, 9000], 3).matmul(whole([16, 9000], 7).transpose()).relu(),
-    };
-    for (const [name, fn] of Object.entries(make)) {
-      const values = (device: string) => withDevice(device, () => noGrad(() => fn().toHost()));
-      assertEquals(await values("cl"), await values("cpu"), name);
-    }
-  },
-);
+testOpenCL("products by images, with results across, of long sums are transposed, too", () => {
+  const make: Record<string, () => Tensor> = {
+    "many images": () => whole([3, 40, 20], 3).matmul(whole([3, 35, 20], 7).transpose(1, 2)),
+    "results across": () =>
+      whole([50, 24], 3).matmul(whole([36, 24], 7).transpose()).transpose().exp2().contiguous(),
+    "heads": () =>
+      whole([2 * 20, 48], 3).matmul(whole([96, 48], 7).transpose()).reshape([2, 20, 6, 16])
+        .transpose(1, 2).contiguous(),
+    "rows apart": () => weightGradient([67, 100, 75]).relu(),
+    "rows apart, of half a type": () =>
+      weightGradient([129, 70, 96]).cast("bfloat16").mul(0.5).relu(),
+    "rows far apart": () => weightGradient([70, 75, 520]).relu(),
+    "rows far apart, of a long sum": () => weightGradient([1111, 128, 545]),
+    "rows and columns far apart": () => weightGradient([131, 520, 549]),
+    "rows far apart, of images": () =>
+      whole([3, 66, 518], 3).transpose(1, 2).matmul(whole([3, 66, 64], 7)),
+    "a sum in parts": () => whole([16, 9000], 3).matmul(whole([16, 9000], 7).transpose()).relu(),
+  };
+  assertSameOnBoth(make);
+});
 
 Deno.test("one row, one column or one channel is computed in tiles, too", () => {
   const chosen = (make: () => Tensor): string => templateOf(make, processor);
@@ -147,28 +129,17 @@ Deno.test("one row, one column or one channel is computed in tiles, too", () => 
   assertEquals(chosen(() => image().conv2d(weight(), { padding: 1 })), "direct convolution");
 });
 
-testOpenCL(
-  "products with a vector and convolutions to one channel have the reference's values",
-  () => {
-    const cases: Record<string, () => Tensor> = {
-      "row by matrix": () => whole([1, 210], 3).matmul(whole([210, 77], 7)),
-      "row by transposed matrix": () => whole([1, 210], 3).matmul(whole([77, 210], 7).transpose()),
-      "matrix by vector": () => whole([77, 210], 3).matmul(whole([210], 7)),
-      "transposed matrix by vector": () => whole([210, 77], 3).transpose().matmul(whole([210], 7)),
-      "dot product": () => whole([1, 5000], 3).matmul(whole([5000, 1], 7)),
-      "batches of rows": () => whole([3, 1, 40], 3).matmul(whole([3, 40, 18], 7)),
-      "to one channel": () =>
-        whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { padding: 1 }),
-      "to one channel, in steps": () =>
-        whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { stride: 2 }),
-    };
-    const run = (where: "cl" | "cpu"): number[][] =>
-      withDevice(
-        where,
-        () =>
-          noGrad(() => Object.values(cases).map((make) => Array.from(make().toHostSync(), Number))),
-      );
-    const wanted = run("cpu");
-    run("cl").forEach((got, k) => assertEquals(got, wanted[k], Object.keys(cases)[k]));
-  },
-);
+testOpenCL("products with a vector and convolutions to one channel are the reference's", () => {
+  const cases: Record<string, () => Tensor> = {
+    "row by matrix": () => whole([1, 210], 3).matmul(whole([210, 77], 7)),
+    "row by transposed matrix": () => whole([1, 210], 3).matmul(whole([77, 210], 7).transpose()),
+    "matrix by vector": () => whole([77, 210], 3).matmul(whole([210], 7)),
+    "transposed matrix by vector": () => whole([210, 77], 3).transpose().matmul(whole([210], 7)),
+    "dot product": () => whole([1, 5000], 3).matmul(whole([5000, 1], 7)),
+    "batches of rows": () => whole([3, 1, 40], 3).matmul(whole([3, 40, 18], 7)),
+    "to one channel": () => whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { padding: 1 }),
+    "to one channel, in steps": () =>
+      whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { stride: 2 }),
+  };
+  assertSameOnBoth(cases);
+});

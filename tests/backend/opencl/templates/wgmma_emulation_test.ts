@@ -1,6 +1,6 @@
 /** Kernels by warpgroups hold against the built-in backend, on any device: their instructions are emulated. */
 import type { WgmmaTile } from "../../../../backend/opencl/templates/wgmma/wgmma_tile.ts";
-import { assert } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { type DType, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { convolution, numbers } from "./few_digits.ts";
@@ -78,46 +78,25 @@ function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
   return holdsOnUnits({ name, dtype, make, texts, sign: "WG_COPY", limit: limits[dtype]! });
 }
 
-const names = Object.keys(cases).filter((name) => !name.startsWith("wide"));
+const small: WgmmaTile = { bm: 64, bn: 64, stages: 2 },
+  two: WgmmaTile = { bm: 128, bn: 128, stages: 3 };
+const plain = Object.keys(cases).filter((name) => !name.startsWith("wide"));
+const wide = Object.keys(cases).filter((name) => name.startsWith("wide"));
 
-testOpenCL("kernels by warpgroups compute float16 right in small tiles, on emulated units", () => {
-  const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-  return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
-    for (const name of names) await holds("float16", name, texts);
-  });
-});
+const runs: readonly (readonly [what: string, DType, WgmmaTile, names: string[]])[] = [
+  ["products of float16 in small tiles", "float16", small, plain],
+  ["products of bfloat16 in tiles of two warpgroups", "bfloat16", two, plain.slice(0, 2)],
+  ["products of float32 in six of bfloat16", "float32", small, wide],
+  ["convolutions and their gradients", "float16", small, Object.keys(convolutions)],
+];
 
-testOpenCL(
-  "kernels by warpgroups compute bfloat16 right in tiles of two warpgroups, on emulated units",
-  () => {
-    const tuned = new OneTile({ bm: 128, bn: 128, stages: 3 });
+for (const [what, dtype, tile, names] of runs) {
+  testOpenCL(`emulated warpgroups compute ${what}`, () => {
+    const tuned = new OneTile(tile);
     return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
-      await holds("bfloat16", "sizes that fill no tile", texts);
-      await holds("bfloat16", "both operands transposed, an odd number of columns", texts);
-    });
-  },
-);
-
-testOpenCL(
-  "kernels by warpgroups compute float32 right in six products of bfloat16, on emulated units",
-  () => {
-    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-    return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
-      await holds("float32", "wide rows", texts);
-      await holds("float32", "wide rows, both transposed, from an odd place on", texts);
-      await holds("float32", "wide rows, two products of one matrix", texts);
+      for (const name of names) await holds(dtype, name, texts);
       const isShared = texts.some((text) => /parts_a = a\d/.test(text));
-      assert(isShared, "the second product has the parts of the first");
+      assertEquals(isShared, dtype === "float32", "the second product has the parts of the first");
     });
-  },
-);
-
-testOpenCL(
-  "kernels by warpgroups compute convolutions and their gradients, on emulated units",
-  () => {
-    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
-    return withEmulatedUnits({ matrixUnits: "mma", warpgroups: true, tuned }, async (texts) => {
-      for (const name of Object.keys(convolutions)) await holds("float16", name, texts);
-    });
-  },
-);
+  });
+}

@@ -66,6 +66,10 @@ function test(name: string, fn: () => Promise<void>): void {
   Deno.test(name, { ignore: !isPoCL }, fn);
 }
 
+function testWithCaches(name: string, fn: (folder: string) => Promise<void>): void {
+  test(name, () => withCaches(fn));
+}
+
 interface Losses {
   readonly served: boolean;
   readonly losses: readonly number[];
@@ -88,14 +92,12 @@ function lossesOf({ out, err }: Run): Losses {
   return JSON.parse(out);
 }
 
-test("the first values do not wait for a compiler; its kernels take over, and agree", async () => {
-  await withCaches(async (folder) => {
-    const { served, losses } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
-    assert(served, "the first step is computed by the built-in kernels");
-    const rest = `console.log(JSON.stringify({ losses: train(${losses.length}) }))`;
-    const expected = lossesOf(await cold(rest, { NETCL_DETERMINISTIC: "1" }, folder)).losses;
-    losses.forEach((loss, k) => assertAlmostEquals(loss, expected[k]!, 1e-4));
-  });
+testWithCaches("first values wait for no compiler, whose kernels agree", async (folder) => {
+  const { served, losses } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
+  assert(served, "the first step is computed by the built-in kernels");
+  const rest = `console.log(JSON.stringify({ losses: train(${losses.length}) }))`;
+  const expected = lossesOf(await cold(rest, { NETCL_DETERMINISTIC: "1" }, folder)).losses;
+  losses.forEach((loss, k) => assertAlmostEquals(loss, expected[k]!, 1e-4));
 });
 
 test("a compiled step is replayed by both tiers", async () => {
@@ -149,12 +151,10 @@ test("a run that is resumed has the bits of the one that went on", async () => {
   assertEquals(losses, [0, 0, 0]);
 });
 
-test("the second start takes what the driver has on disk, and is served by nobody", async () => {
-  await withCaches(async (folder) => {
-    await cold(untilCompiled("step()"), {}, folder);
-    const { served } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
-    assertEquals(served, false);
-  });
+testWithCaches("a second start takes what is on disk, and is served by nobody", async (folder) => {
+  await cold(untilCompiled("step()"), {}, folder);
+  const { served } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
+  assertEquals(served, false);
 });
 
 const endings: readonly [name: string, end: string, code: number][] = [

@@ -117,6 +117,15 @@ class Bench {
   }
 }
 
+/** Two kernels of plans of their own. */
+function two(): { bench: Bench; a: Launch; b: Launch } {
+  const bench = new Bench();
+  bench.defer("a");
+  bench.defer("b");
+  return { bench, a: bench.launch("a"), b: bench.launch("b") };
+}
+
+const run = (launch: Launch): void => launch.run([], []);
 const block = (nbytes: number): Block => ({ nbytes }) as Block;
 
 /** Time of the tests: only runs on the host take any. */
@@ -158,11 +167,7 @@ test("the host computes until the kernel is compiled, and nothing waits", () => 
 });
 
 test("while the compiler is at work the host computes what is compiled, too", () => {
-  const bench = new Bench();
-  bench.defer("a");
-  bench.defer("b");
-  const [a, b] = ["a", "b"].map((source) => bench.launch(source)) as [Launch, Launch];
-  const run = (launch: Launch) => launch.run([], []);
+  const { bench, a, b } = two();
   [a, a].forEach(run);
   bench.compiler.states[0] = "built";
   [a, b, b, a].forEach(run);
@@ -173,11 +178,7 @@ test("while the compiler is at work the host computes what is compiled, too", ()
 });
 
 test("TieredLaunch: while another process compiles, the device computes what is compiled", () => {
-  const bench = new Bench();
-  bench.defer("a");
-  bench.defer("b");
-  const [a, b] = ["a", "b"].map((source) => bench.launch(source)) as [Launch, Launch];
-  const run = (launch: Launch) => launch.run([], []);
+  const { bench, a, b } = two();
   [a, a].forEach(run);
   bench.compiler.states[0] = "built";
   [a, b, b].forEach(run);
@@ -237,13 +238,10 @@ test("a kernel that does not compile is built by who needs it, who gets the erro
 });
 
 test("deterministic values wait for the compiled kernel, whether its compilation has begun or not", () => {
-  const bench = new Bench();
-  bench.defer("a");
-  bench.defer("b");
-  const [a, b] = ["a", "b"].map((source) => bench.launch(source)) as [Launch, Launch];
-  for (const launch of [a, a, b]) launch.run([], []);
+  const { bench, a, b } = two();
+  [a, a, b].forEach(run);
   waitForCompiledKernels(true);
-  for (const launch of [a, b, a]) launch.run([], []);
+  [a, b, a].forEach(run);
   assertEquals(bench.take(), ["host a", "host a", "host b", "device a", "device b", "device a"]);
   assertEquals([bench.compiler.waits, bench.store.builtHere], [1, ["b"]]);
 });

@@ -5,7 +5,7 @@ import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { joinProducts } from "../../../../backend/schedule/rewrites/join_products.ts";
 import { device, grad, manualSeed, nn, noGrad, realizeAll, Tensor } from "../../../../mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
-import { apply, cpu, gpu, leaf, map, product } from "../nodes.ts";
+import { apply, cpu, gpu, leaf, map, product, transposed } from "../nodes.ts";
 
 /** The rows, columns and terms of the products of a plan. */
 function productsOf(roots: readonly Node[], device = cpu): number[][] {
@@ -19,9 +19,6 @@ function productsOf(roots: readonly Node[], device = cpu): number[][] {
 
 const rowsOf = (x: Node, k: number): Node =>
   apply({ kind: "slice", starts: [4 * k, 0], steps: [1, 1] }, x, [4, x.shape[1]!]);
-
-const transposed = (x: Node): Node =>
-  apply({ kind: "permute", axes: [1, 0] }, x, x.shape.toReversed());
 
 Deno.test("joinProducts multiplies rows by shared weights at once, where none waits for another", () => {
   const x = leaf([40, 32]), weight = leaf([48, 32]), others = leaf([10, 4, 48]);

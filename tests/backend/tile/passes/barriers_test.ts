@@ -23,6 +23,13 @@ const read = (buffer: string): Statement => ({
   value: load(place(buffer), int(0)),
 });
 
+const loop = (body: Statement[]): Statement => ({
+  s: "for",
+  at: variable("k", [0, 3]),
+  count: int(4),
+  body,
+});
+
 /** The statements as words: `|` is a barrier, brackets are loops. */
 function shown(body: readonly Statement[]): string {
   const words: Partial<Record<Statement["s"], string>> = {
@@ -48,23 +55,11 @@ Deno.test("neighbouring stores to one buffer are a work-item's own elements", ()
   assertEquals(placed(() => [write("a"), write("a"), read("a")]), "ww|r"));
 
 Deno.test("what the last turn of a loop has done meets the next one", () => {
-  const loop = (body: Statement[]): Statement => ({
-    s: "for",
-    at: variable("k", [0, 3]),
-    count: int(4),
-    body,
-  });
   assertEquals(placed(() => [loop([write("a"), read("a")])]), "[|w|r]");
   assertEquals(placed(() => [loop([read("a")])]), "[r]");
 });
 
 Deno.test("a loop that reads what was written before it has one barrier in front, and none in its turns", () => {
-  const loop = (body: Statement[]): Statement => ({
-    s: "for",
-    at: variable("k", [0, 3]),
-    count: int(4),
-    body,
-  });
   assertEquals(placed(() => [write("a"), loop([read("a")])]), "w|[r]");
   assertEquals(placed(() => [loop([write("a"), loop([read("a")])])]), "[|w|[r]]");
   assertEquals(placed(() => [write("a"), loop([read("b")]), read("a")]), "w[r]|r");
@@ -73,15 +68,10 @@ Deno.test("a loop that reads what was written before it has one barrier in front
 Deno.test("a copy begins behind those who read before, and is read behind the barrier after its wait", () => {
   const ring: Place = { space: "ring", buffer: "sm", element: "uint8" };
   const from: Place = { space: "global", buffer: "a", element: "float16" };
-  const copy = (): Statement => ({
-    s: "copy",
-    place: ring,
-    index: int(0),
-    from,
-    at: int(0),
-    bytes: 16,
-    count: int(16),
-  });
+  const copy = (): Statement => {
+    const [index, at, count] = [int(0), int(0), int(16)];
+    return { s: "copy", place: ring, index, from, at, bytes: 16, count };
+  };
   const matrices = (): Statement => ({
     s: "matrices",
     to: [],
@@ -90,12 +80,6 @@ Deno.test("a copy begins behind those who read before, and is read behind the ba
     how: "rows",
   });
   const wait = (): Statement => ({ s: "wait", left: 0, place: ring });
-  const loop = (body: Statement[]): Statement => ({
-    s: "for",
-    at: variable("k", [0, 3]),
-    count: int(4),
-    body,
-  });
   assertEquals(placed(() => [copy(), wait(), matrices()]), "c.|r");
   assertEquals(placed(() => [loop([wait(), copy(), matrices()])]), "[.|cr]");
 });

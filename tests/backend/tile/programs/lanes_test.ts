@@ -72,56 +72,43 @@ function* placed(
   }
 }
 
-const cases: Readonly<Record<string, readonly [template: string, make: () => Tensor]>> = {
-  "whole tiles": ["register-tiled gemm", () => of([16, 8]).matmul(of([8, 32]))],
-  "odd sizes": ["register-tiled gemm", () => of([13, 21]).matmul(of([21, 35]))],
-  "few columns": ["register-tiled gemm", () => of([13, 21]).matmul(of([21, 7]))],
-  "columns far apart": ["register-tiled gemm", () => of([70, 5]).matmul(of([5, 600]))],
-  "a transposed operand": [
-    "register-tiled gemm",
-    () => of([70, 37]).matmul(of([45, 37]).transpose()),
-  ],
-  "rows side by side": [
-    "register-tiled gemm",
-    () => of([70, 75]).transpose().matmul(of([70, 107])),
-  ],
-  "rows of both operands": [
-    "inner-product gemm",
-    () => of([7, 200]).matmul(of([5, 200]).transpose()),
-  ],
-  "a convolution of one channel": [
-    "direct convolution",
-    () => convolved([2, 1, 9, 19], [5, 1, 3, 3], { padding: 1 }),
-  ],
-  "a convolution of short lines": [
-    "direct convolution",
-    () => convolved([2, 3, 6, 14], [5, 3, 3, 3], { padding: 1 }),
-  ],
-  "a convolution in steps": [
-    "direct convolution",
-    () => convolved([1, 3, 11, 41], [9, 3, 3, 3], { padding: 1, stride: 2 }),
-  ],
-  "a convolution of many channels": [
-    "channel-lane convolution",
-    () => convolved([2, 5, 5, 7], [37, 5, 5, 5], { padding: 2 }),
-  ],
-  "a depthwise convolution": [
-    "depthwise convolution",
-    () => convolved([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
-  ],
-  "a depthwise convolution in steps": [
-    "depthwise convolution",
-    () => convolved([1, 4, 11, 19], [4, 1, 3, 3], { padding: 1, groups: 4, stride: 2 }),
-  ],
-  "the gradient of a weight": [
-    "weight-gradient convolution",
-    () => weightGradient([2, 3, 8, 13], [10, 3, 3, 3], { padding: 1 }),
-  ],
-  "the gradient of a depthwise weight": [
-    "depthwise weight gradient",
-    () => weightGradient([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
-  ],
+/** Products by the template that takes them. */
+const cases: Readonly<Record<string, Readonly<Record<string, () => Tensor>>>> = {
+  "register-tiled gemm": {
+    "whole tiles": () => of([16, 8]).matmul(of([8, 32])),
+    "odd sizes": () => of([13, 21]).matmul(of([21, 35])),
+    "few columns": () => of([13, 21]).matmul(of([21, 7])),
+    "columns far apart": () => of([70, 5]).matmul(of([5, 600])),
+    "a transposed operand": () => of([70, 37]).matmul(of([45, 37]).transpose()),
+    "rows side by side": () => of([70, 75]).transpose().matmul(of([70, 107])),
+  },
+  "inner-product gemm": {
+    "rows of both operands": () => of([7, 200]).matmul(of([5, 200]).transpose()),
+  },
+  "direct convolution": {
+    "a convolution of one channel": () => convolved([2, 1, 9, 19], [5, 1, 3, 3], { padding: 1 }),
+    "a convolution of short lines": () => convolved([2, 3, 6, 14], [5, 3, 3, 3], { padding: 1 }),
+    "a convolution in steps": () =>
+      convolved([1, 3, 11, 41], [9, 3, 3, 3], { padding: 1, stride: 2 }),
+  },
+  "channel-lane convolution": {
+    "a convolution of many channels": () => convolved([2, 5, 5, 7], [37, 5, 5, 5], { padding: 2 }),
+  },
+  "depthwise convolution": {
+    "a depthwise convolution": () =>
+      convolved([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
+    "a depthwise convolution in steps": () =>
+      convolved([1, 4, 11, 19], [4, 1, 3, 3], { padding: 1, groups: 4, stride: 2 }),
+  },
+  "weight-gradient convolution": {
+    "the gradient of a weight": () => weightGradient([2, 3, 8, 13], [10, 3, 3, 3], { padding: 1 }),
+  },
+  "depthwise weight gradient": {
+    "the gradient of a depthwise weight": () =>
+      weightGradient([2, 3, 9, 19], [3, 1, 3, 3], { padding: 1, groups: 3 }),
+  },
 };
+const makes: Readonly<Record<string, () => Tensor>> = Object.assign({}, ...Object.values(cases));
 
 /** The gradient of a convolution's weight. */
 function weightGradient(x: number[], w: number[], options: Record<string, number>): Tensor {
@@ -133,22 +120,24 @@ function weightGradient(x: number[], w: number[], options: Record<string, number
 }
 
 Deno.test("laneProduct has the values of the plain evaluator, each stored once", () => {
-  for (const [name, [template, make]] of Object.entries(cases)) {
-    const product = found(make, wideTarget), { faults, error } = run(product);
-    assertEquals(product.template, template, name);
-    assertEquals(faults, [], name);
-    assert(error <= 1e-5, `${name}: off by ${error}`);
+  for (const [template, products] of Object.entries(cases)) {
+    for (const [name, make] of Object.entries(products)) {
+      const product = found(make, wideTarget), { faults, error } = run(product);
+      assertEquals(product.template, template, name);
+      assertEquals(faults, [], name);
+      assert(error <= 1e-5, `${name}: off by ${error}`);
+    }
   }
 });
 
 Deno.test("laneProduct packs the elements that are read, where vectors are longer than lines", () => {
-  const { mapping } = found(cases["a convolution of short lines"]![1], wideTarget);
+  const { mapping } = found(makes["a convolution of short lines"]!, wideTarget);
   assertEquals(mapping.boxes.b?.row, 14 + 2);
 });
 
 Deno.test("laneProduct asks once for a tile, and reads scalars again for each row of vectors", () => {
   for (const name of ["a convolution of short lines", "a depthwise convolution in steps"]) {
-    const product = found(cases[name]![1], wideTarget);
+    const product = found(makes[name]!, wideTarget);
     const mapping: LaneMapping = { ...product.mapping, asksOnce: true, reloads: "each" };
     const { faults, error } = run({ ...product, mapping });
     assertEquals(faults, [], name);
@@ -157,14 +146,14 @@ Deno.test("laneProduct asks once for a tile, and reads scalars again for each ro
 });
 
 Deno.test("laneProduct gives a weight's gradient as it lies in memory, whose rows fill a cache's sets", () => {
-  const { order } = run(found(cases["the gradient of a weight"]![1], wideTarget));
+  const { order } = run(found(makes["the gradient of a weight"]!, wideTarget));
   assertEquals(order, Array.from({ length: 10 * 3 * 9 }, (_, k) => k));
 });
 
 Deno.test("laneProduct: the interpreter sees tests that are missing, and operands that are not packed", () => {
-  const open = run(found(cases["odd sizes"]![1], wideTarget), (s) => s.s === "if" ? s.body : s);
+  const open = run(found(makes["odd sizes"]!, wideTarget), (s) => s.s === "if" ? s.body : s);
   assert(open.faults.some((fault) => fault.endsWith("twice")));
-  const convolution = found(cases["a convolution in steps"]![1], wideTarget);
+  const convolution = found(makes["a convolution in steps"]!, wideTarget);
   const { faults } = run(convolution, (s) => s.s === "pack" ? null : s);
   assert(faults.some((fault) => fault.startsWith("read before write")));
   const shifted = run(convolution, (s) => s.s === "pack" ? { ...s, low: add(s.low, 1) } : s);

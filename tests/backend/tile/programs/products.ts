@@ -1,28 +1,21 @@
 /** Products as loop kernels, and runs of their tile programs. */
 import { assert } from "@std/assert";
 import type { DType } from "../../../../backend/graph/dtype.ts";
-import { schedule } from "../../../../backend/internal.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { localMemoryGemm } from "../../../../backend/opencl/templates/gemm/local_memory_gemm.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
 import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
-import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { Tensor } from "../../../../mod.ts";
 import { gpuTarget } from "../../opencl/templates/chosen_template.ts";
 import { interpret, type Report } from "../interpreter.ts";
 import { buffersOf, errorOf } from "../loop_buffers.ts";
+import { contractionsOf } from "../../loop_kernels.ts";
 
 const target = { ...gpuTarget, matrixUnits: null };
 
 /** The product of a tensor. */
 export function productOf(make: () => Tensor): LoopKernel {
-  const { kernels } = withDevice(
-    "cpu",
-    () => noGrad(() => schedule([nodeOf(make())], { device: { target, planKernel } })),
-  );
-  const found = kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
-    kernel.kind === "loop" && kernel.contraction !== null
-  );
+  const [found] = contractionsOf(make, { target, planKernel });
   assert(found && planKernel(found, target).name === localMemoryGemm.name);
   return found;
 }

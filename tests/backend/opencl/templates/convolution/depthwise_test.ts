@@ -1,42 +1,30 @@
 import { assertEquals } from "@std/assert";
-import { type Conv2dOptions, enableGrad, Tensor, withDevice } from "../../../../../mod.ts";
-import { hostTarget, type Target } from "../../../../../backend/kernel/target.ts";
-import { testOpenCL } from "../../../../opencl.ts";
-import { templateOf } from "../chosen_template.ts";
-import { both, inEveryType, values } from "./whole_numbers.ts";
-
-type Shape = readonly [number, number, number, number];
-
-/** A processor of wide vectors. */
-const wide: Target = { ...hostTarget, vectorWidth: 16, localMemory: 2 ** 21, computeUnits: 2 };
-
-/** The templates of a result, and of the gradients of image and weight. */
-function chosen(image: Shape, weight: Shape, options: Conv2dOptions): string[] {
-  const gradient = (of: "x" | "w"): string =>
-    templateOf(() => {
-      const x = Tensor.ones([...image]), w = Tensor.ones([...weight]);
-      const read = of === "x" ? x : w;
-      read.requiresGrad = true;
-      const y = enableGrad(() => x.conv2d(w, options));
-      y.backward(Tensor.full(y.shape, 2).realize());
-      return read.grad!;
-    }, wide);
-  const result = templateOf(
-    () => Tensor.ones([...image]).conv2d(Tensor.ones([...weight]), options),
-    wide,
-  );
-  return [result, gradient("x"), gradient("w")];
-}
+import { Tensor } from "../../../../../mod.ts";
+import { testOnOpenCL, testOpenCL } from "../../../../opencl.ts";
+import {
+  assertConvolution,
+  assertSame,
+  type Convolution,
+  inEveryType,
+  templatesOf,
+  values,
+} from "./whole_numbers.ts";
 
 Deno.test("convolutions of one channel each are computed in vectors along lines", () => {
   const all = ["depthwise convolution", "depthwise convolution", "depthwise weight gradient"];
-  assertEquals(chosen([8, 32, 16, 16], [32, 1, 7, 7], { padding: 3, groups: 32 }), all);
-  assertEquals(chosen([2, 96, 7, 7], [96, 1, 3, 3], { padding: 1, groups: 96 }), all);
-  assertEquals(chosen([4, 24, 14, 14], [48, 1, 3, 3], { padding: 1, groups: 24 })[0], all[0]);
-  assertEquals(chosen([2, 96, 15, 15], [96, 1, 5, 5], { padding: 2, stride: 2, groups: 96 }), all);
+  assertEquals(templatesOf([[8, 32, 16, 16], [32, 1, 7, 7], { padding: 3, groups: 32 }]), all);
+  assertEquals(templatesOf([[2, 96, 7, 7], [96, 1, 3, 3], { padding: 1, groups: 96 }]), all);
+  assertEquals(
+    templatesOf([[4, 24, 14, 14], [48, 1, 3, 3], { padding: 1, groups: 24 }])[0],
+    all[0],
+  );
+  assertEquals(
+    templatesOf([[2, 96, 15, 15], [96, 1, 5, 5], { padding: 2, stride: 2, groups: 96 }]),
+    all,
+  );
 });
 
-const cases: Readonly<Record<string, readonly [Shape, Shape, Conv2dOptions]>> = {
+const cases: Readonly<Record<string, Convolution>> = {
   "of large kernels": [[2, 5, 16, 16], [5, 1, 7, 7], { padding: 3, groups: 5 }],
   "of odd lines": [[3, 7, 9, 29], [7, 1, 3, 3], { padding: 1, groups: 7 }],
   "without padding": [[2, 6, 11, 33], [6, 1, 5, 3], { groups: 6 }],
@@ -67,74 +55,49 @@ const cases: Readonly<Record<string, readonly [Shape, Shape, Conv2dOptions]>> = 
   "of one tap": [[2, 5, 6, 18], [5, 1, 1, 1], { groups: 5 }],
 };
 
-for (const [name, [image, weight, options]] of Object.entries(cases)) {
-  testOpenCL(
-    `a depthwise convolution ${name} has the reference's values and gradients`,
-    async () => {
-      const [found, expected] = await both(async (whole) => {
-        const x = whole(image, 5), w = whole(weight, 3);
-        x.requiresGrad = w.requiresGrad = true;
-        const y = x.conv2d(w, options).relu(), value = await values(y);
-        y.backward(whole(y.shape, 11));
-        return [value, await values(x.grad!), await values(w.grad!)];
-      });
-      assertEquals(found, expected);
-    },
-  );
+for (const [name, each] of Object.entries(cases)) {
+  testOpenCL(`a depthwise convolution ${name} is right`, () => assertConvolution(each));
 }
 
-testOpenCL(
-  "a depthwise convolution of no images is empty, and its gradient 0",
-  () =>
-    withDevice("cl", async () => {
-      const w = Tensor.ones([4, 1, 3, 3], { requiresGrad: true });
-      const y = Tensor.ones([0, 4, 8, 8]).conv2d(w, { padding: 1, groups: 4 });
-      assertEquals(await values(y), []);
-      y.sum().backward();
-      assertEquals(await values(w.grad!), Array(36).fill(0));
-    }),
-);
+testOnOpenCL("a depthwise convolution of no images is empty, and its gradient 0", async () => {
+  const w = Tensor.ones([4, 1, 3, 3], { requiresGrad: true });
+  const y = Tensor.ones([0, 4, 8, 8]).conv2d(w, { padding: 1, groups: 4 });
+  assertEquals(await values(y), []);
+  y.sum().backward();
+  assertEquals(await values(w.grad!), Array(36).fill(0));
+});
 
 testOpenCL("what follows a depthwise convolution is computed with it, in any type", async () => {
-  const [found, expected] = await both((whole) => {
+  await assertSame((whole) => {
     const x = whole([2, 10, 9, 11], 5), w = whole([10, 1, 3, 3], 3), b = whole([10, 1, 1], 2);
     const y = x.conv2d(w, { padding: 1, groups: 10 }), around = whole([2, 10, 9, 11], 11);
     const fused = y.add(b).relu().add(around).mul(whole([9, 1], 3)).sub(whole([2, 1, 1, 1], 5));
     return Promise.all([fused, ...inEveryType(y, around)].map(values));
   });
-  assertEquals(found, expected);
 });
 
-testOpenCL(
-  "depthwise convolutions of half types and doubles have the reference's values",
-  async () => {
-    for (const dtype of ["float16", "bfloat16", "float64"] as const) {
-      const [found, expected] = await both(async (whole) => {
-        // So few positions that each sum is a number of all types.
-        const x = whole([1, 6, 4, 5], 5).cast(dtype), w = whole([6, 1, 3, 3], 3).cast(dtype);
-        x.requiresGrad = w.requiresGrad = true;
-        const y = x.conv2d(w, { padding: 1, groups: 6 });
-        y.backward(whole(y.shape, 11).cast(dtype));
-        const all = [y, x.grad!, w.grad!].map((t) => values(t.cast("float64")));
-        return await Promise.all(all);
-      });
-      assertEquals(found, expected);
-    }
-  },
-);
-
-testOpenCL(
-  "infinities reach those results and taps of a depthwise convolution that see them",
-  async () => {
-    const [found, expected] = await both(async (whole) => {
-      const x = whole([2, 3, 9, 21], 5), w = whole([3, 1, 3, 3], 3).add(4);
-      const spoiled = Tensor.arange(0, x.size).reshape([...x.shape]).eq(20).where(Infinity, x);
-      const image = spoiled.realize();
-      image.requiresGrad = w.requiresGrad = true;
-      const y = image.conv2d(w, { padding: 1, groups: 3 }), value = await values(y);
-      y.backward(whole(y.shape, 11).add(4));
-      return [value, await values(w.grad!)];
+testOpenCL("depthwise convolutions of half types and doubles have the right values", async () => {
+  for (const dtype of ["float16", "bfloat16", "float64"] as const) {
+    await assertSame(async (whole) => {
+      // So few positions that each sum is a number of all types.
+      const x = whole([1, 6, 4, 5], 5).cast(dtype), w = whole([6, 1, 3, 3], 3).cast(dtype);
+      x.requiresGrad = w.requiresGrad = true;
+      const y = x.conv2d(w, { padding: 1, groups: 6 });
+      y.backward(whole(y.shape, 11).cast(dtype));
+      const all = [y, x.grad!, w.grad!].map((t) => values(t.cast("float64")));
+      return await Promise.all(all);
     });
-    assertEquals(found, expected);
-  },
-);
+  }
+});
+
+testOpenCL("infinities reach the results and taps of a depthwise one that see them", async () => {
+  await assertSame(async (whole) => {
+    const x = whole([2, 3, 9, 21], 5), w = whole([3, 1, 3, 3], 3).add(4);
+    const spoiled = Tensor.arange(0, x.size).reshape([...x.shape]).eq(20).where(Infinity, x);
+    const image = spoiled.realize();
+    image.requiresGrad = w.requiresGrad = true;
+    const y = image.conv2d(w, { padding: 1, groups: 3 }), value = await values(y);
+    y.backward(whole(y.shape, 11).add(4));
+    return [value, await values(w.grad!)];
+  });
+});

@@ -1,20 +1,16 @@
 /** Maps that read operands across, on a GPU: by tiles, with the values of the built-in backend. */
 import { assert, assertEquals } from "@std/assert";
-import { schedule } from "../../../../../backend/internal.ts";
-import type { LoopKernel } from "../../../../../backend/kernel/kernel.ts";
 import { planKernel } from "../../../../../backend/opencl/templates/generate.ts";
 import { type DType, Tensor, withDevice } from "../../../../../mod.ts";
-import { nodeOf } from "../../../../../tensor/core/internals.ts";
 import { testOpenCL } from "../../../../opencl.ts";
 import { withDeviceType } from "../../fixture.ts";
 import { gpuTarget } from "../chosen_template.ts";
+import { loopKernelsOf } from "../../../loop_kernels.ts";
 
 /** The templates of what computes a tensor on a GPU. */
 function templatesOf(make: () => Tensor): string[] {
-  return withDevice("cpu", () => {
-    const { kernels } = schedule([nodeOf(make())], { device: { target: gpuTarget, planKernel } });
-    return kernels.map(({ kernel }) => planKernel(kernel as LoopKernel, gpuTarget).name);
-  });
+  return loopKernelsOf(make, { target: gpuTarget, planKernel })
+    .map((kernel) => planKernel(kernel, gpuTarget).name);
 }
 
 function counted(shape: readonly number[], dtype: DType = "float32"): Tensor {
@@ -44,10 +40,10 @@ Deno.test("transposedTiles takes large maps that read across, and no small ones"
   for (const [name, make] of works) {
     assertEquals(templatesOf(make).at(-1), "transposed tiles", name);
   }
-  assert(!templatesOf(() => counted([8, 9]).transpose().contiguous()).includes("transposed tiles"));
-  assert(
-    !templatesOf(() => counted([9000, 3]).transpose().contiguous()).includes("transposed tiles"),
-  );
+  for (const shape of [[8, 9], [9000, 3]]) {
+    const names = templatesOf(() => counted(shape).transpose().contiguous());
+    assert(!names.includes("transposed tiles"), `${shape}`);
+  }
 });
 
 for (const [name, make] of works) {

@@ -1,5 +1,5 @@
 /** Attention and its gradients by every way to multiply, as the interpreter runs them. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, AssertionError, assertThrows } from "@std/assert";
 import { dtypes, type TypedArray } from "../../../../../backend/graph/dtype.ts";
 import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
 import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
@@ -17,6 +17,7 @@ import {
 } from "../../../../../backend/tile/programs/attention/programs.ts";
 import {
   type AttentionCase,
+  attentionCase,
   type AttentionPass,
   compare,
   type FilledCase,
@@ -48,77 +49,37 @@ const byBlocks: ProgramOf = ({ kernel }, part) =>
     return { ...program, body: splitVectors(program.body, 4) };
   });
 
-const byFragments = (form: Partial<FragmentForm> = {}): ProgramOf => ({ kernel }, part) =>
-  fragmentAttention(
-    part,
-    kernel,
-    {
-      dtype: kernel.query.dtype as FragmentForm["dtype"],
-      tiles: 1,
-      columns: 32,
-      byWarpgroups: false,
-      ...form,
-      holdsRows: !form.byWarpgroups && part !== "keyGradient",
-    },
-    namer(),
-  );
+const byFragments = (form: Partial<FragmentForm> = {}): ProgramOf => ({ kernel }, part) => {
+  const dtype = kernel.query.dtype as FragmentForm["dtype"];
+  const holdsRows = !form.byWarpgroups && part !== "keyGradient";
+  const whole = { dtype, tiles: 1, columns: 32, byWarpgroups: false, ...form, holdsRows } as const;
+  return fragmentAttention(part, kernel, whole, namer());
+};
 
-const half = {
-  dtype: "float16",
-  heads: 2,
-  queries: 21,
-  keys: 37,
-  features: 16,
-  values: 32,
-} as const;
+const half = attentionCase([2, 21, 37, 16, 32]), float = { ...half, dtype: "float32" } as const;
+const odd = { ...float, features: 7, values: 21 }, alone = { ...half, heads: 1 };
+const blended = { mask: true, dropout: true };
 const cases: readonly (readonly [string, AttentionCase, ProgramOf])[] = [
-  ["items, odd sizes", { ...half, dtype: "float32", features: 7, values: 21 }, byItems("local")],
-  [
-    "items, causal, a mask, dropout",
-    { ...half, dtype: "float32", isCausal: true, mask: true, dropout: true },
-    byItems("shuffle"),
-  ],
+  ["items, odd sizes", odd, byItems("local")],
+  ["items, causal, a mask, dropout", { ...float, ...blended, isCausal: true }, byItems("shuffle")],
   ["items, causal, interleaved", {
-    ...half,
-    dtype: "float32",
-    queries: 40,
-    isCausal: true,
-    isInterleaved: true,
+    ...{ ...float, queries: 40, isCausal: true, isInterleaved: true },
   }, byItems("local")],
   ["items, halves", { ...half, dtype: "bfloat16", scale: 30 }, byItems("shuffle")],
-  [
-    "lanes, odd sizes",
-    { ...half, dtype: "float32", keys: 70, features: 7, values: 21 },
-    byLanes(1),
-  ],
-  [
-    "lanes, causal, squares",
-    { ...half, dtype: "float32", queries: 33, isCausal: true },
-    byLanes(2),
-  ],
+  ["lanes, odd sizes", { ...odd, keys: 70 }, byLanes(1)],
+  ["lanes, causal, squares", { ...float, queries: 33, isCausal: true }, byLanes(2)],
   ["lanes, halves, a mask", { ...half, scale: 30, mask: true }, byLanes(2)],
-  [
-    "blocks, odd sizes, dropout",
-    { ...half, dtype: "float32", keys: 70, features: 7, values: 21, dropout: true },
-    byBlocks,
-  ],
+  ["blocks, odd sizes, dropout", { ...odd, keys: 70, dropout: true }, byBlocks],
   ["blocks, causal, halves", { ...half, queries: 33, isCausal: true }, byBlocks],
-  ["warps", { ...half, heads: 1, queries: 70 }, byFragments()],
-  ["warps, growing scores", { ...half, heads: 1, keys: 70, scale: 40 }, byFragments()],
+  ["warps", { ...alone, queries: 70 }, byFragments()],
+  ["warps, growing scores", { ...alone, keys: 70, scale: 40 }, byFragments()],
   ["warps of two rows, causal", { ...half, isCausal: true }, byFragments({ tiles: 2 })],
   ["warps, bfloat16, a mask and dropout", {
-    ...half,
-    dtype: "bfloat16",
-    heads: 1,
-    mask: true,
-    dropout: true,
-    isInterleaved: true,
+    ...{ ...alone, ...blended, dtype: "bfloat16", isInterleaved: true },
   }, byFragments()],
-  [
-    "warpgroups, causal",
-    { ...half, heads: 1, keys: 70, features: 64, values: 64, isCausal: true },
-    byFragments({ byWarpgroups: true, columns: 64 }),
-  ],
+  ["warpgroups, causal", {
+    ...{ ...alone, keys: 70, features: 64, values: 64, isCausal: true },
+  }, byFragments({ byWarpgroups: true, columns: 64 })],
 ];
 
 const partsOf = ({ kernel }: AttentionPass): AttentionPart[] =>
@@ -209,13 +170,7 @@ Deno.test("writeAttention: the interpreter sees exchanged words of weights", () 
     (s) => s.s === "matrices" && s.how === "columns" ? { ...s, how: "rows" } : s,
   );
   const { found } = run(pass, [exchanged]);
-  let isSeen = false;
-  try {
-    compare("exchanged", pass.kernel, found, pass.expected);
-  } catch {
-    isSeen = true;
-  }
-  assert(isSeen);
+  assertThrows(() => compare("exchanged", pass.kernel, found, pass.expected), AssertionError);
 });
 
 /** A few queries on GPUs or CPUs, with so many parts of the keys. */
@@ -226,15 +181,8 @@ const byFeatures = (isGPU: boolean, parts: number) => (pass: AttentionPass): Til
   );
 };
 
-const cache = {
-  dtype: "float32",
-  lengths: [70, 3],
-  heads: 2,
-  queries: 3,
-  keys: 90,
-  features: 32,
-  values: 16,
-} as const;
+const sizes = { heads: 2, queries: 3, keys: 90, features: 32, values: 16 };
+const cache = { dtype: "float32", lengths: [70, 3], ...sizes } as const;
 const filledCases: readonly (readonly [string, FilledCase, number, ...boolean[]])[] = [
   ["one part", cache, 1, true, false],
   ["parts, of which some have no keys", { ...cache, lengths: [90, 40, 1] }, 3, true, false],
@@ -246,11 +194,7 @@ const filledCases: readonly (readonly [string, FilledCase, number, ...boolean[]]
   [
     "float16, queries in two groups",
     {
-      ...cache,
-      dtype: "float16",
-      queries: 11,
-      lengths: [70, 30],
-      isCausal: true,
+      ...{ ...cache, dtype: "float16", queries: 11, lengths: [70, 30], isCausal: true },
     },
     2,
     true,
