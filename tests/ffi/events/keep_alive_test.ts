@@ -104,7 +104,7 @@ testOpenCL("a lent array is held although an older read could not be delivered",
 });
 
 for (const how of ["released", "forgotten"] as const) {
-  testOpenCL(`an array of a ${how} buffer stays until its commands are done`, async () => {
+  testOpenCL(`an array that a ${how} buffer lives in stays until its commands end`, async () => {
     using mine = new CommandQueue(context), gate = new UserEvent(context);
     const [array, first] = (() => {
       const data = alignedBytes(1 << 16);

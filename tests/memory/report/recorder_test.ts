@@ -28,7 +28,8 @@ function recording(
   of: ReturnType<typeof pool>,
   options: ConstructorParameters<typeof Recorder>[0] = {},
 ): Recorder {
-  const recorder = recording(of, options);
+  const recorder = new Recorder(options);
+  recorder.attach("card", of);
   return recorder;
 }
 
