@@ -21,10 +21,24 @@ export interface LinePlan {
   readonly turn: number;
   /** Work-items that the device lets a group have. */
   readonly maxItems: number;
+  /** Registers of 4 bytes that a work-item has. */
+  readonly registers: number;
+  /** Attributes of the kernel, by which it has so many. */
+  readonly attributes: string;
 }
 
 /** Numbers of a butterfly: they and what becomes of them stay in registers. */
 const MAX_RADIX = 16;
+
+/**
+ * Numbers of a butterfly on a device, unless they are a prime number of them: two parts of each take at most
+ * three eighths of the registers. What becomes of them, and turns, have the rest.
+ */
+function maxRadixOf({ dtype, registers }: Pick<LinePlan, "dtype" | "registers">): number {
+  const words = bytesOf[dtype] / 4;
+  return Math.min(MAX_RADIX, Math.floor(3 / 8 * registers / (2 * words)));
+}
+
 /** Work-items of a group. */
 const MIN_ITEMS = 32, MAX_ITEMS = 512;
 /** Numbers of a group of short lines. */
@@ -98,8 +112,8 @@ export function widthOf(
 }
 
 /** Work-items of a group. */
-export function itemsOf({ n, width, maxItems }: LinePlan): number {
-  const largest = radicesOf(n)![0]!;
+export function itemsOf(plan: LinePlan): number {
+  const { n, width, maxItems } = plan, largest = radicesOf(n, maxRadixOf(plan))![0]!;
   const items = Math.ceil(width * n / largest / MIN_ITEMS) * MIN_ITEMS;
   return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS, maxItems);
 }
@@ -130,7 +144,7 @@ class LineWriter {
     this.#plan = plan;
     this.#items = itemsOf(plan);
     let before = 1;
-    const radices = radicesOf(plan.n)!, last = radices.length - 1;
+    const radices = radicesOf(plan.n, maxRadixOf(plan))!, last = radices.length - 1;
     this.#stages = radices.map((radix, index) => {
       const isAcross = index === 0 && plan.readsAcross || index === last && plan.writesAcross;
       const stage = { index, radix, before, isAcross };
@@ -140,7 +154,8 @@ class LineWriter {
   }
 
   text(name: string): string {
-    const { dtype, n, width } = this.#plan, T = dtype === "float64" ? "double" : "float";
+    const { dtype, n, width, attributes } = this.#plan,
+      T = dtype === "float64" ? "double" : "float";
     const stages = this.#stages;
     const body = stages.map((stage) => {
       const next = stages[stage.index + 1];
@@ -152,7 +167,7 @@ class LineWriter {
 #define T ${T}
 #define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
 ${turnText(dtype)}
-kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1)))
+kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1))) ${attributes}
 void ${name}(global const T* restrict re, global const T* restrict im, global T* restrict yr,
   global T* restrict yi, int lines, int in_line, int in_step, int out_line, int out_step, T scale) {
   local T room[${stages.length > 1 ? width * pitchOf(n) : 1}];

@@ -7,9 +7,9 @@ import {
 } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { ComplexTensor } from "../../ops/complex_tensor.ts";
-import type { DeviceHandle } from "../../../backend/internal.ts";
+import { backendOf, type DeviceHandle, matrixAttributes } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { itemsOf, lineKernel, widthOf } from "./line_kernel.ts";
+import { itemsOf, lineKernel, type LinePlan, widthOf } from "./line_kernel.ts";
 import { roomBytes, vectorKernel, type VectorPlan } from "./vector_kernel.ts";
 
 /** Lines of a tensor: samples of `count` of them, one after the other. */
@@ -60,6 +60,18 @@ function lanesOf(device: DeviceHandle, dtype: string): number {
   return Math.min(16, bytes / (dtype === "float64" ? 8 : 4));
 }
 
+/** Intel's GPUs share registers among a sub-group's work-items: 128 each in the smallest, half in the next. */
+const SUBGROUP_REGISTERS = 128, MANY_REGISTERS = 255;
+
+/** Registers of a work-item, and what the kernel says to have them. */
+function registersOn(device: DeviceHandle): Pick<LinePlan, "registers" | "attributes"> {
+  const { matrixUnits } = backendOf(device).target;
+  const attributes = matrixUnits && matrixAttributes[matrixUnits];
+  return attributes
+    ? { registers: SUBGROUP_REGISTERS, attributes }
+    : { registers: MANY_REGISTERS, attributes: "" };
+}
+
 /** The forward transforms; the shape stays that of `x`. */
 export function transformLines(
   x: ComplexTensor,
@@ -94,7 +106,8 @@ export function transformLines(
     };
     return call(kernel, lanes, table());
   }
-  const limited = { ...layout, maxItems: device.clDevice!.maxWorkGroupSize };
+  const { maxWorkGroupSize: maxItems } = device.clDevice!;
+  const limited = { ...layout, maxItems, ...registersOn(device) };
   const width = widthOf(limited, count, localBytesOf(device)), plan = { ...limited, width };
   const name = "fourier_lines", key = JSON.stringify(plan);
   return call({ name, key, items: itemsOf(plan), source: () => lineKernel(name, plan) }, width, []);

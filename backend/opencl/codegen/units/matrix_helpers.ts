@@ -97,7 +97,7 @@ export const matrixHelpers: Readonly<Record<string, string>> = {
   ...load(4),
 };
 
-/** Attributes of kernels that use a device's units. */
+/** Attributes of kernels that use a device's units: they want its smallest sub-groups, as do those of many registers. */
 export const matrixAttributes: Readonly<Partial<Record<MatrixUnits, string>>> = {
   dpas8: "__attribute__((intel_reqd_sub_group_size(8)))",
   dpas16: "__attribute__((intel_reqd_sub_group_size(16)))",

@@ -1,0 +1,26 @@
+import { assert, assertEquals } from "@std/assert";
+import { MAX_BUTTERFLY_PRIME } from "../../../../tensor/fft/lines/butterfly.ts";
+import { largestPrime, lineKernel, radicesOf } from "../../../../tensor/fft/lines/line_kernel.ts";
+
+Deno.test("radicesOf() has stages of at most so many numbers, but for primes", () => {
+  for (let n = 2; n <= 8192; n++) {
+    const radices = radicesOf(n, 12);
+    assertEquals(radices === null, largestPrime(n) > MAX_BUTTERFLY_PRIME, `${n}`);
+    if (radices === null) continue;
+    assertEquals(radices.reduce((all, radix) => all * radix), n);
+    assert(radices.every((radix) => radix <= 12 || radix === MAX_BUTTERFLY_PRIME), `${radices}`);
+  }
+});
+
+Deno.test("lineKernel() keeps fewer numbers of float64 in few registers", () => {
+  const across = { readsAcross: false, writesAcross: false, turn: 0, maxItems: 256, width: 1 };
+  const numbers = (dtype: "float32" | "float64", registers: number): number => {
+    const plan = { dtype, n: 256, ...across, registers, attributes: "/* attributes */" };
+    const text = lineKernel("k", plan);
+    assert(text.includes("/* attributes */\nvoid k("));
+    return new Set(text.match(/\ba\d_0_\d+\b/g)!.filter((name) => name.startsWith("a0_"))).size;
+  };
+  assertEquals(numbers("float32", 128), 16);
+  assertEquals(numbers("float64", 128), 8);
+  assertEquals(numbers("float64", 255), 16);
+});
