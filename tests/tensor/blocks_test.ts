@@ -55,11 +55,15 @@ function assertNear(
   expected: ArrayLike<number>,
   what: string,
   to = 2e-5,
+  more: ArrayLike<number> = [],
 ): void {
   const scale = Math.max(...Array.from(expected, Math.abs));
   for (let at = 0; at < expected.length; at++) {
     const off = Math.abs(Number(actual[at]) - expected[at]!);
-    assert(off <= to * scale, `${what}, ${at}: ${actual[at]} for ${expected[at]}`);
+    assert(
+      off <= to * scale + (more[at] ?? 0),
+      `${what}, ${at}: ${actual[at]} for ${expected[at]}`,
+    );
   }
   assertEquals(actual.length, expected.length);
 }
@@ -82,7 +86,11 @@ testOnBackends("matmul reads blocks in place for up to 8 rows, and a copy for mo
       const y = x.matmul(blocks.decodeBlocks(name, [n, k]).transpose());
       const isRead = !/decode\w*:/.test(y.explain());
       assertEquals(isRead, rows <= 8, `${name}, ${rows} rows`);
-      assertNear(await y.toHost(), product(host, dense, rows, n, k), `${name}, ${rows} rows`);
+      const expected = product(host, dense, rows, n, k);
+      // Rows may be rounded to 16 bits, by blocks of elements below 1.
+      const half = new Float32Array(rows * k).fill(1 / 65534);
+      const rounding = product(half, dense.map(Math.abs), rows, n, k);
+      assertNear(await y.toHost(), expected, `${name}, ${rows} rows`, 2e-5, rounding);
     }
   }
 });

@@ -57,6 +57,9 @@ export const i32 = {
 /** Opcodes of vectors in memory, and of all their bits. */
 export const v128 = {
   load: 0,
+  /** Of eight bytes, as numbers of 16 bits. */
+  loadBytesS: 1,
+  loadBytesU: 2,
   loadSplat: 9,
   load64Splat: 10,
   store: 11,
@@ -86,9 +89,19 @@ export const v128 = {
 export const narrow = {
   subBytes: 113,
   shortsToBytes: 102,
+  intsToSigned: 133,
   intsToShorts: 134,
   bytesToShorts: 137,
   shortsToInts: 169,
+} as const;
+
+/** Opcodes of eight 16-bit lanes. */
+export const i16x8 = {
+  splat: 16,
+  eq: 45,
+  shl: 139,
+  shrU: 141,
+  add: 142,
 } as const;
 
 /** Opcodes of four 32-bit lanes. */
@@ -110,6 +123,8 @@ export const i32x4 = {
   add: 174,
   sub: 177,
   mul: 181,
+  /** Of eight 16-bit lanes with a sign: products of neighbours are added. */
+  dot: 186,
   minS: 182,
   maxS: 184,
   truncate: 248,

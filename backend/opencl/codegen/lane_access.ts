@@ -173,7 +173,7 @@ ${
 function lanesAccess(callers: string, text: (T: string, space: string) => string): string {
   const names = (word: string): boolean => new RegExp(`(?<![a-z])${word}(?![a-z_])`).test(callers);
   const spaces = ["global", ...names("local") ? ["local"] : [], "private"];
-  const lines = ["float", "int", "ushort", "uchar", "char"].filter((T) => names(T))
+  const lines = ["float", "int", "short", "ushort", "uchar", "char"].filter((T) => names(T))
     .flatMap((T) => spaces.map((space) => text(T, space)));
   return lines.join("\n")
     .replaceAll("DIRECT", "static inline")

@@ -249,6 +249,15 @@ const helpers: Readonly<Record<string, Helper>> = {
   sum_float8:
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
+  // Products of neighbours, added.
+  dot_short16: `inline int8 dot_short16(short16 a, short16 b) {
+#if defined(CLANG_BUILTINS) && defined(__AVX2__)
+  return __builtin_ia32_pmaddwd256(a, b);
+#else
+  int16 p = convert_int16(a) * convert_int16(b);
+  return p.even + p.odd;
+#endif
+}`,
   ...packRow,
   ...reload,
   // The same for elements that lie `apart`, in `parts` of `count`: each takes every parts-th of them.
@@ -330,6 +339,13 @@ const helpers: Readonly<Record<string, Helper>> = {
   return __builtin_ia32_vcvtph2ps(bits)[0];
 #else
   return vload_half(i, p);
+#endif
+}`,
+  halves_8: `inline float8 halves_8(global const half* p) {
+#if defined(CLANG_BUILTINS) && defined(__F16C__)
+  return __builtin_ia32_vcvtph2ps256(vload8(0, (global const short*)p));
+#else
+  return vload_half8(0, p);
 #endif
 }`,
   ...Object.fromEntries([4, 8, 16].map((n) => [

@@ -64,7 +64,7 @@ function typeOf({ kind, width, range }: Pick<E, "kind" | "width" | "range">): st
     case "int":
       return isWord({ kind, range }) ? `uint${lanes}` : width > 1 ? `int${lanes}` : "Index";
     default:
-      return width > 1 ? vectorType(kind) : computeType(kind);
+      return width > 1 ? vectorType(kind, width) : computeType(kind);
   }
 }
 
@@ -90,6 +90,37 @@ const whole = (a: E, { width }: E): string =>
 /** A condition beside those of vectors, of which the highest bit says. */
 const condition = (a: E, { width }: E): string =>
   width > 1 && a.width === 1 ? `-(${textOf(a)})` : textOf(a);
+
+/** A number of 16 bits in all lanes, where a vector is of such. */
+const short = (a: E, { width }: E): string =>
+  a.width === width ? textOf(a) : `(short)(${textOf(a)})`;
+
+/** Operations on vectors of numbers of 16 bits. */
+const shortOperations: Readonly<Record<string, (e: E) => string>> = {
+  load: ({ place, args, width }) => {
+    const { buffer, space, element } = place!, type = elements[element];
+    const pointer = space === "global" ? `((global const ${type}*)${buffer})` : buffer;
+    const all = `vload${width}(0, ${pointer} + ${args.map(textOf).join(" + ")})`;
+    return element === "int16" ? all : `convert_short${width}(${all})`;
+  },
+  "%": (e) => `(${textOf(e.args[0]!)} & (short)${e.args[1]!.value - 1})`,
+  ">>": (e) => `(${e.args.map((a) => short(a, e)).join(" >> ")})`,
+  sum: (e) =>
+    `(${
+      e.args.map((a, k) =>
+        e.factors[k] === 1 ? short(a, e) : `${short(a, e)} * (short)${e.factors[k]}`
+      )
+        .join(" + ")
+    })`,
+  laneBits: ({ args: [a, first], width }) =>
+    `(-(((short${width})(short)(${textOf(a!)} >> ${textOf(first!)}) & ${
+      bitsOfLanes(width)
+    }) != (short)0) & (short)1)`,
+  short: ({ args: [a], width }) => `convert_short${width}(${textOf(a!)})`,
+};
+
+const bitsOfLanes = (width: number): string =>
+  `(short${width})(${Array.from({ length: width }, (_, k) => 2 ** k << 16 >> 16).join(", ")})`;
 
 const chain = (operator: string) => (e: E): string => `(${e.args.map(textOf).join(operator)})`;
 
@@ -155,6 +186,8 @@ const operations: Readonly<Record<string, (e: E) => string>> = {
   laneSum: ({ args: [a] }) => `sum_float${a!.width}(${textOf(a!)})`,
   words: (e) => wordText[e.name as WordOperation](e.args.map(textOf), e.value),
   unpacked: (e) => unpackedText[e.name]!(textOf(e.args[0]!), e.value),
+  dot: ({ args }) => `dot_short${args[0]!.width}(${args.map(textOf).join(", ")})`,
+  nearest: ({ args: [a], width }) => `convert_int${width > 1 ? width : ""}_rte(${textOf(a!)})`,
   lane: (e) => `${textOf(e.args[0]!)}.s${e.value.toString(16)}`,
   load: loadOf,
   loadBetween: ({ place, args: [first, low, high] }) =>
@@ -228,8 +261,10 @@ const isPower = (n: number): boolean => Number.isInteger(Math.log2(n));
 const quotient = (n: number): string => isPower(n) ? `>> ${Math.log2(n)}` : `/ ${n}`;
 const remainder = (n: number): string => isPower(n) ? `& ${n - 1}` : `% ${n}`;
 
+const isShorts = ({ kind, width }: E): boolean => kind === "int16" && width > 1;
+
 function textOf(e: E): string {
-  const operation = operations[e.op];
+  const operation = (isShorts(e) ? shortOperations : operations)[e.op] ?? operations[e.op];
   if (operation === undefined) throw new Error(`OpenCL C has no text for ${e.op}`);
   return operation(e);
 }
@@ -260,14 +295,17 @@ const elements: Readonly<Partial<Record<Element, string>>> = {
   bfloat16: "ushort",
   uint8: "uchar",
   int8: "char",
+  int16: "short",
   uint16: "ushort",
   uint32: "uint",
 };
 
 function loadOf({ place, args, width, value }: E): string {
   const { space, buffer, element } = place!, type = elements[element];
-  const qualified = space === "global" ? "global const" : "local const";
-  const pointer = `((${qualified} ${type}*)${buffer})`, index = textOf(args[0]!);
+  const qualified = `${space === "ring" ? "local" : space} const`;
+  const [index, base] = args.map(textOf).reverse() as [string, string | undefined];
+  const begin = `((${qualified} ${type}*)${buffer})`;
+  const pointer = base === undefined ? begin : `(${begin} + ${base})`;
   if (width === 1) {
     if (element === "float16") return `half_at(${pointer}, ${index})`;
     return element === "bfloat16" ? loadText(pointer, element, index) : `${pointer}[${index}]`;
@@ -281,6 +319,7 @@ function loadOf({ place, args, width, value }: E): string {
         ? `*(${qualified} ${type}${width}*)(${pointer} + ${index})`
         : all;
     case "float16":
+      if (width === 8 && space === "global") return `halves_8(${pointer} + ${index})`;
       return `vload_half${width}(0, ${pointer} + ${index})`;
     case "bfloat16":
       return `as_float${width}(convert_uint${width}(${all}) << 16)`;
@@ -425,7 +464,7 @@ function letText(to: E, value: E): string {
 
 function storeOf({ place, index, value, streams }: Store): string {
   const { space, buffer, element } = place, at = textOf(index), text = textOf(value);
-  if (value.kind === "float" && value.width > 1) {
+  if ((value.kind === "float" || value.kind === "int16") && value.width > 1) {
     return `vstore${value.width}(${text}, 0, ${arrayText(place)} + ${at});`;
   }
   if (space !== "global") return `${arrayText(place)}[${at}] = ${text};`;
@@ -462,7 +501,7 @@ function declareArray(
 ): void {
   switch (space) {
     case "private":
-      return emitter.line(`${scalarType(kind)} ${name}[${size}];`);
+      return emitter.line(`${scalarType(kind)} ${name}[${size}] __attribute__((aligned(64)));`);
     case "local":
       // Without the alignment, neighbours are read one by one; vectors of a CPU would lie in two lines of its cache.
       return emitter.line(

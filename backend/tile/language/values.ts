@@ -94,10 +94,55 @@ export const pair = (low: E, high: E): E => make("pair", "word", [low, high]);
 /** A byte as a number with a sign. */
 export const signed = (byte: E): E => make("signed", "int", [byte], { range: [-128, 127] });
 
+// ---- vectors of numbers of 16 bits
+
+const SHORT: Range = [-(2 ** 15), 2 ** 15 - 1];
+
+/** Neighbours in memory, whole numbers of at most 16 bits; by an offset from a place as for {@linkcode loadFrom}. */
+export const loadShorts = (place: Place, base: E, offset: E): E =>
+  make("load", "int16", [base, firstLane(offset)], {
+    place,
+    width: offset.width,
+    range: wholeRanges[place.element] ?? SHORT,
+  });
+
+/** The low bits that a mask of ones has, of numbers that are not negative. */
+export const shortMask = (a: E, mask: number): E =>
+  a.range[0] >= 0 && a.range[1] <= mask
+    ? a
+    : make("%", "int16", [a, int(mask + 1)], { range: [0, mask] });
+
+/** Bits shifted right, by the same number in all lanes, of numbers that are not negative. */
+export function shortRight(a: E, by: E): E {
+  if (by.op !== "const") return make(">>", "int16", [a, by], { range: [0, a.range[1]] });
+  const range: Range = [0, a.range[1] >> by.value];
+  return by.value === 0 ? a : make(">>", "int16", [a, by], { range });
+}
+
+/** A sum of vectors, and of constants, times factors. */
+export function shortSum(args: readonly E[], factors: readonly number[]): E {
+  const range = [0, 1].map((end) =>
+    args.reduce((all, a, k) => all + factors[k]! * a.range[factors[k]! > 0 ? end : 1 - end]!, 0)
+  ) as [number, number];
+  return make("sum", "int16", args, { factors, range });
+}
+
+/** Neighbouring bits of a word from one on, each in a lane. */
+export const shortBits = (word: E, first: E, width: number): E =>
+  make("laneBits", "int16", [word, first], { width, range: [0, 1] });
+
+/** Whole numbers that fit, as numbers of 16 bits. */
+export const toShorts = (a: E): E => make("short", "int16", [a], { range: SHORT });
+
+/** Products of two vectors of numbers of 16 bits, those of neighbours added: half as many lanes of 32 bits. */
+export const dot = (a: E, b: E): E => make("dot", "int", [a, b], { width: a.width / 2 });
+
 // ---- floats
 
 export const float = (value: number): E => make("const", "float", [], { value });
 export const toFloat = (e: E): E => e.op === "const" ? float(e.value) : make("float", "float", [e]);
+/** The nearest whole number of a float, an even one of two; 0 or any other for what is no number. */
+export const nearest = (a: E): E => make("nearest", "int", [a]);
 /** The float that 16 bits of half precision stand for. */
 export const fromHalf = (bits: E): E => make("fromHalf", "float", [bits]);
 export const fadd = (a: E, b: E): E => make("fadd", "float", [a, b]);
@@ -173,12 +218,19 @@ const wholeRanges: Partial<Record<Element, Range>> = {
  * where that is known to be a multiple of their number.
  */
 export function load(place: Place, index: E): E {
+  const first = firstLane(index);
+  return loadOf(place, [first], index, isMultiple(first, index.width));
+}
+
+/** The same by an offset from a place that does not change in a loop, whose address is kept. */
+export const loadFrom = (place: Place, base: E, offset: E): E =>
+  loadOf(place, [base, firstLane(offset)], offset, isMultiple(add(base, offset), offset.width));
+
+function loadOf(place: Place, at: readonly E[], index: E, isAligned: boolean): E {
   if (!isWholeVector(index)) throw new Error(`Cannot load ${place.buffer}: lanes lie apart`);
-  const range = wholeRanges[place.element], first = firstLane(index), { width } = index;
-  const rest = { place, width, value: Number(isMultiple(first, width)) };
-  return range
-    ? make("load", "int", [first], { ...rest, range })
-    : make("load", "float", [first], rest);
+  const range = wholeRanges[place.element], { width } = index;
+  const rest = { place, width, value: Number(isAligned) };
+  return range ? make("load", "int", at, { ...rest, range }) : make("load", "float", at, rest);
 }
 
 /** As many neighbours from a place on: lanes are picked by {@linkcode lane}. */

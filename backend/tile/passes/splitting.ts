@@ -40,8 +40,9 @@ class Splitting {
     });
   }
 
-  #isLong({ width }: E): boolean {
-    return width > this.#width;
+  /** Vectors of 16 bits have twice as many lanes. */
+  #isLong({ width, kind }: E): boolean {
+    return width > (kind === "int16" ? 2 : 1) * this.#width;
   }
 
   /** An expression of short vectors and single numbers. */

@@ -7,7 +7,18 @@
  */
 import { type BlockReader, fieldPlaces } from "../../formats/block_format.ts";
 import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
-import { add, div, type E, int, lanes, mod, mul, type Place, sub } from "../language/expression.ts";
+import {
+  add,
+  div,
+  type E,
+  type Element,
+  int,
+  lanes,
+  mod,
+  mul,
+  type Place,
+  sub,
+} from "../language/expression.ts";
 import {
   bit,
   choose,
@@ -17,6 +28,7 @@ import {
   fromHalf,
   lane,
   load,
+  loadFrom,
   loadVector,
   lowBits,
   lt,
@@ -33,25 +45,43 @@ export class PackedElement implements BlockReader<E> {
   readonly #block: E;
   readonly #place: Place;
   readonly #blocks: E;
+  readonly #before: E;
   readonly #places: ReturnType<typeof fieldPlaces>;
 
   /**
    * @param place The bytes.
    * @param blocks How many blocks there are.
    * @param index Which element of all; lanes are neighbours.
+   * @param before Blocks that it is counted behind: a number that does not change in a loop.
    */
-  constructor(format: BlockFormatName, place: Place, blocks: E, index: E) {
+  constructor(format: BlockFormatName, place: Place, blocks: E, index: E, before = int(0)) {
     const { elements } = formatTable[format];
     this.#place = place;
     this.#blocks = blocks;
+    this.#before = before;
     this.#places = fieldPlaces(formatTable[format]);
     this.#block = div(index, elements);
     this.at = mod(index, elements);
   }
 
-  #address(field: string, index: E): E {
+  /** The place of the field of the first block, and that of a byte from there on. */
+  placeOf(field: string, index: E): readonly [base: E, offset: E] {
     const { start, bytes } = this.#places[field]!;
-    return add(mul(this.#blocks, start), mul(this.#block, bytes), index);
+    const base = add(mul(this.#blocks, start), mul(this.#before, bytes));
+    return [base, add(mul(this.#block, bytes), index)];
+  }
+
+  #addressOf(field: string, index: E): E {
+    return add(...this.placeOf(field, index));
+  }
+
+  /** A number of several bytes. */
+  #loaded(element: Element, bytes: number, field: string, index: E): E {
+    const [base, offset] = this.placeOf(field, mul(index, bytes)).map((at) => div(at, bytes));
+    const place = { ...this.#place, element };
+    return this.#before.op === "const"
+      ? load(place, add(base!, offset!))
+      : loadFrom(place, base!, offset!);
   }
 
   /** The word that has a byte, out of four words or one, and which byte it is there; null where that is not known. */
@@ -68,27 +98,25 @@ export class PackedElement implements BlockReader<E> {
 
   /** The word of four bytes from one on; null where words do not begin there. */
   wordAt(field: string, index: E): E | null {
-    const [word, byte] = this.#wordWith(this.#address(field, index)) ?? [null, 0];
+    const [word, byte] = this.#wordWith(this.#addressOf(field, index)) ?? [null, 0];
     return byte === 0 ? word : null;
   }
 
   /** A byte of a word, where it is known which; neighbours share the words. */
   byte = (field: string, index: E): E => {
-    const address = this.#address(field, index);
+    const address = this.#addressOf(field, index);
     const [word, byte] = address.width > 1 ? [null, 0] : this.#wordWith(address) ?? [null, 0];
     if (word !== null) return mod(div(word, 2 ** (8 * byte)), 256);
     return load(this.#place, address);
   };
   int8 = (field: string, index: E): E => {
-    const address = this.#address(field, index);
+    const address = this.#addressOf(field, index);
     return address.width > 1
       ? load({ ...this.#place, element: "int8" }, address)
       : signed(this.byte(field, index));
   };
-  word = (field: string, index: E): E =>
-    load({ ...this.#place, element: "uint32" }, div(this.#address(field, mul(index, 4)), 4));
-  half = (field: string, index: E): E =>
-    load({ ...this.#place, element: "float16" }, div(this.#address(field, mul(index, 2)), 2));
+  word = (field: string, index: E): E => this.#loaded("uint32", 4, field, index);
+  half = (field: string, index: E): E => this.#loaded("float16", 2, field, index);
   int = int;
   add = (a: E, b: E): E => add(a, b);
   and = (a: E, mask: number): E =>

@@ -140,6 +140,8 @@ const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => S
   above: (x, y) => Number(x > y),
   same: (x, y) => Number(x === y),
   not: (x) => Number(!x),
+  nearest: (x) => Math.round(x) - x === 0.5 ? 2 * Math.round(x / 2) : Math.round(x),
+  short: (x) => x << 16 >> 16,
 };
 
 class Interpreter {
@@ -528,6 +530,12 @@ class Interpreter {
         return (item) => Number([a(item)].flat().some((x) => x !== 0));
       case "splat":
         return (item) => spread(a(item), width);
+      case "dot":
+        return (item) => {
+          const [x, y] = [a(item), b(item)] as [number[], number[]];
+          const times = (k: number): number => x[k]! * y[k]!;
+          return vector(width, (k) => times(2 * k) + times(2 * k + 1) | 0);
+        };
       case "laneBits":
         return (item) => {
           const word = a(item), first = b(item);

@@ -4,7 +4,8 @@ import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
-import { gemv, type GemvMapping, gemvMapping } from "../../../tile/programs/gemv.ts";
+import { gemv, gemvMapping } from "../../../tile/programs/gemv.ts";
+import { integerGemv, integerMapping } from "../../../tile/programs/gemv_int16.ts";
 import { vectorUnit } from "../../../tile/units.ts";
 import { epilogueOf, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
@@ -21,8 +22,8 @@ const unit = vectorUnit(4);
 const SPEED = 4;
 
 /**
- * Columns whose sums are kept together: one column's is a chain of multiply-adds, which wait for each other. A token
- * of SmolLM2 in Q4_1 on one core takes 47 ms with two, 50 to 58 with four, 42 to 45 with eight.
+ * Columns whose sums are kept together where floats are multiplied: one column's is a chain of multiply-adds, which
+ * wait for each other.
  */
 const COLUMNS_AT_ONCE = 8;
 
@@ -45,10 +46,10 @@ export function packedRunner(
   runtime: WasmRuntime,
   host: GemmHost,
 ): PartialRunner | null {
-  const product = packedProduct(kernel),
-    mapping = product && gemvMapping(product, unit, COLUMNS_AT_ONCE);
-  if (product === null || mapping === null) return null;
-  const tile = kernelOf(product, mapping), size = product.rows * product.columns;
+  const product = packedProduct(kernel);
+  const tile = product && kernelOf(product, runtime.threads.size);
+  if (product === null || tile === null) return null;
+  const size = product.rows * product.columns;
   const order = [...product.rowLoops, ...product.columnLoops];
   const after = host.compile(
     collapse(epilogueOf(kernel, "float32", rowMajor(kernel, order), null)!),
@@ -66,7 +67,15 @@ export function packedRunner(
   };
 }
 
-function kernelOf(product: PackedProduct, mapping: GemvMapping): TileKernel {
+function kernelOf(product: PackedProduct, cores: number): TileKernel | null {
+  const integers = integerMapping(product, unit, cores);
+  const mapping = integers ?? gemvMapping(product, unit, COLUMNS_AT_ONCE);
   let sizes = 0;
-  return withExpressions(() => gemv(product, unit, mapping, () => `size${sizes++}`));
+  const nameOf = (): string => `size${sizes++}`;
+  return mapping &&
+    withExpressions(() =>
+      "room" in mapping
+        ? integerGemv(product, unit, mapping, nameOf)
+        : gemv(product, unit, mapping, nameOf)
+    );
 }

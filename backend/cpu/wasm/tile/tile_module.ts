@@ -9,7 +9,7 @@
  */
 import type { DType } from "../../../graph/dtype.ts";
 import type { PrimitiveName } from "../../../graph/primitives.ts";
-import { nameParts } from "../../../tile/language/elements.ts";
+import { elementOf, nameParts } from "../../../tile/language/elements.ts";
 import {
   type E,
   int,
@@ -35,6 +35,7 @@ import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import type { EngineFeatures } from "../runtime.ts";
 import { BlockWriter } from "./block_writer.ts";
 import { type LoadGroup, loadGroups } from "./load_groups.ts";
+import { isShorts, ShortLanes } from "./short_lanes.ts";
 
 /** Bytes of an element in memory. */
 const elementBytes: Readonly<Record<string, ElementBytes>> = {
@@ -43,6 +44,7 @@ const elementBytes: Readonly<Record<string, ElementBytes>> = {
   bfloat16: 2,
   uint8: 1,
   int8: 1,
+  int16: 2,
   uint32: 4,
   int32: 4,
   bool: 1,
@@ -69,9 +71,9 @@ const SLACK = 64;
 export function scratchOf({ arrays }: TileKernel): { bytes: number; begins: Map<string, number> } {
   const begins = new Map<string, number>();
   let bytes = 0;
-  for (const { name, size } of arrays) {
+  for (const { name, size, kind } of arrays) {
     begins.set(name, bytes);
-    bytes += Math.ceil((4 * size + SLACK) / SLACK) * SLACK;
+    bytes += Math.ceil((elementBytes[elementOf(kind)]! * size + SLACK) / SLACK) * SLACK;
   }
   return { bytes, begins };
 }
@@ -111,6 +113,7 @@ class TileModule {
   readonly #math: VectorMath;
   readonly #lanes: LaneAccess;
   readonly #blocks: BlockWriter;
+  readonly #shorts: ShortLanes;
   readonly #kernel: TileKernel;
   readonly #arguments: readonly string[];
   readonly #store: StoreResult;
@@ -142,6 +145,11 @@ class TileModule {
     this.#math = new VectorMath(this.#f, relaxed);
     this.#lanes = new LaneAccess(this.#f, this.#math);
     this.#blocks = new BlockWriter(this.#f, this.#math);
+    this.#shorts = new ShortLanes(
+      this.#f,
+      (e) => this.#value(e),
+      ({ place, args }) => this.#address(place!, ...args),
+    );
     this.#store = store((name) => this.#argument(name));
   }
 
@@ -273,6 +281,7 @@ class TileModule {
   }
 
   #computed(e: E): Local {
+    if (isShorts(e)) return this.#shorts.computed(e);
     const f = this.#f, arg = (k: number): Local => this.#value(e.args[k]!);
     switch (e.op) {
       case "const":
@@ -332,7 +341,7 @@ class TileModule {
         return e.width === 1
           ? e.args.map((a, k) => this.#times(this.#value(a), e.factors[k]!))
             .reduce((a, b) => f.i(i32.add, a, b))
-          : e.args.map((a, k) => f.v(i32x4.mul, this.#wide(a), f.splat(e.factors[k]!)))
+          : e.args.map((a, k) => this.#timesWide(this.#wide(a), e.factors[k]!))
             .reduce((a, b) => f.v(i32x4.add, a, b));
       case "product":
         return e.args.map((a) => this.#value(a)).reduce((a, b) => f.i(i32.mul, a, b));
@@ -382,6 +391,10 @@ class TileModule {
         return f.v(f32x4.mul, arg(0), arg(1));
       case "fma":
         return this.#math.madd(arg(0), arg(1), arg(2));
+      case "dot":
+        return f.v(i32x4.dot, arg(0), arg(1));
+      case "nearest":
+        return f.v(i32x4.truncate, f.v(f32x4.nearest, arg(0)));
       case "lane":
         return f.shuffle32(arg(0), arg(0), new Array<number>(4).fill(e.value));
       default:
@@ -402,6 +415,10 @@ class TileModule {
     return Number.isInteger(shift)
       ? this.#f.iWith(i32.shl, value, shift)
       : this.#f.iWith(i32.mul, value, factor);
+  }
+
+  #timesWide(value: Local, factor: number): Local {
+    return factor === 1 ? value : this.#f.v(i32x4.mul, value, this.#f.splat(factor));
   }
 
   #shifted(e: E, by: number): Local {
@@ -464,7 +481,8 @@ class TileModule {
   #put({ place, index, value }: Extract<Statement, { s: "store" }>): void {
     const f = this.#f, held = this.#value(value), [address, offset] = this.#address(place, index);
     const dtype = place.element as DType, bytes = elementBytes[dtype]!;
-    if (value.width > 1) this.#lanes.storeFour(dtype, bytes, address, offset, held);
+    if (isShorts(value)) f.store(v128.store64Lane, address, held, offset, 0);
+    else if (value.width > 1) this.#lanes.storeFour(dtype, bytes, address, offset, held);
     else if (bytes === 4) f.store(v128.store32Lane, address, held, offset, 0);
     else this.#lanes.storeEach(dtype, bytes, [f.iWith(i32.add, address, offset)], held);
   }
@@ -472,7 +490,9 @@ class TileModule {
   /** Computes before a loop where in memory the elements begin that it reads by an offset. */
   #placeBefore(body: readonly Statement[]): void {
     const visit = (e: E): void => {
-      if (e.op === "element" && e.args.length > 1 && this.#isReady(e.args[0]!)) {
+      if (
+        (e.op === "element" || e.op === "load") && e.args.length > 1 && this.#isReady(e.args[0]!)
+      ) {
         this.#address(e.place!, e.args[0]!);
       } else e.args.forEach(visit);
     };
@@ -553,7 +573,7 @@ class TileModule {
 
   #load(e: E): Local {
     const group = this.#groups.get(e);
-    if (group?.loads.every(({ args }) => this.#isReady(args[0]!))) {
+    if (group?.loads.every(({ args }) => args.every((at) => this.#isReady(at)))) {
       this.#loadTogether(group);
       return this.#known.at(-1)!.get(e)!;
     }
@@ -584,7 +604,7 @@ class TileModule {
     const f = this.#f, known = this.#known.at(-1)!, [first] = loads as readonly [E];
     if (kind === "halves") {
       const addresses = loads.map((load) => {
-        const [address, offset] = this.#address(load.place!, load.args[0]!);
+        const [address, offset] = this.#address(load.place!, ...load.args);
         return offset ? f.iWith(i32.add, address, offset) : address;
       });
       const all = this.#lanes.loadEach("float16", 2, addresses);

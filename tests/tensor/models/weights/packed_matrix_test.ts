@@ -33,8 +33,11 @@ testOnBackends(
           const x = Tensor.randn([count, shape[1]!]), a = x.detach(), b = x.detach();
           a.requiresGrad = b.requiresGrad = true;
           const y = matrix.forward(a), due = b.matmul(plain.transpose());
+          // Rows may be rounded to 16 bits, by blocks.
+          const rounding = x.abs().max().div(65534).mul(plain.abs().sum(1));
+          const excess = y.sub(due).abs().sub(rounding).relu();
           assert(
-            await y.allClose(due, { atol: 1e-4, rtol: 1e-4 }),
+            await excess.max().item() <= 1e-4 * (1 + await due.abs().max().item()),
             `${type}: a product of ${count}`,
           );
           y.square().sum().backward();
