@@ -170,7 +170,9 @@ export class Accumulators {
       return f.pair(low!, high!);
     }
     if (isWide) {
-      return this.#joinsLanes ? this.#joined(vectors.flat(), op) : this.#wide(vectors[vector]!);
+      return this.#joinsLanes
+        ? this.#joined(vectors.flat(), op)
+        : this.#math.demoted(f.pair(...vectors[vector] as [Local, Local]));
     }
     const parts = this.#joinsLanes ? vectors : [vectors[vector]!];
     const values = parts.map(([value]) => value!);
@@ -181,12 +183,6 @@ export class Accumulators {
       value = this.#math.select(found, f.float(NaN), value);
     }
     return dtype === "uint8" ? f.v(v128.and, value, f.splat(255)) : value;
-  }
-
-  /** Two vectors of doubles as one of floats. */
-  #wide([low, high]: readonly Local[]): Local {
-    const f = this.#f;
-    return f.shuffle32(f.v(f32x4.demote, low!), f.v(f32x4.demote, high!), [0, 1, 4, 5]);
   }
 
   /** All lanes of 64 bits joined, in all lanes. */
