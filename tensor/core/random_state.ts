@@ -24,6 +24,12 @@ const word: Rule = {
 
 const stateRules: Rules<RandomState> = { seed: word, offset: word };
 
+/** True for a state of the random generator, such as a file holds. */
+export function isRandomState(value: unknown): value is RandomState {
+  const names = Object.keys(stateRules), of = (value ?? {}) as Readonly<Record<string, unknown>>;
+  return Object.keys(of).length === names.length && names.every((name) => word.accepts(of[name]));
+}
+
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;
 let offsetObserver: ((offset: { value: number }) => void) | null = null;

@@ -3,6 +3,7 @@ import { requireValue, takes } from "../core/rules/options.ts";
 import { readFully, readWhole } from "./core/file.ts";
 import { FileFormatError, readingFile, shown } from "./core/file_format_error.ts";
 import type { HostArray } from "./core/host_array.ts";
+import { isRecord, parseJsonObject } from "./core/json.ts";
 import type { TensorSource } from "./core/tensor_source.ts";
 import {
   decodeEntry,
@@ -147,15 +148,10 @@ function readIndex(path: string | URL): Promise<Map<string, string | URL>> {
 }
 
 function weightMap(text: string): Record<string, string> {
-  let index: unknown;
-  try {
-    index = JSON.parse(text);
-  } catch (error) {
-    throw new FileFormatError(`The index is not JSON: ${(error as Error).message}`);
+  const { weight_map: map } = parseJsonObject(text, "The index");
+  if (!isRecord(map)) {
+    throw new FileFormatError("The index has no weight_map: the files by name of tensor");
   }
-  const map = (index as { weight_map?: unknown } | null)?.weight_map;
-  const isMap = typeof map === "object" && map !== null && !Array.isArray(map);
-  if (!isMap) throw new FileFormatError("The index has no weight_map: the files by name of tensor");
   // A name with a folder in it could lead to any file of the machine.
   const odd = Object.values(map).find((file) =>
     typeof file !== "string" || !/^[^/\\\0]+\.safetensors$/.test(file)

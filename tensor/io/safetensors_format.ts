@@ -16,6 +16,7 @@ import { requireValue, takes } from "../core/rules/options.ts";
 import { FileFormatError, shown } from "./core/file_format_error.ts";
 import { readerOf } from "./core/reader_of.ts";
 import { checkedSize, checkFilled, type HostArray } from "./core/host_array.ts";
+import { isRecord, parseJsonObject } from "./core/json.ts";
 
 /** Place of one tensor in the data part of a file. */
 export interface SafetensorsEntry {
@@ -93,7 +94,7 @@ export function headerLength(prefix: Uint8Array, fileBytes: number): number {
  * @param dataBytes The bytes that follow it in the file.
  */
 export function parseHeader(bytes: Uint8Array, dataBytes: number): SafetensorsHeader {
-  const { __metadata__: metadata = {}, ...tensors } = parseJson(bytes);
+  const { __metadata__: metadata = {}, ...tensors } = parseJsonObject(bytes, "The header");
   if (!isRecord(metadata) || !Object.values(metadata).every((text) => typeof text === "string")) {
     throw new FileFormatError("The header's __metadata__ is not a map from text to text");
   }
@@ -102,19 +103,6 @@ export function parseHeader(bytes: Uint8Array, dataBytes: number): SafetensorsHe
   );
   checkNoHoles(entries, dataBytes);
   return { entries, metadata: metadata as Record<string, string> };
-}
-
-function parseJson(bytes: Uint8Array): Record<string, unknown> {
-  let header: unknown;
-  try {
-    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (error) {
-    throw new FileFormatError(`The header is not JSON: ${(error as Error).message}`, {
-      cause: error,
-    });
-  }
-  if (!isRecord(header)) throw new FileFormatError("The header is not a JSON object");
-  return header;
 }
 
 function parseEntry(name: string, entry: unknown): SafetensorsEntry {
@@ -156,10 +144,6 @@ function checkNoHoles(entries: ReadonlyMap<string, SafetensorsEntry>, dataBytes:
       `The tensors take ${at} bytes: ${dataBytes} follow the header. The file is damaged`,
     );
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Header data of a tensor before its values are at hand. */

@@ -3,11 +3,17 @@ import { checkOptions, requireValue, shown, takes } from "../core/rules/options.
 import { loadSafetensors, readSafetensorsMetadata, saveSafetensors } from "./safetensors.ts";
 import { type LoadOptions, loadRules } from "./core/load_options.ts";
 import { FileFormatError } from "./core/file_format_error.ts";
+import { isRecord, parseJson } from "./core/json.ts";
 import { GradScaler } from "../amp/grad_scaler.ts";
 import { Module } from "../nn/module/module.ts";
 import { AveragedModel } from "../optim/averaged_model.ts";
 import { Optimizer } from "../optim/optimizer/optimizer.ts";
-import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
+import {
+  isRandomState,
+  type RandomState,
+  randomState,
+  setRandomState,
+} from "../core/random_state.ts";
 import { isTensor } from "../core/internals.ts";
 import { isPlain } from "../core/nested.ts";
 import type { Tensor } from "../core/mod.ts";
@@ -178,16 +184,17 @@ export async function loadCheckpoint(
 
 /** @throws {FileFormatError} When the text is not what a checkpoint holds. */
 function parsePlain(text: string, path: string | URL): Plain {
-  const isRecord = (value: unknown): value is Record<string, unknown> =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
   let plain: unknown;
   try {
-    plain = JSON.parse(text);
+    plain = parseJson(text, FIELD);
   } catch {
     plain = null;
   }
-  const isWhole = isRecord(plain) && isRecord(plain.random) && isRecord(plain.states) &&
-    isRecord(plain.rates) && isRecord(plain.values) && Array.isArray(plain.tensors);
+  const isWhole = isRecord(plain) && isRandomState(plain.random) && isRecord(plain.states) &&
+    isRecord(plain.rates) && isRecord(plain.values) && Array.isArray(plain.tensors) &&
+    Object.values(plain.rates).every((rates) =>
+      Array.isArray(rates) && rates.every(Number.isFinite)
+    );
   if (isWhole) return plain as unknown as Plain;
   throw new FileFormatError(
     `${path} is damaged: its field ${FIELD} is ${shown(text.slice(0, 80))}`,

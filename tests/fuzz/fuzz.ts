@@ -157,20 +157,21 @@ function trainInLoops(seed: number, seconds: number): void {
 }
 
 async function main(): Promise<void> {
-  const names = Object.keys(defaults).map((name) => `--${name}`);
+  const names = [...Object.keys(defaults), "only"].map((name) => `--${name}`);
   const unknown = Deno.args.find((arg, k) =>
     !names.includes(arg) && !names.includes(Deno.args[k - 1] ?? "")
   );
   if (unknown !== undefined) {
     console.error(
-      `Cannot fuzz with "${unknown}": pass --seconds N, --seed S, --texts GRAPHS, --files N`,
+      `Cannot fuzz with "${unknown}": pass --seconds N, --seed S, --texts GRAPHS, --files N, --only FORMAT`,
     );
     Deno.exit(2);
   }
   const [seconds, seed, texts, files] = (["seconds", "seed", "texts", "files"] as const).map((
     name,
   ) => numberOf(name, defaults[name])) as [number, number, number, number];
-  if (files > 0) Deno.exit(await fuzzFiles(files, seed) ? 0 : 1);
+  const at = Deno.args.indexOf("--only"), only = at < 0 ? "" : Deno.args[at + 1];
+  if (files > 0) Deno.exit(await fuzzFiles(files, seed, only) ? 0 : 1);
   const where = places.map(([backend, way]) => `${way} on ${backend}`).join(", ");
   console.log(`Trying graphs for ${seconds} s, from seed ${seed}: ${where}`);
   const { tried, failure } = fuzz(seconds, seed);

@@ -1,6 +1,6 @@
 /**
- * Pictures as tensors and back. PNG, JPEG, WebP, GIF and BMP are read by the runtime, which writes JPEG,
- * too; PNG is written here, and read where it has 16 bits.
+ * Pictures as tensors and back. PNG is read and written here; JPEG, WebP, GIF and BMP are read by the runtime,
+ * which writes JPEG, too.
  *
  * This folder (`pictures/`) imports `archives/` and `core/` beside it, and `ops/`.
  */
@@ -19,7 +19,9 @@ import { FileFormatError, readingFile } from "../core/file_format_error.ts";
 import { checkFilled, type HostArray } from "../core/host_array.ts";
 import type { LoadOptions } from "../core/load_options.ts";
 import { decodeBmp, type Pixels } from "./bmp.ts";
-import { decodeWidePng, encodePng } from "./png.ts";
+import { requireReadable } from "./claims.ts";
+import { decodePng } from "./png_reader.ts";
+import { encodePng } from "./png_writer.ts";
 
 /** Channels of a picture. */
 export interface DecodeImageOptions {
@@ -84,7 +86,7 @@ export async function decodeImage(
   requireValue("read a picture", "bytes", bytes, takes.arrayView);
   checkOptions("read a picture", options, decodeRules);
   const { channels = 3 } = options;
-  const pixels = await decodeWidePng(bytes) ?? decodeBmp(await bitmapOf(bytes));
+  const pixels = await decodePng(bytes) ?? decodeBmp(await bitmapOf(bytes));
   return {
     data: planes(pixels, channels),
     shape: [channels, pixels.height, pixels.width],
@@ -116,16 +118,13 @@ async function canvasOf(action: string, picture: Blob | ImageData): Promise<Canv
 
 /** The picture as a bitmap without compression: the one way in which the runtime hands out pixels. */
 async function bitmapOf(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  requireReadable(bytes);
   try {
     const canvas = await canvasOf("read a picture", new Blob([bytes]));
     return await (await canvas.convertToBlob({ type: "image/bmp" })).bytes();
   } catch (error) {
     if (error instanceof TypeError) throw error;
-    const { message } = error as Error;
-    const remedy = message.includes("color type") ? "; save it with 8 bits a channel" : "";
-    const why = message.includes("MIME type")
-      ? "it is no PNG, JPEG, WebP, GIF or BMP"
-      : message.split("\n")[0] + remedy;
+    const why = (error as Error).message.split("\n")[0];
     throw new FileFormatError(`The runtime cannot read the picture: ${why}`, { cause: error });
   }
 }

@@ -1,5 +1,6 @@
 /** adapter_config.json, as PEFT writes it. */
 import { FileFormatError, shown } from "../../io/core/file_format_error.ts";
+import { parseJsonObject } from "../../io/core/json.ts";
 
 /** Settings of PEFT that change what is computed, and what they must be. */
 const plain: Readonly<Record<string, unknown>> = {
@@ -26,12 +27,7 @@ export interface PeftConfig {
 
 /** Reads adapter_config.json. */
 export function configIn(text: string): PeftConfig {
-  let config: Record<string, unknown>;
-  try {
-    config = JSON.parse(text);
-  } catch (error) {
-    throw new FileFormatError(`It is not JSON: ${(error as Error).message}`);
-  }
+  const config = parseJsonObject(text, "It");
   for (const [name, value] of Object.entries(plain)) {
     if ((config[name] || null) === (value || null)) continue;
     throw new FileFormatError(

@@ -159,11 +159,13 @@ export class Embedder implements Disposable {
    *
    * @param texts One or many.
    * @returns float32 of (texts, features).
+   * @throws {RangeError} When the tokenizer has no token for one, such as an empty text.
    */
   async embed(texts: string | readonly string[]): Promise<Tensor> {
     const list = typeof texts === "string" ? [texts] : texts;
     requireValue("embed", "texts", list, takes.list);
     const ids = list.map((text) => this.#idsOf(text));
+    requireTokens(ids);
     const order = [...ids.keys()].sort((a, b) => ids[a]!.length - ids[b]!.length);
     const vectors: Float32Array[] = Array(list.length);
     for (let at = 0; at < order.length; at += BATCH) {
@@ -182,8 +184,10 @@ export class Embedder implements Disposable {
    *
    * @param ids Those of each text; they may differ in length.
    * @returns (texts, features).
+   * @throws {RangeError} When a text has none: it has no vector.
    */
   forward(ids: readonly (readonly number[])[]): Tensor {
+    requireTokens(ids);
     const length = Math.max(...ids.map((row) => row.length)), shape = [ids.length, length];
     const padded = new Int32Array(ids.length * length), isText = new Uint8Array(padded.length);
     ids.forEach((row, k) => {
@@ -220,4 +224,12 @@ export class Embedder implements Disposable {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+function requireTokens(ids: readonly (readonly number[])[]): void {
+  const empty = ids.findIndex((row) => row.length === 0);
+  if (empty < 0) return;
+  throw new RangeError(
+    `Cannot embed text ${empty}: it has no tokens, and so no vector; leave it out`,
+  );
 }

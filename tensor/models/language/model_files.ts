@@ -1,6 +1,7 @@
 /** Files of a model's parts: one GGUF file, or a folder as Hugging Face has them. */
 import { host } from "../../core/rules/host.ts";
 import { FileFormatError, readingFile, shown } from "../../io/core/file_format_error.ts";
+import { isRecord, parseJson } from "../../io/core/json.ts";
 import { GgufFile } from "../../io/gguf/gguf.ts";
 import { SafetensorsFile } from "../../io/safetensors_file.ts";
 import type { DeviceHandle } from "../../../backend/internal.ts";
@@ -97,13 +98,7 @@ function elementsOf(tensors: ReadonlyMap<string, { shape: readonly number[] }>):
 export async function readJson(path: string): Promise<RawConfig | null> {
   const text = await readText(path);
   if (text === null) return null;
-  return await readingFile(path, () => {
-    try {
-      return JSON.parse(text) as RawConfig;
-    } catch (error) {
-      throw new FileFormatError(`It is not JSON: ${(error as Error).message}`, { cause: error });
-    }
-  });
+  return await readingFile(path, () => parseJson(text, "It") as RawConfig | null);
 }
 
 async function readText(path: string): Promise<string | null> {
@@ -135,8 +130,11 @@ function missingFile(folder: string, name: string): FileFormatError {
 /** A file that must be there. */
 export async function requiredJson(folder: string, name: string): Promise<RawConfig> {
   const found = await readJson(`${folder}/${name}`);
-  if (found) return found;
-  throw missingFile(folder, name);
+  if (isRecord(found)) return found;
+  if (found === null) throw missingFile(folder, name);
+  throw new FileFormatError(
+    `Cannot load the model in "${folder}": its ${name} is not a JSON object`,
+  );
 }
 
 /** Opens the safetensors of a folder: one file, or several with an index. */

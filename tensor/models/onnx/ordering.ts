@@ -23,8 +23,9 @@ function ordered(nodes: readonly NodeProto[]): NodeProto[] {
       const open = waiting.has(next) ? [] : namesOf(next).flatMap((name) => makers.get(name) ?? [])
         .filter((maker) => !placed.has(maker) && !waiting.has(maker));
       waiting.add(next);
-      if (open.length > 0) stack.push(...open);
-      else placed.add(stack.pop()!);
+      // One by one: a call takes some hundred thousand arguments at most.
+      for (const maker of open) stack.push(maker);
+      if (open.length === 0) placed.add(stack.pop()!);
     }
   }
   return [...placed];

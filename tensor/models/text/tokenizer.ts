@@ -38,6 +38,17 @@ function requireVocabulary({ model, added_tokens: added }: TokenizerFiles["token
   );
 }
 
+/** Runs the package, parts of which meet what is wrong in a file when a text comes to them. */
+function asRead<T>(fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    throw new FileFormatError(`Cannot read the tokenizer: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
 const isId = (id: unknown): boolean => Number.isSafeInteger(id) && (id as number) >= 0;
 
 /**
@@ -53,13 +64,7 @@ export class Tokenizer {
    */
   constructor({ tokenizer, config }: TokenizerFiles) {
     requireVocabulary(tokenizer);
-    try {
-      this.#implementation = new Implementation(tokenizer, { ...config });
-    } catch (error) {
-      throw new FileFormatError(`Cannot read the tokenizer: ${(error as Error).message}`, {
-        cause: error,
-      });
-    }
+    this.#implementation = asRead(() => new Implementation(tokenizer, { ...config }));
   }
 
   /**
@@ -72,7 +77,9 @@ export class Tokenizer {
     requireValue("encode", "text", text, takes.text);
     checkOptions("encode", options, rules);
     const { special = true } = options;
-    const { ids } = this.#implementation.encode(text, { add_special_tokens: special });
+    const { ids } = asRead(() =>
+      this.#implementation.encode(text, { add_special_tokens: special })
+    );
     // A letter that no token has, in a vocabulary without one for the unknown, is left out.
     return (ids as readonly (number | undefined)[]).filter((id) => id !== undefined);
   }
@@ -88,10 +95,8 @@ export class Tokenizer {
     checkOptions("decode", options, rules);
     const { special = true } = options;
     if (ids.length === 0) return "";
-    return this.#implementation.decode([...ids], {
-      skip_special_tokens: !special,
-      clean_up_tokenization_spaces: false,
-    });
+    const how = { skip_special_tokens: !special, clean_up_tokenization_spaces: false };
+    return asRead(() => this.#implementation.decode([...ids], how));
   }
 
   /** The id of a token, or null. */

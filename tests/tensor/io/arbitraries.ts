@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import type { DType, TypedArray } from "../../../backend/mod.ts";
 import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
+import { type Bytes, Chance, damageBytes } from "../../fuzz/damage.ts";
 import type { HostArray } from "../../../tensor/io/core/host_array.ts";
 
 const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
@@ -38,27 +39,10 @@ export function hostArray(): fc.Arbitrary<HostArray> {
   );
 }
 
-/** One of `files` with some bytes changed, then cut or lengthened. */
-export function damaged(files: readonly Uint8Array[]): fc.Arbitrary<Uint8Array<ArrayBuffer>> {
-  const change = fc.record({ at: fc.double({ min: 0, max: 1, noNaN: true }), byte: fc.nat(255) });
-  const cut = fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: 1 });
-  return fc.record({
-    file: fc.constantFrom(...files),
-    changes: fc.array(change, { maxLength: 6 }),
-    cut,
-    tail: fc.uint8Array({ maxLength: 3 }),
-  }).map(({ file, changes, cut, tail }) => {
-    const kept = file.subarray(0, Math.round(file.length * cut));
-    const bytes = new Uint8Array(kept.length + tail.length);
-    bytes.set(kept);
-    bytes.set(tail, kept.length);
-    // Half of the changes go to the first bytes, where lengths and types stand.
-    changes.forEach(({ at, byte }, i) => {
-      const reach = i % 2 === 0 ? Math.min(64, bytes.length) : bytes.length;
-      if (reach > 0) bytes[Math.floor(at * (reach - 1))] = byte;
-    });
-    return bytes;
-  });
+/** One of `files`, damaged. */
+export function damaged(files: readonly Bytes[]): fc.Arbitrary<Bytes> {
+  return fc.tuple(fc.constantFrom(...files), fc.integer())
+    .map(([bytes, seed]) => damageBytes(bytes, new Chance(seed)));
 }
 
 /** Fails if `read` throws anything but a FileFormatError. */

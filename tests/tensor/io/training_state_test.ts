@@ -162,7 +162,12 @@ testOnBackends(
       assertEquals(await loadCheckpoint(file, {}), { epoch: 2 });
       await saveSafetensors(file, model.stateDict());
       await fails(() => loadCheckpoint(file, { model }), FileFormatError, /no checkpoint/);
-      for (const text of ["", "null", "{", "[]", '{"states":{}}', '{"tensors":"model"}']) {
+      const good = { states: {}, values: {}, tensors: ["model"], rates: {} };
+      const damaged = [{ seed: 1 }, { seed: 1, offset: 0.5 }, { "3eed": 1, offset: 1 }]
+        .map((random) => JSON.stringify({ ...good, random }));
+      const random = { seed: 1, offset: 1 }, rates = { optimizer: ["x"] };
+      damaged.push(JSON.stringify({ ...good, random, rates }));
+      for (const text of ["", "null", "{", "[]", '{"states":{}}', ...damaged]) {
         const metadata = { "netcl.checkpoint": text };
         await saveSafetensors(file, model.stateDict(), { metadata });
         await fails(() => loadCheckpoint(file, { model }), FileFormatError, /is damaged: its/);

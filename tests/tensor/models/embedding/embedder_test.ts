@@ -109,6 +109,11 @@ Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for"
         assertEquals(vectors.shape, [3, 16]);
         using lengths = vectors.norm(-1);
         for (const x of await lengths.toArray() as number[]) assert(Math.abs(x - 1) < 1e-5);
+        await assertRejects(
+          () => embedder.embed(["ab", ""]),
+          RangeError,
+          "text 1: it has no tokens",
+        );
         using none = await embedder.embed([]);
         assertEquals(none.shape[0], 0);
       }

@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { type DType, DTypeError, noGrad, optim, ShapeError, Tensor } from "../../../../mod.ts";
 import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { loadOnnx, OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
+import { orderNodes } from "../../../../tensor/models/onnx/ordering.ts";
+import type { GraphProto } from "../../../../tensor/models/onnx/format/schema.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { assertOnlyFormatErrorsAsync, damaged } from "../../io/arbitraries.ts";
@@ -134,6 +136,12 @@ testOnCPU("parseOnnx puts nodes in order that a program has not, and finds circl
   assertEquals((await y!.toNumbers()).map(Math.round), [-3, -1]);
   const circle = [node("Neg", "b", "y"), node("Exp", "y", "b")];
   assertThrows(() => parseOnnx(encoded(circle)), FileFormatError, "nothing before it makes");
+  const many = Array.from({ length: 200_000 }, (_, k) => `${k}`);
+  const sum = { op_type: "Sum", input: many, output: ["y"] };
+  const nodes = [sum, ...many.map((name) => node("Neg", "x", name))];
+  const wide = { node: nodes.map((each) => ({ ...each, attribute: [] })) } as unknown as GraphProto;
+  orderNodes(wide);
+  assertEquals(wide.node.at(-1)!.op_type, "Sum");
 });
 
 const node = (op_type: string, input: string, output: string) => ({

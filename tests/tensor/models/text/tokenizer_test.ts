@@ -26,4 +26,8 @@ Deno.test("Tokenizer names what is wrong with its files", () => {
   refused({ vocab: { a: -1 } }, '"a" has the id -1');
   refused({ vocab: null }, "no vocabulary");
   refused({ vocab: { a: 0 }, merges: 5 }, "merges");
+  const { tokenizer, config } = files({ vocab: { a: 0 } });
+  const split = { type: "Split", pattern: { String: "b" }, behavior: 5 };
+  const odd = new Tokenizer({ tokenizer: { ...tokenizer, pre_tokenizer: split }, config });
+  assertThrows(() => odd.encode("aba"), FileFormatError, "Cannot read the tokenizer");
 });
