@@ -1,10 +1,13 @@
 /**
- * Steps on Deno, Node and Bun, which npm installs in a folder: processor time, and time, in turns.
+ * Steps on Deno, Node and Bun, which npm installs in a folder: processor time, that of JavaScript's thread, and
+ * time, in turns, on Linux.
  *
- *     deno run -A bench/runtimes/run.ts [--folder FOLDER] [--rounds N] [--only TEXT]
+ *     deno run -A bench/runtimes/run.ts [--folder FOLDER] [--rounds N] [--warm-up N] [--only TEXT]
  *
  * Three processes live side by side, and one at a time is asked for some steps: what else the machine does meets
- * all of them. A figure is the median over the rounds, a ratio the median of the rounds' ratios to Deno.
+ * all of them. A figure is the median over the rounds, a ratio the median of the rounds' ratios to Deno. Threads
+ * beside JavaScript's are the driver's, and compilers of JavaScript: Bun's compile for thousands of steps, while
+ * JavaScript goes on. With --warm-up 400 an MLP is measured after that.
  */
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
@@ -17,10 +20,7 @@ const program = "bench/runtimes/steps.ts";
 
 /** Steps of a round: some tenths of a second. */
 const works = { "mlp": 200, "gpt": 50, "mlp, not compiled": 50, "gpt, not compiled": 10 };
-/** Rounds that are not counted: kernels are built, and functions compiled. */
-const WARM_UP = 3;
-
-type Times = readonly [processor: number, elapsed: number];
+type Times = readonly [processor: number, thread: number, elapsed: number];
 
 /** A process that runs steps; one at a time answers. */
 class Runner implements Disposable {
@@ -60,11 +60,13 @@ async function makeProgram(folder: string, tools: Parameters<typeof transpile>[0
 const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
-const { values: { folder, rounds, only } } = parseArgs({
+const { values: { folder, rounds, only, "warm-up": warmUp } } = parseArgs({
   args: Deno.args,
   options: {
     folder: { type: "string", default: `${tmpdir()}/netcl-runtimes` },
     rounds: { type: "string", default: "15" },
+    // Rounds that are not counted: kernels are built, and functions compiled.
+    "warm-up": { type: "string", default: "3" },
     only: { type: "string", default: "" },
   },
 });
@@ -79,18 +81,20 @@ await makeProgram(place, tools);
   const runners = { deno, node: onNode, bun: onBun };
   for (const [work, steps] of Object.entries(works).filter(([name]) => name.includes(only))) {
     const found = new Map<string, Times[]>(Object.keys(runners).map((name) => [name, []]));
-    for (let round = -WARM_UP; round < Number(rounds); round++) {
+    for (let round = -Number(warmUp); round < Number(rounds); round++) {
       for (const [name, runner] of Object.entries(runners)) {
         const times = await runner.measure(work, steps);
         if (round >= 0) found.get(name)!.push(times);
       }
     }
     for (const [name, times] of found) {
-      const [processor, elapsed] = [0, 1].map((k) => median(times.map((each) => each[k]!)));
-      const ratio = median(times.map(([own], k) => own / found.get("deno")![k]![0]));
+      const [processor, thread, elapsed] = ([0, 1, 2] as const).map((k) => {
+        const ratio = median(times.map((own, round) => own[k] / found.get("deno")![round]![k]));
+        return `${median(times.map((own) => own[k]))} us (${ratio.toFixed(2)})`;
+      });
       console.log(
-        `${work} on ${name}: ${processor} us of processor time a step (${ratio.toFixed(2)} of ` +
-          `Deno's), ${elapsed} us`,
+        `${work} on ${name}, a step, and of Deno's: ${processor} of processor time, ${thread} of ` +
+          `them on JavaScript's thread, ${elapsed} of time`,
       );
     }
   }

@@ -2,8 +2,9 @@
  * Training steps whose cost is the runtime's: run by `bench/runtimes/run.ts` on Deno, Node and Bun.
  *
  * For each line of stdin, the name of a work and a number of steps, it prints a line: microseconds of processor
- * time and of time that a step took.
+ * time, of that of JavaScript's own thread, and of time that a step took.
  */
+import { readFileSync } from "node:fs";
 import { cpuUsage, stdin, stdout } from "node:process";
 import { createInterface } from "node:readline";
 import { compile, manualSeed, nn, optim, Tensor } from "@netcl/netcl";
@@ -61,14 +62,19 @@ async function run(step: Step, count: number): Promise<void> {
   }
 }
 
+/** Microseconds for which this thread has run: Linux counts them. */
+function threadTime(): number {
+  return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1000;
+}
+
 manualSeed(0);
 for await (const line of createInterface({ input: stdin })) {
   const [name, count] = JSON.parse(line) as [string, number];
   const step = made.get(name) ?? works[name]!();
   made.set(name, step);
-  const start = performance.now(), before = cpuUsage();
+  const start = performance.now(), before = cpuUsage(), own = threadTime();
   await run(step, count);
   const { user, system } = cpuUsage(before);
-  const times = [user + system, 1000 * (performance.now() - start)];
+  const times = [user + system, threadTime() - own, 1000 * (performance.now() - start)];
   stdout.write(`${JSON.stringify(times.map((time) => Math.round(time / count)))}\n`);
 }
