@@ -78,7 +78,8 @@ function shareOf(
 ): DepthwiseShare | null {
   const { sizes } = kernel, { line, column, input } = loops;
   const all = sizes[line.position]!, count = extent(kernel, planesOf(loops));
-  const height = Math.min(hasWideVectors(target) ? WIDE_LINES : NARROW_LINES, all);
+  const most = hasWideVectors(target) ? WIDE_LINES : NARROW_LINES;
+  const height = Math.ceil(all / Math.max(1, Math.ceil(all / most)));
   const taps = [input, line.tap, column.tap].filter((s) => s !== null);
   const enough = MIN_ITEMS * target.computeUnits;
   const room = target.localMemory * PLANE_SHARE / FLOAT;

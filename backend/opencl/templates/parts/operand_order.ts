@@ -56,9 +56,13 @@ export function columnsOfResults(kernel: LoopKernel): RowLoops | null {
 }
 
 /** The loops of a tile whose columns are those of the right operand. */
-export function columnsOfB({ contraction }: LoopKernel): RowLoops {
-  const c = contraction!;
-  return { row: last(c.m), column: last(c.n), scalar: c.a, vector: c.b };
+export function columnsOfB({ contraction, sizes }: LoopKernel): RowLoops {
+  const c = contraction!,
+    row = last(c.m),
+    [longest] = c.m.toSorted((s, t) => sizes[t]! - sizes[s]!);
+  // A phase of a transposed convolution is too short for the rows of a tile.
+  const rows = sizes[row]! < MIN_VECTOR ? longest! : row;
+  return { row: rows, column: last(c.n), scalar: c.a, vector: c.b };
 }
 
 /** True for a loop that walks an operand in steps of a few elements, as a convolution's stride does. */

@@ -81,6 +81,8 @@ const cases: Readonly<Record<string, Readonly<Record<string, () => Tensor>>>> = 
     "columns far apart": () => of([70, 5]).matmul(of([5, 600])),
     "a transposed operand": () => of([70, 37]).matmul(of([45, 37]).transpose()),
     "rows side by side": () => of([70, 75]).transpose().matmul(of([70, 107])),
+    "channels of a transposed convolution": () =>
+      of([2, 6, 5, 19]).convTranspose2d(of([6, 9, 2, 2]), { stride: 2 }),
   },
   "inner-product gemm": {
     "rows of both operands": () => of([7, 200]).matmul(of([5, 200]).transpose()),
@@ -128,6 +130,11 @@ Deno.test("laneProduct has the values of the plain evaluator, each stored once",
       assert(error <= 1e-5, `${name}: off by ${error}`);
     }
   }
+});
+
+Deno.test("laneProduct has channels as rows where a phase of a transposed convolution is last", () => {
+  const { kernel, mapping } = found(makes["channels of a transposed convolution"]!, wideTarget);
+  assertEquals(kernel.sizes[mapping.rows[0]![0]], 9);
 });
 
 Deno.test("laneProduct packs the elements that are read, where vectors are longer than lines", () => {
