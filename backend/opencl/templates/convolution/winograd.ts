@@ -39,6 +39,8 @@ import { FLOAT } from "../parts/tiling.ts";
 const KEPT_SHARE = 1 / 2, WEIGHT_SHARE = 1 / 4;
 /** With fewer channels the transforms outweigh what products save. */
 const MIN_CHANNELS = 8;
+/** Channels of a registers' tile. */
+const TILE_CHANNELS = 8;
 /** With more, sums would have to be added up in blocks. */
 const MAX_TERMS = 512;
 /** Tiles along a line that a work-item takes at most: more lines share more of their rows. */
@@ -132,9 +134,12 @@ function* sharesOf(
   for (let rows = 1; rows <= Math.min(down, MAX_ROWS); rows++) {
     for (let images = 1; images <= Math.min(size(image), MAX_IMAGES); images++) {
       for (let parts = 1; parts <= vectors; parts *= 2) {
-        const channels = Math.ceil(vectors / parts) * LANES;
+        const channels = Math.min(
+          Math.ceil(vectors / parts) * LANES,
+          Math.ceil(size(output) / TILE_CHANNELS) * TILE_CHANNELS,
+        );
         const items = around * Math.ceil(down / rows) * Math.ceil(across / width) *
-          Math.ceil(size(image) / images) * Math.ceil(vectors * LANES / channels);
+          Math.ceil(size(image) / images) * Math.ceil(size(output) / channels);
         yield { share: shareFor(rows, width, images, channels), items };
       }
     }
@@ -150,7 +155,8 @@ function shareFor(
 ): WinogradShare {
   const lanes = Math.ceil(rows * width / LANES) * LANES, vectors = lanes / LANES * images;
   const across = [3, 2, 1].find((count) => vectors % count === 0)!;
-  const tile = { channels: across > 1 ? 8 : LANES, vectors: across };
+  const isWide = across === 1 && channels % LANES === 0;
+  const tile = { channels: isWide ? LANES : TILE_CHANNELS, vectors: across };
   return { rows, width, images, lanes, channels, tile };
 }
 

@@ -20,6 +20,8 @@ Deno.test("convolutions of 3x3 taps without steps multiply 16 times for four res
   assertEquals(chosen([16, 16, 32, 32], [16, 16, 3, 3])[0], name);
   assertEquals(chosen([16, 64, 8, 8], [64, 64, 3, 3])[0], name);
   assertEquals(chosen([1, 64, 56, 56], [64, 64, 3, 3], {})[0], name);
+  // Only those eights of channels are computed that there are.
+  assertEquals(chosen([1, 96, 40, 40], [24, 96, 3, 3])[0], name);
   assertEquals(chosen([16, 64, 16, 16], [64, 32, 3, 3], { padding: 1, groups: 2 })[0], name);
   assertEquals(chosen([16, 32, 16, 16], [32, 32, 3, 3])[1], name, "the gradient of an image");
 });
@@ -51,6 +53,7 @@ const cases: Readonly<Record<string, Convolution>> = {
   "in groups": [[3, 48, 12, 12], [96, 16, 3, 3], { padding: 1, groups: 3 }],
   "whose images share a work-item": [[5, 64, 8, 8], [64, 64, 3, 3], { padding: 1 }],
   "of lines beyond a work-item": [[1, 8, 4, 300], [8, 8, 3, 3], { padding: 1 }],
+  "of eights of channels in groups": [[2, 64, 10, 14], [48, 32, 3, 3], { padding: 1, groups: 2 }],
   "of one tile": [[40, 16, 2, 2], [16, 16, 3, 3], { padding: 1 }],
 };
 
