@@ -18,8 +18,8 @@ import {
   last,
 } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
-import { columnsOfB, isApart } from "../parts/operand_order.ts";
-import { hasWideVectors } from "../parts/register_tile.ts";
+import { columnsOfB, isApart, operandOrder } from "../parts/operand_order.ts";
+import { hasWideVectors, paddedVectorWidth } from "../parts/register_tile.ts";
 import { divisors, FLOAT } from "../parts/tiling.ts";
 
 /** Fewer channels than this waste too many lanes. */
@@ -36,7 +36,7 @@ const MAX_VECTORS = 4;
  */
 const TRANSPOSED_SHARE = 1 / 4, WINDOW_SHARE = 1 / 8;
 /** Cycles of a core: to turn a vector of weights, to pack an element, for a vector of products. */
-const TURN_CYCLES = 6, PACK_CYCLES = 0.25, PRODUCT_CYCLES = 0.5;
+const TURN_CYCLES = 12, PACK_CYCLES = 0.25, PRODUCT_CYCLES = 0.5;
 /** Cycles to turn and store a tile's vectors of one channel's positions, of 16 channels. */
 const STORE_CYCLES = 250;
 /**
@@ -114,19 +114,22 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
  */
 function isWorth(
   kernel: LoopKernel,
-  { lane, column, positions, vectors }: LaneLoops,
-  { tiles, lines, window }: Share,
+  { lane, column, positions, vectors, terms }: LaneLoops,
+  { tiles, lines, images, window }: Share,
 ): boolean {
   const { sizes, inner } = kernel, width = sizes[column]!, channels = sizes[lane]!;
+  // Lines of less than a vector with many taps have no vectors of positions.
+  const isStepped = coefficient(kernel.contraction!.b.index, column) > 1;
+  if (!isStepped && operandOrder(kernel).loops === null) return true;
   const products = extent(kernel, inner) / LANES * PRODUCT_CYCLES;
-  const packed = window.size / (Math.min(tiles * positions, width) * lines);
+  const seen = Math.min(tiles * positions, width) * lines, packed = window.size / seen;
+  const turned = Math.ceil(channels / LANES) * terms * TURN_CYCLES / (seen * images);
   const computed = Math.ceil(channels / (vectors * LANES)) * vectors * LANES *
     Math.ceil(width / positions) * positions / width;
   const stored = Math.ceil(channels / LANES) * STORE_CYCLES / positions;
-  const ours = computed * products / RATE + stored + packed * PACK_CYCLES;
-  const isStepped = coefficient(kernel.contraction!.b.index, column) > 1;
+  const ours = computed * products / RATE + stored + turned + packed * PACK_CYCLES;
   const packing = packed * (isStepped ? STEPPED_PACK_CYCLES : POSITION_PACK_CYCLES);
-  const waste = Math.ceil(width / LANES) * LANES / width;
+  const vector = paddedVectorWidth(width), waste = Math.ceil(width / vector) * vector / width;
   return ours < channels * products * waste / POSITION_RATE + packing;
 }
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { enableGrad, Tensor } from "../../../../../mod.ts";
 import { planKernel } from "../../../../../backend/opencl/templates/generate.ts";
 import { testOnOpenCL, testOpenCL } from "../../../../opencl.ts";
-import { wideTarget } from "../chosen_template.ts";
+import { templateOf, wideTarget } from "../chosen_template.ts";
 import {
   assertConvolution,
   assertSame,
@@ -59,6 +59,15 @@ Deno.test("channels are lanes where they are many, and positions where lines are
   assertEquals(chosen(512, 7, 512), "channel-lane convolution");
   assertEquals(chosen(64, 8, 64, 5), "channel-lane convolution");
   assertEquals(chosen(16, 28, 32, 5), "channel-lane convolution");
+  // Weights of 1,152 terms and more are turned again for every few lines: the caches hold no larger window.
+  const target = { ...wideTarget, localMemory: 2 ** 20 };
+  for (const [c, side, o, stride] of [[256, 14, 256, 1], [256, 14, 512, 2], [128, 28, 256, 2]]) {
+    const make = () => {
+      const x = Tensor.ones([1, c!, side!, side!]), w = Tensor.ones([o!, c!, 3, 3]);
+      return x.conv2d(w, { padding: 1, stride: stride! });
+    };
+    assertEquals(templateOf(make, target), "direct convolution");
+  }
   assertEquals(chosen(1, 28, 16), "direct convolution");
   assertEquals(chosen(64, 32, 3), "direct convolution");
   assertEquals(chosen(4, 32, 16), "direct convolution");
