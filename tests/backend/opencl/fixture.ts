@@ -4,7 +4,6 @@ import { type KeepBinaries, Programs } from "../../../backend/opencl/runtime/pro
 import { helpersEnded } from "../../../backend/opencl/building/build_helpers.ts";
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
-import { backendOf } from "../../../backend/internal.ts";
 import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
 import { setVariables } from "../../variables.ts";
@@ -56,21 +55,20 @@ export async function withCacheFolder(fn: (folder: string) => void | Promise<voi
   }
 }
 
-/** Runs on the device for tests, with a backend that takes it for a device of another type. */
+const handles = new Map<DeviceType, DeviceHandle>();
+
+/**
+ * Runs on the device for tests, with a backend that takes it for a device of another type. A process has one of
+ * each type: PoCL reads its library for each context (0.3 s), and tests share kernels.
+ */
 export function withDeviceType(deviceType: DeviceType, fn: () => Promise<void>): Promise<void> {
   const { platformName, deviceName, clDevice } = manager.default("cl");
   const names = { platformName, deviceName, deviceType, backend: "cl" } as const;
-  const handle = new DeviceHandle(names, "cl", clDevice);
-  const run = (): Promise<void> =>
-    withDevice(handle, async () => {
-      try {
-        await fn();
-      } finally {
-        backendOf(handle).dispose();
-        handle.queue!.release();
-        handle.context!.release();
-      }
-    });
+  const handle = handles.getOrInsertComputed(
+    deviceType,
+    () => new DeviceHandle(names, "cl", clDevice),
+  );
+  const run = (): Promise<void> => withDevice(handle, fn);
   return deviceType === "gpu" ? withoutOptimizing(run) : run();
 }
 
