@@ -61,7 +61,7 @@ function logic(op: number): ByKind {
 
 /** NaN where one of the operands is; of two zeros the second, as in OpenCL C, where the engine's have an order. */
 const extreme = (nearest: number): LaneForm =>
-  form((f, _, a, b) => f.v(v128.or, f.v(nearest, b, a), f.v(f32x4.ne, a, a)), 3);
+  form((f, m, a, b) => m.select(f.v(f32x4.ne, a, a), a, f.v(nearest, b, a)), 3);
 
 const forms: Readonly<Partial<Record<PrimitiveName, LaneForm | ByKind>>> = {
   neg: numbers(vector(f32x4.neg), vector(i32x4.neg)),
