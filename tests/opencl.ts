@@ -46,9 +46,9 @@ export function ignoreOn(backend: BackendName): boolean {
   return isRepeated(backend) || backend === "cl" && !hasOpenCL;
 }
 
-/** `Deno.test` for what needs an OpenCL device. */
+/** `Deno.test` for what needs an OpenCL device, which is the active one. */
 export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Promise<void>): void {
-  Deno.test(name, { ignore: !hasOpenCL }, fn);
+  Deno.test(name, { ignore: !hasOpenCL }, (t) => withDevice("cl", () => fn(t)));
 }
 
 /** `testOpenCL` with that device as the active one. */
