@@ -1,4 +1,5 @@
 /** The expected values that the scripts in `tests/fixtures/ops` wrote with PyTorch. */
+import { assert } from "@std/assert";
 import type { DType } from "../../mod.ts";
 
 /** A tensor on paper; numbers that JSON lacks, and large integers, are strings. */
@@ -29,27 +30,18 @@ export function readLines<T>(name: string): T[] {
 }
 
 /** The names of the fixtures that hold cases. */
-export const families = [
-  "unary",
-  "binary",
-  "cast",
-  "reduction",
-  "product",
-  "shape",
-  "indexing",
-  "creation",
-  "pieces",
-  "layers",
-  "selection",
-  "scans",
-  "statistics",
-  "numeric",
-  "narrow",
-] as const;
+export const families: readonly string[] =
+  "unary binary cast reduction product shape indexing creation pieces layers selection scans statistics \
+numeric narrow".split(" ");
 
 /** The cases of a family of operations. */
-export function readCases(family: typeof families[number]): Case[] {
+export function readCases(family: string): Case[] {
   return readLines<Case>(family);
+}
+
+/** The cases of all families. */
+export function allCases(): Case[] {
+  return families.flatMap(readCases);
 }
 
 /** A name for messages. */
@@ -68,4 +60,9 @@ export function decode(value: number | string): number {
 /** Factors that gradients are taken with: the same numbers as in the script. */
 export function cotangent(n: number): number[] {
   return Array.from({ length: n }, (_, k) => ((7 * k) % 11 - 5) / 4);
+}
+
+/** Fails with the faults of cases, if there are any. */
+export function assertNoProblems(problems: readonly string[], count: number): void {
+  assert(problems.length === 0, `${problems.length} of ${count}:\n${problems.join("\n")}`);
 }

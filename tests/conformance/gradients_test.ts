@@ -1,16 +1,14 @@
 // Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Every gradient against PyTorch, against finite differences, and differentiated once more. */
 import "../guarded.ts";
-import { assert } from "@std/assert";
 import { type BackendName, grad, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { differenceOf } from "./comparison.ts";
-import { type Case, cotangent, decode, families, readCases, titleOf } from "./fixture.ts";
+import { allCases, assertNoProblems, type Case, cotangent, decode, titleOf } from "./fixture.ts";
 import { type Laid, lay, type Layout, layouts } from "./layouts.ts";
 import { apart, operations, sampleFor } from "./operations.ts";
 
-const cases = families.flatMap((family) => readCases(family))
-  .filter((c) => c.grads && !apart.has(titleOf(c)));
+const cases = allCases().filter((c) => c.grads && !apart.has(titleOf(c)));
 /** Cases at points where a one-sided difference means nothing. */
 const kinks = /edges|ties|zeros|at 0|origin|special|empty axis/;
 const smooth = cases.filter((c) => !kinks.test(c.variant) && c.op !== "remainder");
@@ -30,10 +28,6 @@ function weighted(results: readonly Tensor[], backend: BackendName): Tensor {
 
 function inputsOf(c: Case, layout: Layout, backend: BackendName): Laid[] {
   return c.inputs.map((v, k) => lay(v, layout, { backend, requiresGrad: c.grads![k] !== null }));
-}
-
-function report(problems: readonly string[], count: number): void {
-  assert(problems.length === 0, `${problems.length} of ${count}:\n${problems.join("\n")}`);
 }
 
 /** The request of a case, and its faults. */
@@ -65,17 +59,9 @@ function problemsOf(of: readonly Case[], prepare: (c: Case) => Check): string[] 
 const AT_ONCE = { cpu: 15, cl: Infinity };
 
 /** Checks every case. */
-function checkAll(
-  backend: BackendName,
-  of: readonly Case[],
-  prepare: (c: Case) => Check,
-): void {
-  const most = Math.min(AT_ONCE[backend], of.length);
-  const parts = Array.from(
-    { length: Math.ceil(of.length / most) },
-    (_, k) => of.slice(k * most, (k + 1) * most),
-  );
-  report(parts.flatMap((part) => problemsOf(part, prepare)), of.length);
+function checkAll(backend: BackendName, of: readonly Case[], prepare: (c: Case) => Check): void {
+  const parts = Map.groupBy(of, (_, k) => Math.floor(k / AT_ONCE[backend])).values();
+  assertNoProblems([...parts].flatMap((part) => problemsOf(part, prepare)), of.length);
 }
 
 function gradientsOf(c: Case, layout: Layout, backend: BackendName) {
@@ -123,12 +109,8 @@ function moved(c: Case, steps: number, backend: BackendName): Tensor[] {
     const data = c.grads![k] === null
       ? v.data.map(decode)
       : v.data.map((x, i) => decode(x) + steps * STEP * along[i]!);
-    return Tensor.fromHost(data, {
-      shape: v.shape,
-      dtype: v.dtype,
-      backend,
-      requiresGrad: c.grads![k] !== null,
-    });
+    const { shape, dtype } = v, requiresGrad = c.grads![k] !== null;
+    return Tensor.fromHost(data, { shape, dtype, backend, requiresGrad });
   });
 }
 
@@ -136,12 +118,8 @@ function moved(c: Case, steps: number, backend: BackendName): Tensor[] {
 function along(c: Case, gradients: readonly Tensor[], backend: BackendName): Tensor {
   const wanted = c.inputs.map((_, k) => k).filter((k) => c.grads![k] !== null);
   return gradients.map((g, i) => {
-    const d = Tensor.fromHost(direction(g.size, wanted[i]!), {
-      shape: g.shape,
-      dtype: "float64",
-      backend,
-    });
-    return g.mul(d).sum();
+    const d = direction(g.size, wanted[i]!);
+    return g.mul(Tensor.fromHost(d, { shape: g.shape, dtype: "float64", backend })).sum();
   }).reduce((a, b) => a.add(b));
 }
 
@@ -172,12 +150,9 @@ function leavesOf(c: Case, inputs: readonly Tensor[]): Tensor[] {
 testOnCPU("the gradients are those of finite differences", (backend: BackendName) => {
   checkAll(backend, smooth, (c) => {
     const value = (inputs: readonly Tensor[]): Tensor => weighted(resultsOf(c, inputs), backend);
-    return checkDerivative(
-      c,
-      backend,
-      value,
-      (inputs) => along(c, grad([value(inputs)], leavesOf(c, inputs)), backend),
-    );
+    return checkDerivative(c, backend, value, (inputs) => {
+      return along(c, grad([value(inputs)], leavesOf(c, inputs)), backend);
+    });
   });
 });
 

@@ -3,14 +3,13 @@
  * Every operation gives back all that it has made once its results are disposed of, whether `backward` has
  * gone through it or not: with no collection and no await.
  */
-import { assert } from "@std/assert";
 import { type BackendName, grad, memory, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
-import { type Case, cotangent, families, readCases, titleOf } from "./fixture.ts";
+import { allCases, assertNoProblems, type Case, cotangent, titleOf } from "./fixture.ts";
 import { lay } from "./layouts.ts";
 import { apart, operations, sampleFor } from "./operations.ts";
 
-const cases = families.flatMap((family) => readCases(family)).filter((c) => !apart.has(titleOf(c)));
+const cases = allCases().filter((c) => !apart.has(titleOf(c)));
 
 /** So often is each loop gone through, and so many times before memory is held to be flat. */
 const TURNS = 5, FIRST = 2;
@@ -72,10 +71,8 @@ function growthOf(c: Case, backend: BackendName, loop: (call: Call) => void): nu
     const made = operations[c.op]!.call(inputs, c.args);
     const results = made instanceof Tensor ? [made] : made;
     const floats = results.filter((y) => y.requiresGrad);
-    for (const y of floats.slice(weights.length)) {
-      weights.push(
-        Tensor.fromHost(cotangent(y.size), { shape: y.shape, dtype: y.dtype, backend }).realize(),
-      );
+    for (const { size, shape, dtype } of floats.slice(weights.length)) {
+      weights.push(Tensor.fromHost(cotangent(size), { shape, dtype, backend }).realize());
     }
     loop({ results, floats, weights, leaves });
     disposeAll(results.filter((y) => !inputs.includes(y)));
@@ -94,6 +91,6 @@ for (const [title, loop] of Object.entries(loops)) {
       const grown = growthOf(c, backend, loop);
       return grown.some((bytes) => bytes > 0) ? [`${titleOf(c)}: ${grown}`] : [];
     });
-    assert(problems.length === 0, `${problems.length} of ${tried.length}:\n${problems.join("\n")}`);
+    assertNoProblems(problems, tried.length);
   });
 }

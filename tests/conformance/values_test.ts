@@ -1,7 +1,6 @@
 // Suite: first; takes long.
 /** Every operation against PyTorch: each type that it takes, views, empty tensors, scalars. */
 import "../guarded.ts";
-import { assert } from "@std/assert";
 import {
   type BackendName,
   type DType,
@@ -13,7 +12,15 @@ import {
 import { backendOf } from "../../backend/internal.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
-import { type Case, decode, families, readCases, titleOf, type Value } from "./fixture.ts";
+import {
+  assertNoProblems,
+  type Case,
+  decode,
+  families,
+  readCases,
+  titleOf,
+  type Value,
+} from "./fixture.ts";
 import { lay, type Layout, layouts } from "./layouts.ts";
 import { apart, expectedType, operations, sampleFor, typesFor } from "./operations.ts";
 
@@ -115,11 +122,7 @@ for (const family of families) {
           )
           .map((dtype) => tryOut(c, dtype, layout, backend))
       );
-      const problems = problemsOf(trials);
-      assert(
-        problems.length === 0,
-        `${problems.length} of ${trials.length}:\n${problems.join("\n")}`,
-      );
+      assertNoProblems(problemsOf(trials), trials.length);
     });
   }
 }
