@@ -1,7 +1,7 @@
 // Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
 /** Results of operations are the caller's to dispose of, also where it had nothing to do. */
 import { assertEquals } from "@std/assert";
-import { einsum, memory, nn, Tensor, withDevice } from "../../mod.ts";
+import { einsum, memory, nn, Tensor } from "../../mod.ts";
 import { isEager } from "../../backend/internal.ts";
 import { testOnBackends } from "../opencl.ts";
 
@@ -42,23 +42,21 @@ const ofMatrix: Record<string, (x: Tensor) => Tensor> = {
 };
 
 for (const [name, fn] of Object.entries(ofMatrix)) {
-  testOnBackends(`${name} returns a tensor of its own`, (backend) => {
-    withDevice(backend, (dev) => {
-      using x = Tensor.arange(N * N, { dtype: "float32" }).reshape([N, N]).realize();
-      x.requiresGrad = true;
-      const before = memory.stats(dev).numAllocs;
-      {
-        using y = fn(x);
-        if (name !== "contiguous" && !isEager()) {
-          y.realize();
-          assertEquals(memory.stats(dev).numAllocs, before, "the memory is shared");
-        }
-        y.mul(3).sum().backward();
+  testOnBackends(`${name} returns a tensor of its own`, () => {
+    using x = Tensor.arange(N * N, { dtype: "float32" }).reshape([N, N]).realize();
+    x.requiresGrad = true;
+    const before = memory.stats().numAllocs;
+    {
+      using y = fn(x);
+      if (name !== "contiguous" && !isEager()) {
+        y.realize();
+        assertEquals(memory.stats().numAllocs, before, "the memory is shared");
       }
-      assertEquals(x.disposed, false);
-      assertEquals(x.slice(0, -1).itemSync(), N - 1);
-      assertEquals(x.grad!.sum().itemSync(), 3 * N * N);
-    });
+      y.mul(3).sum().backward();
+    }
+    assertEquals(x.disposed, false);
+    assertEquals(x.slice(0, -1).itemSync(), N - 1);
+    assertEquals(x.grad!.sum().itemSync(), 3 * N * N);
   });
 }
 

@@ -56,7 +56,8 @@ testOnCPU("operands that are no tensors are named", () => {
 
 testOnCPU("shapes, axes and counts that do not fit are named", () => {
   const m = Tensor.arange(6).reshape([2, 3]), v = Tensor.arange(3), s = Tensor.full([], 2);
-  const image = Tensor.ones([1, 1, 4, 4]);
+  const image = Tensor.ones([1, 1, 4, 4]), weight = Tensor.ones([2, 1, 2, 2]);
+  const labels = Tensor.zeros([2], { dtype: "int32" });
   assertRefused([
     [() => Tensor.ones([1]).expand([1.5]), ShapeError, "[1.5]"],
     [() => v.split(0), ShapeError, "a whole number of at least 1"],
@@ -77,21 +78,9 @@ testOnCPU("shapes, axes and counts that do not fit are named", () => {
     [() => image.avgPool2d(2, { padding: -1 }), ShapeError, "padding [-1, -1]"],
     [() => image.adaptiveAvgPool2d(0), ShapeError, "sizes of at least 1"],
     [() => image.conv2d(Tensor.ones([1, 1, 0, 0])), ShapeError, "the kernel is empty"],
-    [
-      () => image.conv2d(Tensor.ones([2, 1, 2, 2]), { bias: Tensor.ones([3]) }),
-      ShapeError,
-      "one number for each of the 2 outputs",
-    ],
-    [
-      () => Tensor.zeros([2, 0]).crossEntropy(Tensor.zeros([2], { dtype: "int32" })),
-      ShapeError,
-      "no classes",
-    ],
-    [
-      () => m.crossEntropy(Tensor.zeros([2], { dtype: "int32" }), { labelSmoothing: 2 }),
-      RangeError,
-      "from 0 to 1",
-    ],
+    [() => image.conv2d(weight, { bias: v }), ShapeError, "one number for each of the 2 outputs"],
+    [() => Tensor.zeros([2, 0]).crossEntropy(labels), ShapeError, "no classes"],
+    [() => m.crossEntropy(labels, { labelSmoothing: 2 }), RangeError, "from 0 to 1"],
   ]);
 });
 
@@ -138,10 +127,8 @@ testOnBackends("empty tensors go through everything that has an answer", () => {
   assertEquals(numbers(none.prod(0)), [1, 1, 1]);
   assertEquals(numbers(none.logSumExp(0)), [-Infinity, -Infinity, -Infinity]);
   assertEquals(numbers(none.mean(0)), [NaN, NaN, NaN]);
-  assertEquals([none.max(1).shape, none.softmax(1).shape, none.cumsum(0).shape], [[0], [0, 3], [
-    0,
-    3,
-  ]]);
+  assertEquals(none.max(1).shape, [0]);
+  assertEquals([none.softmax(1).shape, none.cumsum(0).shape], [[0, 3], [0, 3]]);
   assertEquals(none.split(2).map((t) => t.shape), [[0, 3]]);
   assertEquals([none.argsort(1).shape, none.sort(0).values.shape], [[0, 3], [0, 3]]);
   assertEquals(numbers(Tensor.concat([none, Tensor.ones([1, 3])])), [1, 1, 1]);
@@ -175,15 +162,9 @@ testOnBackends("minima of integers pool, the smallest int64 included", () => {
     const image = Tensor.full([1, 1, 2, 2], 3, { dtype });
     assertEquals(numbers(image.maxPool2d(2, { padding: 1 })), [3, 3, 3, 3]);
   }
-  const low = host(BigInt64Array.of(-(2n ** 40n), -(2n ** 41n), -(2n ** 42n), -(2n ** 50n)), {
-    shape: [1, 1, 2, 2],
-  });
-  assertEquals(numbers(low.maxPool2d(2, { padding: 1 })), [
-    -(2 ** 40),
-    -(2 ** 41),
-    -(2 ** 42),
-    -(2 ** 50),
-  ]);
+  const values = [40, 41, 42, 50].map((exponent) => -(2 ** exponent));
+  const low = host(BigInt64Array.from(values, BigInt), { shape: [1, 1, 2, 2] });
+  assertEquals(numbers(low.maxPool2d(2, { padding: 1 })), values);
 });
 
 testOnBackends("gradients have the type of their tensor, whatever they start from", () => {
@@ -191,24 +172,21 @@ testOnBackends("gradients have the type of their tensor, whatever they start fro
   x.mul(3).backward(host(Int32Array.of(1, 2)));
   assertEquals(x.grad!.dtype, "float32");
   assertEquals(numbers(x.grad!), [3, 6]);
-  assertThrows(
-    () => (x.mul(2) as Untyped).backward(1),
-    TypeError,
-    "Cannot go backward with 1",
-  );
+  const wrong = () => (x.mul(2) as Untyped).backward(1);
+  assertThrows(wrong, TypeError, "Cannot go backward with 1");
 });
 
 testOnBackends("differentiating what is constant is an error, not zeros", () => {
-  const x = Tensor.ones([2], { requiresGrad: true }),
-    other = Tensor.ones([3], { requiresGrad: true });
+  const [x, other] = [2, 3].map((n) => Tensor.ones([n], { requiresGrad: true })) as [
+    Tensor,
+    Tensor,
+  ];
   const loss = x.square().sum();
-  assertThrows(
-    () => grad([loss], [Tensor.ones([2])]),
-    Error,
-    "with respect to input 0, of shape [2]",
-  );
-  assertThrows(() => grad([Tensor.ones([])], [x]), Error, "outputs that require no gradient");
-  assertThrows(() => (grad as Untyped)("loss", x), TypeError, "grad(loss, [w, b])");
+  assertRefused([
+    [() => grad([loss], [Tensor.ones([2])]), Error, "with respect to input 0, of shape [2]"],
+    [() => grad([Tensor.ones([])], [x]), Error, "outputs that require no gradient"],
+    [() => (grad as Untyped)("loss", x), TypeError, "grad(loss, [w, b])"],
+  ]);
   assertEquals(numbers(grad(loss, x)[0]), [2, 2]);
   assertEquals(numbers(grad([loss], [other])[0]!), [0, 0, 0]);
 });
@@ -261,11 +239,8 @@ testOnBackends("an index is looked at where all elements are the same, too", () 
     assertThrows(() => x.indexSelect(0, bad).toHostSync(), RangeError, "the index 7");
     assertEquals(x.indexSelect(0, good).sum().itemSync(), x.slice([0, 2]).sum().itemSync());
   }
-  assertThrows(
-    () => Tensor.arange(3).gather(0, huge).toHostSync(),
-    RangeError,
-    `the index ${2 ** 40} is out of range`,
-  );
+  const read = () => Tensor.arange(3).gather(0, huge).toHostSync();
+  assertThrows(read, RangeError, `the index ${2 ** 40} is out of range`);
 });
 
 testOnCPU("what layers, optimizers and loaders cannot be made of is named", () => {
@@ -284,11 +259,7 @@ testOnCPU("what layers, optimizers and loaders cannot be made of is named", () =
     [() => new optim.Adam([w], any({ betas: [0.9, 0.99] })), TypeError, "beta1, beta2"],
     [() => new optim.AdamW([w], { eps: -1 }), RangeError, "Cannot make AdamW with eps -1"],
     [() => new optim.RMSProp([w], { momentum: NaN }), RangeError, "RMSProp with momentum NaN"],
-    [
-      () => new optim.SGD(any([{ parameters: [w], decay: 1 }])),
-      TypeError,
-      'Cannot make SGD with the option "decay"',
-    ],
+    [() => new optim.SGD(any([{ parameters: [w], decay: 1 }])), TypeError, 'the option "decay"'],
     [() => new DataLoader(any(undefined)), TypeError, "Cannot load from undefined"],
     [() => new TensorDataset(any(3)), TypeError, "Field 0 of a TensorDataset is no field"],
     [() => memory.stats(any("cpu")), TypeError, 'Cannot find the memory of string "cpu"'],

@@ -2,17 +2,19 @@
 /** Whatever a caller without types passes is taken, or refused in netcl's own words: "Cannot ...". */
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import {
+  amp,
+  compile,
   distributions,
   fft,
   grad,
   linalg,
   nn,
   optim,
+  setFloat32Precision,
   special,
   Tensor,
   withDevice,
 } from "../../mod.ts";
-import { amp, compile, setFloat32Precision } from "../../mod.ts";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass
 type Untyped = any;
@@ -89,15 +91,8 @@ Deno.test("methods of Tensor take odd values, or refuse them in words of their o
 });
 
 Deno.test("functions take odd values, or refuse them in words of their own", () => {
-  const rooms = {
-    Tensor,
-    linalg,
-    fft,
-    special,
-    distributions,
-    root: { grad, compile, setFloat32Precision },
-    amp,
-  };
+  const root = { grad, compile, setFloat32Precision };
+  const rooms = { Tensor, linalg, fft, special, distributions, root, amp };
   const matrix = onCPU(() => Tensor.eye(3).realize());
   const found = onCPU(() =>
     Object.entries(rooms).flatMap(([room, all]) =>
@@ -120,11 +115,8 @@ Deno.test("layers and optimizers take odd values, or refuse them in words of the
   const found = onCPU(() => [
     ...Object.entries<Untyped>(nn).flatMap(([name, Layer]) => {
       if (typeof Layer !== "function" || !(Layer.prototype instanceof nn.Module)) return [];
-      const made = foreignCalls(
-        name,
-        (...args) => new Layer(...args),
-        [2, 2, 2].slice(0, Layer.length),
-      );
+      const fill = [2, 2, 2].slice(0, Layer.length);
+      const made = foreignCalls(name, (...args) => new Layer(...args), fill);
       const layer = layerOf(Layer);
       if (layer === null) return made;
       return [...made, ...foreignCalls(`${name}.forward`, (x) => layer.forward(x), [0])];

@@ -16,36 +16,16 @@ const MAX_IN_A_ROW = 2;
 /** Functions with more of them. */
 const longer: Readonly<Record<string, readonly string[]>> = {
   "the order is PyTorch's and NumPy's, which people know": [
-    "Tensor.arange",
-    "Tensor.linspace",
-    "Tensor.randint",
-    "Tensor.logNormal",
-    "Tensor.laplace",
-    "Tensor.cauchy",
-    "Tensor.gumbel",
-    "Tensor.truncatedNormal",
-    "Tensor::decodeBlocks",
-    "Tensor::unfold",
-    "new nn.Conv1d",
-    "new nn.Conv2d",
-    "new nn.Conv3d",
-    "new nn.ConvTranspose1d",
-    "new nn.ConvTranspose2d",
-    "new nn.ConvTranspose3d",
-    "new nn.TransformerDecoder",
-    "new nn.TransformerEncoder",
-    "func.jvp",
-    "func.functionalCall",
-    "new optim.SequentialLR",
+    ..."arange linspace randint logNormal laplace cauchy gumbel truncatedNormal".split(" ")
+      .map((name) => `Tensor.${name}`),
+    ..."Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d".split(" ")
+      .map((name) => `new nn.${name}`),
+    ...["Tensor::decodeBlocks", "Tensor::unfold", "func.jvp", "func.functionalCall"],
+    ...["new nn.TransformerDecoder", "new nn.TransformerEncoder", "new optim.SequentialLR"],
   ],
   "each is needed, and of another type": [
-    "saveOnnx",
-    "func.hvp",
-    "new optim.Scheduler",
-    "new distributed.ShardedOptimizer",
-    "GgufFile::read",
-    "SafetensorsFile::read",
-    "Tensor.fromBlocks",
+    ...["saveOnnx", "func.hvp", "new optim.Scheduler", "new distributed.ShardedOptimizer"],
+    ...["GgufFile::read", "SafetensorsFile::read", "Tensor.fromBlocks"],
   ],
 };
 
