@@ -5,7 +5,9 @@ import { FileFormatError } from "../../../tensor/io/core/file_format_error.ts";
 import { type Bytes, Chance, damageBytes } from "../../fuzz/damage.ts";
 import type { HostArray } from "../../../tensor/io/core/host_array.ts";
 
-const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
+type Draw = (minLength: number) => fc.Arbitrary<TypedArray>;
+
+const values: Record<DType, Draw> = {
   float32: (n) => fc.float32Array({ minLength: n, maxLength: n }),
   float64: (n) => fc.float64Array({ minLength: n, maxLength: n }),
   float16: (n) => fc.float32Array({ minLength: n, maxLength: n }).map((a) => Float16Array.from(a)),
@@ -22,9 +24,7 @@ const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
 /** Cuts the lower halves off, which leaves numbers that bfloat16 holds exactly. */
 function asBfloat16(data: Float32Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
   const bits = new Uint32Array(data.buffer);
-  bits.forEach((word, i) => {
-    bits[i] = Number.isNaN(data[i]) ? 0x7fc00000 : word & 0xffff0000;
-  });
+  bits.forEach((word, i) => bits[i] = Number.isNaN(data[i]) ? 0x7fc00000 : word & 0xffff0000);
   return data;
 }
 
@@ -45,17 +45,29 @@ export function damaged(files: readonly Bytes[]): fc.Arbitrary<Bytes> {
     .map(([bytes, seed]) => damageBytes(bytes, new Chance(seed)));
 }
 
-/** Fails if `read` throws anything but a FileFormatError. */
-export function assertOnlyFormatErrors(read: () => HostArray | Record<string, HostArray>): void {
-  try {
-    read();
-  } catch (error) {
-    if (!(error instanceof FileFormatError)) throw error;
-  }
+/**
+ * Tests that any bytes, and files that are damaged anywhere, are read or refused by a FileFormatError.
+ *
+ * @param files Files as they should be; a function is called when the test runs.
+ * @param others Other bytes to try.
+ */
+export function testDamage(
+  name: string,
+  files: () => readonly Bytes[] | Promise<readonly Bytes[]>,
+  read: (bytes: Bytes) => unknown,
+  numRuns: number,
+  ...others: fc.Arbitrary<Bytes>[]
+): void {
+  Deno.test(`${name} answers any damage with a FileFormatError or a value`, async () => {
+    const bytes = fc.oneof(fc.uint8Array(), damaged(await files()), ...others);
+    await fc.assert(fc.asyncProperty(bytes, (bytes) => assertOnlyFormatErrors(() => read(bytes))), {
+      numRuns,
+    });
+  });
 }
 
-/** Fails if what `read` promises fails by anything but a FileFormatError. */
-export async function assertOnlyFormatErrorsAsync(read: () => Promise<unknown>): Promise<void> {
+/** Fails if `read`, or what it promises, fails by anything but a FileFormatError. */
+export async function assertOnlyFormatErrors(read: () => unknown): Promise<void> {
   try {
     await read();
   } catch (error) {

@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { memory } from "../../../memory/mod.ts";
-import { manager, withDevice } from "../../../backend/internal.ts";
 import {
   FileFormatError,
   loadNpy,
@@ -10,7 +9,7 @@ import {
   saveSafetensors,
 } from "../../../tensor/io/mod.ts";
 import { type DType, Tensor } from "../../../tensor/mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import {
   assertHolds,
   expectedArray,
@@ -19,124 +18,81 @@ import {
   fixtureUrl,
 } from "./fixtures.ts";
 import { runDeno } from "../../run_deno.ts";
-
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-async function fileNames(folder: string): Promise<string[]> {
-  return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
-}
+import { inFolder, namesIn } from "../../temporary_folder.ts";
 
 async function hostArray(tensor: Tensor) {
   return { data: await tensor.toHost(), shape: tensor.shape, dtype: tensor.dtype };
 }
 
-const dtypes: DType[] = [
-  "float32",
-  "float16",
-  "bfloat16",
-  "int32",
-  "int64",
-  "int16",
-  "int8",
-  "uint32",
-  "uint8",
-  "bool",
-];
+const dtypes = "float32 float16 bfloat16 int32 int64 int16 int8 uint32 uint8 bool".split(
+  " ",
+) as DType[];
 
-testOnBackends(
-  "loadSafetensors puts a file of the project's own package on the device",
-  async (backend) => {
-    const expected = expectedArrays("all_types.safetensors");
-    const tensors = await loadSafetensors(fixtureUrl("all_types.safetensors"), { device: backend });
-    assertEquals(Object.keys(tensors).sort(), Object.keys(expected).sort());
-    for (const [name, tensor] of Object.entries(tensors)) {
-      assertEquals(tensor.backend, backend);
-      assertHolds(await hostArray(tensor), expected[name]!, name);
-      tensor.dispose();
+testOnBackends("loadSafetensors puts a file of another writer on the device", async (backend) => {
+  const expected = expectedArrays("all_types.safetensors");
+  const tensors = await loadSafetensors(fixtureUrl("all_types.safetensors"), { device: backend });
+  assertEquals(Object.keys(tensors).sort(), Object.keys(expected).sort());
+  for (const [name, tensor] of Object.entries(tensors)) {
+    assertEquals(tensor.backend, backend);
+    assertHolds(await hostArray(tensor), expected[name]!, name);
+    tensor.dispose();
+  }
+});
+
+testOnBackends("every dtype comes back from a safetensors file as it was", () => {
+  return inFolder(async (folder) => {
+    const tensors = Object.fromEntries(
+      dtypes.map((dtype) => [dtype, Tensor.fromHost([[0, 1, 2], [3, 4, 5]]).cast(dtype)]),
+    );
+    await saveSafetensors(`${folder}/t.safetensors`, tensors, { metadata: { epoch: "3" } });
+    const back = await loadSafetensors(`${folder}/t.safetensors`);
+    assertEquals(Object.keys(back), dtypes as string[]);
+    for (const dtype of dtypes) {
+      assertEquals(await hostArray(back[dtype]!), await hostArray(tensors[dtype]!), dtype);
     }
-  },
-);
+    assertEquals({ ...await readSafetensorsMetadata(`${folder}/t.safetensors`) }, { epoch: "3" });
+    assertEquals(namesIn(folder), ["t.safetensors"]);
+  });
+});
 
-testOnBackends(
-  "every dtype comes back from a safetensors file as it was",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        const tensors = Object.fromEntries(
-          dtypes.map((dtype) => [dtype, Tensor.fromHost([[0, 1, 2], [3, 4, 5]]).cast(dtype)]),
-        );
-        await saveSafetensors(`${folder}/t.safetensors`, tensors, { metadata: { epoch: "3" } });
-        const back = await loadSafetensors(`${folder}/t.safetensors`);
-        assertEquals(Object.keys(back), dtypes as string[]);
-        for (const dtype of dtypes) {
-          assertEquals(await hostArray(back[dtype]!), await hostArray(tensors[dtype]!), dtype);
-        }
-        assertEquals(
-          { ...await readSafetensorsMetadata(`${folder}/t.safetensors`) },
-          { epoch: "3" },
-        );
-        assertEquals(await fileNames(folder), ["t.safetensors"]);
-      })
-    ),
-);
+testOnBackends("saveSafetensors writes the values of the moment of the call", () => {
+  return inFolder(async (folder) => {
+    const names = ["a", "b", "c"];
+    const tensors = Object.fromEntries(names.map((name) => [name, Tensor.ones([4]).realize()]));
+    const saved = saveSafetensors(`${folder}/t.safetensors`, tensors);
+    for (const name of names) tensors[name]!.assign(Tensor.zeros([4])).realize();
+    await saved;
+    const back = await loadSafetensors(`${folder}/t.safetensors`);
+    for (const name of names) assertEquals(await back[name]!.toArray(), [1, 1, 1, 1], name);
+  });
+});
 
-testOnBackends(
-  "saveSafetensors writes the values of the moment of the call",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        const names = ["a", "b", "c"];
-        const tensors = Object.fromEntries(names.map((name) => [name, Tensor.ones([4]).realize()]));
-        const saved = saveSafetensors(`${folder}/t.safetensors`, tensors);
-        for (const name of names) tensors[name]!.assign(Tensor.zeros([4])).realize();
-        await saved;
-        const back = await loadSafetensors(`${folder}/t.safetensors`);
-        for (const name of names) assertEquals(await back[name]!.toArray(), [1, 1, 1, 1], name);
-      })
-    ),
-);
+testOnBackends("saving and loading leave no memory behind", () => {
+  return inFolder(async (folder) => {
+    using tensor = Tensor.ones([100]).realize();
+    const before = memory.stats().currentAllocated;
+    await saveSafetensors(`${folder}/t.safetensors`, { tensor });
+    await saveNpy(`${folder}/t.npy`, tensor);
+    for (const loaded of Object.values(await loadSafetensors(`${folder}/t.safetensors`))) {
+      loaded.dispose();
+    }
+    (await loadNpy(`${folder}/t.npy`)).dispose();
+    assert(memory.stats().currentAllocated <= before);
+  });
+});
 
-testOnBackends(
-  "saving and loading leave no memory behind",
-  (backend) =>
+testOnCPU(
+  "a save that fails leaves the former file and nothing beside it",
+  () =>
     inFolder(async (folder) => {
-      const device = manager.default(backend);
-      await withDevice(device, async () => {
-        using tensor = Tensor.ones([100]).realize();
-        const before = memory.stats(device).currentAllocated;
-        await saveSafetensors(`${folder}/t.safetensors`, { tensor });
-        await saveNpy(`${folder}/t.npy`, tensor);
-        for (const loaded of Object.values(await loadSafetensors(`${folder}/t.safetensors`))) {
-          loaded.dispose();
-        }
-        (await loadNpy(`${folder}/t.npy`)).dispose();
-        assert(memory.stats(device).currentAllocated <= before);
-      });
+      const path = `${folder}/t.safetensors`, a = Tensor.ones([2]);
+      await saveSafetensors(path, { w: a });
+      const unreadable = Tensor.arange(3).indexSelect(0, Tensor.fromHost(Int32Array.of(9)));
+      await assertRejects(() => saveSafetensors(path, { a, w: unreadable }), RangeError, "9");
+      assertEquals(namesIn(folder), ["t.safetensors"]);
+      assertEquals(await (await loadSafetensors(path)).w!.toArray(), [1, 1]);
     }),
 );
-
-Deno.test("a save that fails leaves the former file and nothing beside it", () =>
-  inFolder((folder) =>
-    withDevice("cpu", async () => {
-      const path = `${folder}/t.safetensors`;
-      await saveSafetensors(path, { w: Tensor.ones([2]) });
-      const unreadable = Tensor.arange(3).indexSelect(0, Tensor.fromHost(Int32Array.of(9)));
-      await assertRejects(
-        () => saveSafetensors(path, { a: Tensor.ones([2]), w: unreadable }),
-        RangeError,
-        "9",
-      );
-      assertEquals(await fileNames(folder), ["t.safetensors"]);
-      assertEquals(await (await loadSafetensors(path)).w!.toArray(), [1, 1]);
-    })
-  ));
 
 Deno.test("loadSafetensors names the file that is damaged", () =>
   inFolder(async (folder) => {
@@ -157,17 +113,12 @@ for (const name of fixtureNames(".npy")) {
   });
 }
 
-testOnBackends(
-  "saveNpy writes a view as what it shows",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        const path = `${folder}/t.npy`;
-        await saveNpy(path, Tensor.arange(6).reshape([2, 3]).transpose());
-        assertEquals(await (await loadNpy(path)).toArray(), [[0, 3], [1, 4], [2, 5]]);
-      })
-    ),
-);
+testOnBackends("saveNpy writes a view as what it shows", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/t.npy`;
+    await saveNpy(path, Tensor.arange(6).reshape([2, 3]).transpose());
+    assertEquals(await (await loadNpy(path)).toArray(), [[0, 3], [1, 4], [2, 5]]);
+  }));
 
 Deno.test("loadNpy names the file that is no .npy", () =>
   inFolder(async (folder) => {
@@ -177,26 +128,23 @@ Deno.test("loadNpy names the file that is no .npy", () =>
     assert(message.startsWith(`Cannot read "${path}": `));
   }));
 
-Deno.test("a file is saved with the permission to write it alone", async () => {
-  const folder = await Deno.makeTempDir(), path = `${folder}/t.npy`;
-  const program = `import { saveNpy, Tensor } from "${new URL(
-    "../../../mod.ts",
-    import.meta.url,
-  )}";
+Deno.test("a file is saved with the permission to write it alone", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/t.npy`;
+    const program = `import { saveNpy, Tensor } from "${new URL(
+      "../../../mod.ts",
+      import.meta.url,
+    )}";
       const t = Tensor.fromHost([1, 2], { device: "cpu" });
       for (let k = 0; k < 2; k++) await saveNpy(${JSON.stringify(path)}, t.add(k));`;
-  await Deno.writeTextFile(`${folder}/program.ts`, program);
-  const allowed = `--allow-write=${path}`, file = `${folder}/program.ts`;
-  const { code, err } = await runDeno(["run", "--no-prompt", "--no-check", allowed, file]);
-  assertEquals([code, err], [0, ""]);
-  const t = await loadNpy(path, { device: "cpu" });
-  assertEquals(await t.toArray(), [2, 3]);
-  assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), [
-    "program.ts",
-    "t.npy",
-  ]);
-  await Deno.remove(folder, { recursive: true });
-});
+    await Deno.writeTextFile(`${folder}/program.ts`, program);
+    const allowed = `--allow-write=${path}`, file = `${folder}/program.ts`;
+    const { code, err } = await runDeno(["run", "--no-prompt", "--no-check", allowed, file]);
+    assertEquals([code, err], [0, ""]);
+    const t = await loadNpy(path, { device: "cpu" });
+    assertEquals(await t.toArray(), [2, 3]);
+    assertEquals(namesIn(folder), ["program.ts", "t.npy"]);
+  }));
 
 Deno.test("what is no regular file is read to its end, and given up where it has none", {
   ignore: Deno.build.os === "windows",

@@ -3,16 +3,14 @@ import { nn } from "../../../mod.ts";
 import { Embedder, LanguageModel, loadGguf, lora, Tokenizer } from "@netcl/netcl/models";
 import { ModelBatch } from "../../../tensor/models/language/batch.ts";
 import { CachedChat } from "../../../tensor/models/language/chat.ts";
-
-// deno-lint-ignore no-explicit-any -- what a caller without types may pass
-type Untyped = any;
+import type { Call, Untyped } from "../../laws/option_rows.ts";
 
 // Options are looked at before anything is done, so nothing behind them need be real.
 const nothing: Untyped = {};
 const { prototype } = LanguageModel;
 
 /** Calls with options, by name and place of the parameter. */
-export const modelCalls: Readonly<Record<string, (options: Untyped) => unknown>> = {
+export const modelCalls: Readonly<Record<string, Call>> = {
   "Batch::generate(1)": (o) => ModelBatch.prototype.generate.call(nothing, "", o),
   "Chat::send(1)": (o) => CachedChat.prototype.send.call(nothing, "", o),
   "Embedder.load(1)": (o) => Embedder.load("missing", o),

@@ -9,11 +9,9 @@ function gzipped(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 Deno.test("gunzip gives back what gzip took", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.uint8Array({ size: "large" }), async (bytes) => {
-      assertEquals(await gunzip(gzipped(bytes)), bytes);
-    }),
-  );
+  await fc.assert(fc.asyncProperty(fc.uint8Array({ size: "large" }), async (bytes) => {
+    assertEquals(await gunzip(gzipped(bytes)), bytes);
+  }));
 });
 
 Deno.test("gunzip refuses a stream that is cut or damaged", async () => {

@@ -3,27 +3,19 @@ import fc from "fast-check";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { decodeNpy, encodeNpy } from "../../../../tensor/io/numpy/npy_format.ts";
 import { assertHolds, expectedArray, fixtureNames, readFixture } from "../fixtures.ts";
-import { assertOnlyFormatErrors, damaged, hostArray } from "../arbitraries.ts";
+import { hostArray, testDamage } from "../arbitraries.ts";
 
-const dtypes: Record<string, string> = {
-  "bool.npy": "bool",
-  "uint8.npy": "uint8",
-  "int8.npy": "int8",
-  "int16.npy": "int16",
-  "uint16.npy": "int32",
-  "uint32.npy": "uint32",
-  "int64.npy": "int64",
-  "int64_big_endian.npy": "int64",
-  "int32_column_major.npy": "int32",
-  "float16.npy": "float16",
-  "float64.npy": "float64",
-};
+/** The type that a file is read in: uint16 in int32, which holds it. */
+function typeOf(name: string): string {
+  const [type] = name.split(/[._]/);
+  return type === "uint16" ? "int32" : /^(u?int|float|bool)/.test(type!) ? type! : "float32";
+}
 
 for (const name of fixtureNames(".npy")) {
   Deno.test(`decodeNpy reads NumPy's ${name}`, () => {
     const array = decodeNpy(readFixture(name));
     assertHolds(array, expectedArray(name), name);
-    assertEquals(array.dtype as string, dtypes[name] ?? "float32");
+    assertEquals(array.dtype as string, typeOf(name));
   });
 }
 
@@ -35,15 +27,13 @@ for (const name of ["float32", "float64", "float16", "int64", "uint8", "bool", "
 }
 
 Deno.test("encodeNpy and decodeNpy are inverse", () => {
-  fc.assert(
-    fc.property(hostArray(), (array) => {
-      if (array.dtype === "bfloat16") {
-        assertStringIncludes(assertThrows(() => encodeNpy(array), TypeError).message, "bfloat16");
-      } else {
-        assertEquals(decodeNpy(encodeNpy(array)), array);
-      }
-    }),
-  );
+  fc.assert(fc.property(hostArray(), (array) => {
+    if (array.dtype === "bfloat16") {
+      assertStringIncludes(assertThrows(() => encodeNpy(array), TypeError).message, "bfloat16");
+    } else {
+      assertEquals(decodeNpy(encodeNpy(array)), array);
+    }
+  }));
 });
 
 Deno.test("encodeNpy refuses values that do not fill the shape", () => {
@@ -64,59 +54,34 @@ function npyBytes(dict: string, body = new Uint8Array(), version = 1): Uint8Arra
   return Uint8Array.of(0x93, 78, 85, 77, 80, 89, version, 0, ...length, ...text, ...body);
 }
 
-const refused: Record<string, { bytes: Uint8Array; says: string }> = {
-  "nothing": { bytes: new Uint8Array(), says: "no .npy file" },
-  "another kind of file": { bytes: new TextEncoder().encode("not numpy at all"), says: "no .npy" },
-  "a version of the future": { bytes: npyBytes("{}", undefined, 9), says: "version is 9" },
-  "a header beyond the end": {
-    bytes: Uint8Array.of(0x93, 78, 85, 77, 80, 89, 2, 0, 255, 255, 255, 255),
-    says: "claims 4294967295 bytes",
-  },
-  "a header that is code": {
-    bytes: npyBytes("__import__('os').system('true')"),
-    says: "no Python literal",
-  },
-  "a header nested without end": { bytes: npyBytes("(".repeat(60_000)), says: "too deep" },
-  "2^63 elements": {
-    bytes: npyBytes("{'descr':'<f4','fortran_order':False,'shape':(9223372036854775808,)}"),
-    says: "no valid shape",
-  },
-  "a product that overflows": {
-    bytes: npyBytes("{'descr':'<f4','fortran_order':False,'shape':(4294967296,4294967296,0)}"),
-    says: "more than 2^53",
-  },
-  "too many axes": {
-    bytes: npyBytes(`{'descr':'<f4','fortran_order':False,'shape':(${"1,".repeat(65)})}`),
-    says: "65 axes",
-  },
-  "too few bytes": {
-    bytes: npyBytes("{'descr':'<f4','fortran_order':False,'shape':(2,)}", new Uint8Array(7)),
-    says: "takes 8 bytes: 7 follow",
-  },
-  "too many bytes": {
-    bytes: npyBytes("{'descr':'<f4','fortran_order':False,'shape':(2,)}", new Uint8Array(9)),
-    says: "takes 8 bytes: 9 follow",
-  },
-  "no order": { bytes: npyBytes("{'descr':'<f4','shape':(2,)}"), says: "fortran_order" },
-  "a shape of text": {
-    bytes: npyBytes("{'descr':'<f4','fortran_order':False,'shape':'ab'}"),
-    says: "no valid shape",
-  },
+/** A header, with its shape and type as Python writes them. */
+const dict = (shape: string): string => `{'descr':'<f4','fortran_order':False,'shape':${shape}}`;
+const text = (words: string) => new TextEncoder().encode(words);
+
+const refused: Record<string, [bytes: Uint8Array, says: string]> = {
+  "nothing": [new Uint8Array(), "no .npy file"],
+  "another kind of file": [text("not numpy at all"), "no .npy"],
+  "a version of the future": [npyBytes("{}", undefined, 9), "version is 9"],
+  "a header beyond the end": [
+    Uint8Array.of(0x93, 78, 85, 77, 80, 89, 2, 0, 255, 255, 255, 255),
+    "claims 4294967295 bytes",
+  ],
+  "a header that is code": [npyBytes("__import__('os').system('true')"), "no Python literal"],
+  "a header nested without end": [npyBytes("(".repeat(60_000)), "too deep"],
+  "2^63 elements": [npyBytes(dict("(9223372036854775808,)")), "no valid shape"],
+  "a product that overflows": [npyBytes(dict("(4294967296,4294967296,0)")), "more than 2^53"],
+  "too many axes": [npyBytes(dict(`(${"1,".repeat(65)})`)), "65 axes"],
+  "too few bytes": [npyBytes(dict("(2,)"), new Uint8Array(7)), "takes 8 bytes: 7 follow"],
+  "too many bytes": [npyBytes(dict("(2,)"), new Uint8Array(9)), "takes 8 bytes: 9 follow"],
+  "no order": [npyBytes("{'descr':'<f4','shape':(2,)}"), "fortran_order"],
+  "a shape of text": [npyBytes(dict("'ab'")), "no valid shape"],
 };
 
-for (const [what, { bytes, says }] of Object.entries(refused)) {
+for (const [what, [bytes, says]] of Object.entries(refused)) {
   Deno.test(`decodeNpy refuses ${what}`, () => {
     const { message } = assertThrows(() => decodeNpy(bytes), FileFormatError, says);
     assert(message.length < 300, "the message is short however long the file is");
   });
 }
 
-Deno.test("decodeNpy answers any damage with a FileFormatError or an array", () => {
-  const files = fixtureNames(".npy").map(readFixture);
-  fc.assert(
-    fc.property(fc.oneof(fc.uint8Array(), damaged(files)), (bytes) => {
-      assertOnlyFormatErrors(() => decodeNpy(bytes));
-    }),
-    { numRuns: 1000 },
-  );
-});
+testDamage("decodeNpy", () => fixtureNames(".npy").map(readFixture), decodeNpy, 1000);

@@ -1,10 +1,9 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import fc from "fast-check";
 import { loadWav, saveWav, Tensor } from "../../../../mod.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { decodeWav, encodeWav } from "../../../../tensor/io/sound/wav.ts";
 import { testOnBackends } from "../../../opencl.ts";
-import { assertOnlyFormatErrorsAsync, damaged } from "../arbitraries.ts";
+import { testDamage } from "../arbitraries.ts";
 
 const le = (value: number, bytes: number): number[] =>
   Array.from({ length: bytes }, (_, k) => Math.floor(value / 256 ** k) % 256);
@@ -38,10 +37,7 @@ const files: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   "floats": wav(3, 32, 1, bytesOf(Float32Array.of(-1, 0, 0.5))),
   "doubles": wav(3, 64, 1, bytesOf(Float64Array.of(-1, 0, 0.5))),
   "the extensible format": wav(0xfffe, 16, 1, bytesOf(Int16Array.of(-32768, 0, 16384)), [
-    ...le(22, 2),
-    ...le(16, 2),
-    ...le(0, 4),
-    ...le(1, 16),
+    ...[...le(22, 2), ...le(16, 2), ...le(0, 4), ...le(1, 16)],
   ]),
 };
 
@@ -70,25 +66,16 @@ testOnBackends("loadWav reads what saveWav wrote", async () => {
   await saveWav(path, Tensor.fromHost([-2, 2]), { sampleRate: 8000 });
   assertEquals(await (await loadWav(path)).samples.toArray(), [[-1, 1 - 2 ** -15]]);
   const cube = Tensor.zeros([1, 1, 1]);
-  await assertRejects(
-    () => saveWav(path, cube, { sampleRate: 8000 }),
-    RangeError,
-    "(channels, frames)",
-  );
+  const save = () => saveWav(path, cube, { sampleRate: 8000 });
+  await assertRejects(save, RangeError, "(channels, frames)");
   await Deno.remove(path);
 });
 
 Deno.test("decodeWav says what is no sound", () => {
+  const begin = files["8 bits"]!.slice(0, 12);
   const refused: Record<string, Uint8Array> = {
     "RIFF and WAVE": new Uint8Array(20),
-    "before their format": Uint8Array.of(
-      ...files["8 bits"]!.slice(0, 12),
-      ...text("data"),
-      0,
-      0,
-      0,
-      0,
-    ),
+    "before their format": Uint8Array.of(...begin, ...text("data"), ...le(0, 4)),
     "has no samples": files["8 bits"]!.slice(0, 40),
     "format 85 with 16 bits": wav(85, 16, 1, []),
     "0 channels": wav(1, 16, 0, []),
@@ -98,12 +85,5 @@ Deno.test("decodeWav says what is no sound", () => {
   }
 });
 
-Deno.test("decodeWav answers any damage with a FileFormatError or samples", async () => {
-  const sources = [...Object.values(files), encodeWav(decodeWav(files["16 bits"]!))];
-  await fc.assert(
-    fc.asyncProperty(fc.oneof(fc.uint8Array(), damaged(sources)), async (bytes) => {
-      await assertOnlyFormatErrorsAsync(() => Promise.resolve().then(() => decodeWav(bytes)));
-    }),
-    { numRuns: 1000 },
-  );
-});
+const sources = () => [...Object.values(files), encodeWav(decodeWav(files["16 bits"]!))];
+testDamage("decodeWav", sources, decodeWav, 1000);

@@ -6,40 +6,22 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import fc from "fast-check";
-import {
-  loadIdx,
-  loadNpy,
-  loadSafetensors,
-  memory,
-  nn,
-  type Tensor,
-  withDevice,
-} from "../../../../mod.ts";
+import { loadIdx, loadNpy, loadSafetensors, memory, nn, type Tensor } from "../../../../mod.ts";
 import { zipParts } from "../../../../tensor/io/archives/zip_writer.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import type { HostArray } from "../../../../tensor/io/core/host_array.ts";
 import { decodeTorch, loadTorch } from "../../../../tensor/io/torch/torch.ts";
-import { manager } from "../../../../backend/internal.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
-import { assertOnlyFormatErrorsAsync, damaged } from "../arbitraries.ts";
+import { assertOnlyFormatErrors, testDamage } from "../arbitraries.ts";
 
 const fixture = (name: string): URL => new URL(`./fixtures/${name}.pt`, import.meta.url);
 const bytesOf = (name: string): Uint8Array<ArrayBuffer> => Deno.readFileSync(fixture(name));
 
-const containers = [
-  "zip",
-  "legacy",
-  "tar",
-  "protocol0",
-  "protocol2",
-  "protocol5",
-  "big_endian",
-  "numpy5",
-];
+const containers = "zip legacy tar protocol0 protocol2 protocol5 big_endian numpy5".split(" ");
 
 // Before the others: what they leave to the collector falls into its counts.
-testOnBackends("tensors of one storage share memory, and none is left behind", async (backend) => {
-  const allocated = () => memory.stats(manager.default(backend)).currentAllocated;
+testOnBackends("tensors of one storage share memory, and none is left behind", async () => {
+  const allocated = () => memory.stats().currentAllocated;
   const before = allocated();
   const all = await loadTorch(fixture("protocol2")) as Record<string, Tensor>;
   const { weight, column, repeated, scalar } = all;
@@ -54,59 +36,43 @@ testOnBackends("tensors of one storage share memory, and none is left behind", a
 });
 
 for (const name of ["zip", "legacy"]) {
-  testOnBackends(
-    `loadTorch reads PyTorch's ${name}.pt: a model, views, types, numbers`,
-    async () => {
-      // deno-lint-ignore no-explicit-any -- what was saved
-      const all = await loadTorch(fixture(name)) as any;
-      assertEquals([all.step, all.lr], [7, 0.5]);
-      assertEquals(await all.t.toArray(), [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]);
-      assertEquals(await all.part.toArray(), [[6, 7], [10, 11]]);
-      assertEquals([all.n.dtype, await all.n.toNumbers()], ["int64", [1, 2, 3]]);
-      for (const half of ["h", "b"]) assertEquals((await all[half].toNumbers()).at(-1), 11);
-      assertEquals([all.h.dtype, all.b.dtype], ["float16", "bfloat16"]);
-      const net = new nn.Sequential(new nn.Linear(4, 8), new nn.ReLU(), new nn.Linear(8, 3));
-      net.loadStateDict(all.model);
-    },
-  );
+  testOnBackends(`loadTorch reads PyTorch's ${name}.pt: model, views, types, numbers`, async () => {
+    // deno-lint-ignore no-explicit-any -- what was saved
+    const all = await loadTorch(fixture(name)) as any;
+    assertEquals([all.step, all.lr], [7, 0.5]);
+    assertEquals(await all.t.toArray(), [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]);
+    assertEquals(await all.part.toArray(), [[6, 7], [10, 11]]);
+    assertEquals([all.n.dtype, await all.n.toNumbers()], ["int64", [1, 2, 3]]);
+    for (const half of ["h", "b"]) assertEquals((await all[half].toNumbers()).at(-1), 11);
+    assertEquals([all.h.dtype, all.b.dtype], ["float16", "bfloat16"]);
+    const net = new nn.Sequential(new nn.Linear(4, 8), new nn.ReLU(), new nn.Linear(8, 3));
+    net.loadStateDict(all.model);
+  });
 }
 
+const matrix = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]];
+
 for (const protocol of [0, 1, 2, 3, 4, 5]) {
-  Deno.test(`loadTorch builds what Python's pickles of protocol ${protocol} say`, () =>
-    withDevice("cpu", async () => {
-      const all = await loadTorch(fixture(`protocol${protocol}`)) as Record<string, unknown>;
-      const { lists, pairs, ...rest } = all as { lists: unknown[]; pairs: Map<unknown, unknown> };
-      const tensors = protocol === 0 ? {} : {
-        weight: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]],
-        again: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]],
-        parameter: [4, 5],
-        old: [8, 9, 10, 11],
-        column: [1, 5, 9],
-        repeated: [[2, 3], [2, 3], [2, 3]],
-        windows: [[0, 1, 2], [2, 3, 4], [4, 5, 6], [6, 7, 8], [8, 9, 10]],
-        scalar: 11,
-        none: [],
-      };
-      assertEquals(await arraysIn(rest), {
-        ...tensors,
-        dict: { a: 1 },
-        set: new Set([3]),
-        size: [2, 3],
-        device: "cuda:0",
-        numbers: { 0: "zero" },
-        large: 2n ** 70n,
-        negative: -300,
-        float: -0.25,
-        truth: [true, false, null],
-        text: "naïve — 東京",
-        bytes: Uint8Array.of(0, 255),
-        nested: { a: { b: [1, [2, [3]]] } },
-      });
-      assertEquals([...pairs], [[[1, 2], "tuple"]]);
-      assert(lists[0] === lists[1], "a list that was shared is shared");
-      assert(all.weight === all.again, "a tensor that was shared is shared");
-      assertEquals((all.parameter as Tensor)?.requiresGrad ?? true, true);
-    }));
+  testOnCPU(`loadTorch builds what Python's pickles of protocol ${protocol} say`, async () => {
+    const all = await loadTorch(fixture(`protocol${protocol}`)) as Record<string, unknown>;
+    const { lists, pairs, ...rest } = all as { lists: unknown[]; pairs: Map<unknown, unknown> };
+    const tensors = protocol === 0 ? {} : {
+      ...{ weight: matrix, again: matrix, parameter: [4, 5], old: [8, 9, 10, 11] },
+      ...{ column: [1, 5, 9], repeated: [[2, 3], [2, 3], [2, 3]], scalar: 11, none: [] },
+      windows: [[0, 1, 2], [2, 3, 4], [4, 5, 6], [6, 7, 8], [8, 9, 10]],
+    };
+    assertEquals(await arraysIn(rest), {
+      ...tensors,
+      ...{ dict: { a: 1 }, set: new Set([3]), size: [2, 3], device: "cuda:0" },
+      ...{ numbers: { 0: "zero" }, large: 2n ** 70n, negative: -300, float: -0.25 },
+      ...{ truth: [true, false, null], text: "naïve — 東京", bytes: Uint8Array.of(0, 255) },
+      nested: { a: { b: [1, [2, [3]]] } },
+    });
+    assertEquals([...pairs], [[[1, 2], "tuple"]]);
+    assert(lists[0] === lists[1], "a list that was shared is shared");
+    assert(all.weight === all.again, "a tensor that was shared is shared");
+    assertEquals((all.parameter as Tensor)?.requiresGrad ?? true, true);
+  });
 }
 
 /** A value with nested arrays in the place of tensors. */
@@ -119,35 +85,28 @@ async function arraysIn(all: Record<string, unknown>): Promise<Record<string, un
 }
 
 for (const name of ["numpy2", "numpy5"]) {
-  Deno.test(`loadTorch reads NumPy's arrays and numbers, settings and counters: ${name}.pt`, () =>
-    withDevice("cpu", async () => {
+  testOnCPU(
+    `loadTorch reads NumPy's arrays and numbers, settings, counters: ${name}.pt`,
+    async () => {
       const all = await loadTorch(fixture(name)) as Record<string, unknown>;
       assert(all.matrix === all.again, "an array that was shared is shared");
+      const matrix = [[0, 1, 2], [3, 4, 5]], columns = [[0, 3], [1, 4], [2, 5]];
       assertEquals(await arraysIn(all), {
-        loss: 0.5,
-        half: 1.5,
-        best: true,
-        steps: 2n ** 60n,
-        matrix: [[0, 1, 2], [3, 4, 5]],
-        columns: [[0, 3], [1, 4], [2, 5]],
-        big: [0, 1, 2, 3, 4, 5],
-        none: [],
+        ...{ loss: 0.5, half: 1.5, best: true, steps: 2n ** 60n, dtype: "f4", none: [] },
+        ...{ matrix, again: matrix, columns, big: [0, 1, 2, 3, 4, 5] },
         flags: [false, false, false, false, true, true],
-        args: { lr: 0.1, path: "/data/run" },
-        milestones: { 3: 2, 9: 1 },
-        dtype: "f4",
-        empty: new Uint8Array(),
-        bytes: Uint8Array.of(0, 255),
-        again: [[0, 1, 2], [3, 4, 5]],
+        ...{ args: { lr: 0.1, path: "/data/run" }, milestones: { 3: 2, 9: 1 } },
+        ...{ empty: new Uint8Array(), bytes: Uint8Array.of(0, 255) },
       });
-      const { columns, big } = all as Record<string, Tensor>;
-      assertEquals([columns!.dtype, big!.dtype], ["int16", "float64"]);
-    }));
+      const { columns: turned, big } = all as Record<string, Tensor>;
+      assertEquals([turned!.dtype, big!.dtype], ["int16", "float64"]);
+    },
+  );
 }
 
 testOnCPU("loadTorch reads the tar of PyTorch 0.1", async () => {
   const { weight, column } = await loadTorch(fixture("tar")) as Record<string, Tensor>;
-  assertEquals(await weight!.toArray(), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]);
+  assertEquals(await weight!.toArray(), matrix);
   assertEquals(await column!.toArray(), [2, 6]);
 });
 
@@ -238,43 +197,22 @@ Deno.test("loadTorch names the file, and runs nothing of it", async () => {
   await assertRejects(() => Deno.stat("evil"), Deno.errors.NotFound);
 });
 
-Deno.test("decodeTorch answers any damage with a FileFormatError or values", async () => {
-  const files = containers.map(bytesOf);
-  await fc.assert(
-    fc.asyncProperty(fc.oneof(fc.uint8Array(), damaged(files)), async (bytes) => {
-      await assertOnlyFormatErrorsAsync(() => decodeTorch(bytes));
-    }),
-    { numRuns: 500 },
-  );
-});
+testDamage("decodeTorch", () => containers.map(bytesOf), (bytes) => decodeTorch(bytes), 500);
 
 Deno.test("decodeTorch answers any pickle with a FileFormatError or values", async () => {
   const codes = fc.constantFrom(
-    ...[..."NK\x00.()]}tlduaesb0123pqrhjcRQ\x85\x86\x87\x94\x8f\x90\x91\x93\x81"],
-    "K\x01",
-    "h\x00",
-    "h\x01",
-    "q\x00",
-    "q\x01",
-    storage,
-    tensor("K\x00K\x04\x85K\x01\x85").slice(0, -1),
-    "ccollections\nOrderedDict\n",
-    "c__builtin__\nset\n",
-    "c_codecs\nencode\n",
-    "b",
-    "C\x04\0\0\0\0",
-    "cargparse\nNamespace\n)R",
-    "cpathlib\nPosixPath\n",
-    "cnumpy.core.multiarray\n_reconstruct\n)R",
-    "cnumpy.core.multiarray\nscalar\n",
-    "cnumpy._core.numeric\n_frombuffer\n",
+    ..."NK\x00.()]}tlduaesb0123pqrhjcRQ\x85\x86\x87\x94\x8f\x90\x91\x93\x81",
+    ...["K\x01", "h\x00", "h\x01", "q\x00", "q\x01", "b", "C\x04\0\0\0\0", "X\x01\0\0\0a"],
+    ...[storage, tensor("K\x00K\x04\x85K\x01\x85").slice(0, -1), "c_codecs\nencode\n"],
+    ...["ccollections\nOrderedDict\n", "c__builtin__\nset\n", "cpathlib\nPosixPath\n"],
+    ...["cargparse\nNamespace\n)R", "cnumpy.core.multiarray\n_reconstruct\n)R"],
+    ...["cnumpy.core.multiarray\nscalar\n", "cnumpy._core.numeric\n_frombuffer\n"],
     "cnumpy\ndtype\nX\x02\0\0\0f4\x85R",
-    "X\x01\0\0\0a",
   );
   await fc.assert(
     fc.asyncProperty(fc.array(codes, { maxLength: 40 }), async (pickle) => {
       const bytes = await archive(`${pickle.join("")}.`, four);
-      await assertOnlyFormatErrorsAsync(() => decodeTorch(bytes));
+      await assertOnlyFormatErrors(() => decodeTorch(bytes));
     }),
     { numRuns: 500 },
   );
@@ -283,10 +221,8 @@ Deno.test("decodeTorch answers any pickle with a FileFormatError or values", asy
 Deno.test("readers of other files say what reads a checkpoint of PyTorch, and an .npz", async () => {
   for (const name of ["zip", "legacy"]) {
     for (const load of [loadSafetensors, loadNpy, loadIdx]) {
-      const { message } = await assertRejects(
-        () => load(fixture(name)) as Promise<unknown>,
-        FileFormatError,
-      );
+      const read = () => load(fixture(name)) as Promise<unknown>;
+      const { message } = await assertRejects(read, FileFormatError);
       assertMatch(message, /loadTorch .*of "@netcl\/netcl\/models"/);
       if (name === "zip") assertStringIncludes(message, "loadNpz archives of NumPy (.npz)");
     }

@@ -10,6 +10,7 @@ import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts
 import type { TokenEmbedding } from "../../../../tensor/models/weights/projection.ts";
 import { writeGguf } from "../small_gguf.ts";
 import { fixtures, tokens, weightsOf, writeModel } from "../small_models.ts";
+import { learn } from "../../training.ts";
 
 const url = new URL("losses.json", import.meta.url);
 const { names, losses } = JSON.parse(Deno.readTextFileSync(url)) as {
@@ -44,43 +45,34 @@ async function train(lm: LanguageModel, adapters: Adapters, steps: number): Prom
   const ids = idsOf(), labels = Tensor.fromHost(Int32Array.from(fixture.ids.slice(1)));
   const found: number[] = [];
   for (let k = 0; k < steps; k++) {
-    using loss = lm.forward(ids).slice(0, [0, -1]).crossEntropy(labels);
-    optimizer.zeroGrad();
-    loss.backward();
-    optimizer.step();
+    using loss = learn(optimizer, lm.forward(ids).slice(0, [0, -1]).crossEntropy(labels));
     found.push(await loss.item());
   }
   return found;
 }
 
-testOnBackends(
-  "lora learns as PEFT does, step by step, and changes nothing else",
-  async (backend) => {
-    await inFolder((folder) =>
-      withDevice(backend, async () => {
-        await writeModel(folder, fixture);
-        using lm = await LanguageModel.load(folder);
-        const weight = () =>
-          lm.model.stateDict()["model.layers.0.self_attn.q_proj.weight"]!.toHost();
-        const before = await weight(), plain = await lm.forward(idsOf()).toHost();
-        using adapters = begun(lm);
-        assertEquals(new Set(Object.keys(adapters.stateDict())), new Set(names));
-        assertClose(await lm.forward(idsOf()).toHost(), plain, "nothing changes at first");
-        const found = await train(lm, adapters, losses.length);
-        found.forEach((loss, k) =>
-          assert(Math.abs(loss - losses[k]!) < 1e-3, `step ${k}: ${loss}, ${losses[k]} expected`)
-        );
-        assertEquals(await weight(), before);
-        const learned = await noGrad(() => lm.forward(idsOf())).toHost();
-        adapters.isActive = false;
-        assertEquals(await lm.forward(idsOf()).toHost(), plain, "switched off");
-        adapters.isActive = true;
-        adapters.merge();
-        assertClose(await lm.forward(idsOf()).toHost(), learned, "merged");
-      })
+testOnBackends("lora learns as PEFT does, step by step, and changes nothing else", async () => {
+  await inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    using lm = await LanguageModel.load(folder);
+    const weight = () => lm.model.stateDict()["model.layers.0.self_attn.q_proj.weight"]!.toHost();
+    const before = await weight(), plain = await lm.forward(idsOf()).toHost();
+    using adapters = begun(lm);
+    assertEquals(new Set(Object.keys(adapters.stateDict())), new Set(names));
+    assertClose(await lm.forward(idsOf()).toHost(), plain, "nothing changes at first");
+    const found = await train(lm, adapters, losses.length);
+    found.forEach((loss, k) =>
+      assert(Math.abs(loss - losses[k]!) < 1e-3, `step ${k}: ${loss}, ${losses[k]} expected`)
     );
-  },
-);
+    assertEquals(await weight(), before);
+    const learned = await noGrad(() => lm.forward(idsOf())).toHost();
+    adapters.isActive = false;
+    assertEquals(await lm.forward(idsOf()).toHost(), plain, "switched off");
+    adapters.isActive = true;
+    adapters.merge();
+    assertClose(await lm.forward(idsOf()).toHost(), learned, "merged");
+  });
+});
 
 Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", async () => {
   await inFolder((folder) =>
@@ -123,67 +115,62 @@ const lastLogits = (lm: LanguageModel) =>
   noGrad(() => lm.forward(idsOf()).slice(0, [-2, fixture.ids.length])).toNumbers();
 
 testOnBackends(
-  "loadAdapters reads what PEFT saved, of all ranks and factors, which are swapped, merged, and saved again",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        await writeModel(folder, fixture);
-        using lm = await LanguageModel.load(folder);
-        const bare = await lastLogits(lm);
-        for (const [name, due] of Object.entries(peftLogits)) {
-          const adapters = await loadAdapters(lm.model, peft(name));
-          assertClose(await lastLogits(lm), due, name);
-          await adapters.save(`${folder}/${name}`);
-          adapters.dispose();
-          assertClose(await lastLogits(lm), bare, "without");
-          using again = await loadAdapters(lm.model, `${folder}/${name}`);
-          assertClose(await lastLogits(lm), due, `${name}, saved by netcl`);
-          assertEquals(
-            Object.keys(again.stateDict()).sort(),
-            Object.keys(await loadSafetensors(`${peft(name)}/adapter_model.safetensors`)).sort(),
-          );
-        }
-        const merged = await loadAdapters(lm.model, peft("odd"));
-        merged.merge();
-        assertClose(await lastLogits(lm), peftLogits.odd!, "merged");
-      })
-    ),
+  "loadAdapters reads PEFT's of all ranks and factors; swaps, merges, saves them",
+  () => {
+    return inFolder(async (folder) => {
+      await writeModel(folder, fixture);
+      using lm = await LanguageModel.load(folder);
+      const bare = await lastLogits(lm);
+      for (const [name, due] of Object.entries(peftLogits)) {
+        const adapters = await loadAdapters(lm.model, peft(name));
+        assertClose(await lastLogits(lm), due, name);
+        await adapters.save(`${folder}/${name}`);
+        adapters.dispose();
+        assertClose(await lastLogits(lm), bare, "without");
+        using again = await loadAdapters(lm.model, `${folder}/${name}`);
+        assertClose(await lastLogits(lm), due, `${name}, saved by netcl`);
+        assertEquals(
+          Object.keys(again.stateDict()).sort(),
+          Object.keys(await loadSafetensors(`${peft(name)}/adapter_model.safetensors`)).sort(),
+        );
+      }
+      const merged = await loadAdapters(lm.model, peft("odd"));
+      merged.merge();
+      assertClose(await lastLogits(lm), peftLogits.odd!, "merged");
+    });
+  },
 );
 
-testOnBackends(
-  "lora learns beside packed weights as beside the same ones decoded",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        const wide = { hidden_size: 32, intermediate_size: 64 };
-        const shapes = Object.entries(fixture.shapes).map(([name, shape]) => [
-          name,
-          shape.map((n) => ({ 16: 32, 24: 64, 8: 16 })[n] ?? n),
-        ]);
-        const config = { ...fixture.config, ...wide };
-        const path = `${folder}/model.gguf`;
-        await writeGguf(
-          path,
-          { ...fixture, config, shapes: Object.fromEntries(shapes) },
-          tokens,
-          true,
-        );
-        const found: number[][] = [];
-        for (const dtype of [undefined, "float32"]) {
-          using lm = await LanguageModel.load(path, dtype ? { dtype } : {});
-          const isPacked = (lm.model as Decoder).parts.get("model.embed_tokens");
-          assertEquals((isPacked as TokenEmbedding).weight instanceof PackedMatrix, !dtype);
-          using adapters = begun(lm);
-          found.push(await train(lm, adapters, 20));
-          const learned = await lastLogits(lm);
-          adapters.merge();
-          assertClose(await lastLogits(lm), learned, "merged");
-        }
-        assertClose(found[0]!, found[1]!, "losses");
-        assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
-      })
-    ),
-);
+testOnBackends("lora learns beside packed weights as beside the same ones decoded", () => {
+  return inFolder(async (folder) => {
+    const wide = { hidden_size: 32, intermediate_size: 64 };
+    const shapes = Object.entries(fixture.shapes).map(([name, shape]) => [
+      name,
+      shape.map((n) => ({ 16: 32, 24: 64, 8: 16 })[n] ?? n),
+    ]);
+    const config = { ...fixture.config, ...wide };
+    const path = `${folder}/model.gguf`;
+    await writeGguf(
+      path,
+      { ...fixture, config, shapes: Object.fromEntries(shapes) },
+      tokens,
+      true,
+    );
+    const found: number[][] = [];
+    for (const dtype of [undefined, "float32"]) {
+      using lm = await LanguageModel.load(path, dtype ? { dtype } : {});
+      const isPacked = (lm.model as Decoder).parts.get("model.embed_tokens");
+      assertEquals((isPacked as TokenEmbedding).weight instanceof PackedMatrix, !dtype);
+      using adapters = begun(lm);
+      found.push(await train(lm, adapters, 20));
+      const learned = await lastLogits(lm);
+      adapters.merge();
+      assertClose(await lastLogits(lm), learned, "merged");
+    }
+    assertClose(found[0]!, found[1]!, "losses");
+    assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
+  });
+});
 
 Deno.test("loadAdapters names what PEFT does and it does not", () =>
   inFolder(async (folder) => {

@@ -16,88 +16,81 @@ const fixtures = JSON.parse(Deno.readTextFileSync(url)) as Record<string, Encode
 
 for (const [name, fixture] of Object.entries(fixtures)) {
   testOnBackends(
-    `Embedder gives the vectors of transformers, of texts of several lengths: ${name}`,
-    (backend) =>
-      inFolder((folder) =>
-        withDevice(backend, async () => {
-          await writeModel(folder, fixture);
-          using embedder = await Embedder.load(folder, { normalize: false });
-          assertEquals(
-            new Set(Object.keys(embedder.model.stateDict())),
-            new Set(Object.keys(fixture.shapes)),
-          );
-          const texts = fixture.texts.map((ids) => embedder.tokenizer.decode(ids));
-          using vectors = await embedder.embed(texts);
-          const found = await vectors.toArray() as number[][];
-          fixture.vectors.forEach((due, row) =>
-            due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
-          );
-        })
-      ),
+    `Embedder gives transformers' vectors, of texts of several lengths: ${name}`,
+    () => {
+      return inFolder(async (folder) => {
+        await writeModel(folder, fixture);
+        using embedder = await Embedder.load(folder, { normalize: false });
+        assertEquals(
+          new Set(Object.keys(embedder.model.stateDict())),
+          new Set(Object.keys(fixture.shapes)),
+        );
+        const texts = fixture.texts.map((ids) => embedder.tokenizer.decode(ids));
+        using vectors = await embedder.embed(texts);
+        const found = await vectors.toArray() as number[][];
+        fixture.vectors.forEach((due, row) =>
+          due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
+        );
+      });
+    },
   );
 }
 
-const sentences = JSON.parse(
-  Deno.readTextFileSync(new URL("sentences.json", import.meta.url)),
-) as { files: Record<string, unknown>; texts: string[]; vectors: number[][] };
+const sentences = JSON.parse(Deno.readTextFileSync(new URL("sentences.json", import.meta.url))) as {
+  files: Record<string, unknown>;
+  texts: string[];
+  vectors: number[][];
+};
 
-testOnBackends(
-  "Embedder gives what sentence-transformers does: all its poolings, layers behind them, a prompt, a limit",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        await writeModel(folder, fixtures.bert!);
-        for (const part of ["1_Pooling", "2_Dense", "3_Dense"]) {
-          await Deno.mkdir(`${folder}/${part}`);
-        }
-        for (const [name, contents] of Object.entries(sentences.files)) {
-          await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(contents));
-        }
-        await Deno.writeTextFile(`${folder}/tokenizer_config.json`, '{"model_max_length":12}');
-        const layers = [[["weight", [8, 96]], ["bias", [8]]], [["weight", [5, 8]]]] as const;
-        for (const [k, layer] of layers.entries()) {
-          const state = layer.map(([name, shape]) => [
-            `linear.${name}`,
-            weightsOf(`${k}.linear.${name}`, shape),
-          ]);
-          const path = `${folder}/${k + 2}_Dense/model.safetensors`;
-          await saveSafetensors(path, Object.fromEntries(state));
-        }
-        using embedder = await Embedder.load(folder);
-        using vectors = await embedder.embed(sentences.texts);
-        const found = await vectors.toArray() as number[][];
-        sentences.vectors.forEach((due, row) =>
-          due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
-        );
-      })
-    ),
-);
+testOnBackends("Embedder has sentence-transformers' poolings, layers, prompt and limit", () => {
+  return inFolder(async (folder) => {
+    await writeModel(folder, fixtures.bert!);
+    for (const part of ["1_Pooling", "2_Dense", "3_Dense"]) {
+      await Deno.mkdir(`${folder}/${part}`);
+    }
+    for (const [name, contents] of Object.entries(sentences.files)) {
+      await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(contents));
+    }
+    await Deno.writeTextFile(`${folder}/tokenizer_config.json`, '{"model_max_length":12}');
+    const layers = [[["weight", [8, 96]], ["bias", [8]]], [["weight", [5, 8]]]] as const;
+    for (const [k, layer] of layers.entries()) {
+      const state = layer.map(([name, shape]) => [
+        `linear.${name}`,
+        weightsOf(`${k}.linear.${name}`, shape),
+      ]);
+      const path = `${folder}/${k + 2}_Dense/model.safetensors`;
+      await saveSafetensors(path, Object.fromEntries(state));
+    }
+    using embedder = await Embedder.load(folder);
+    using vectors = await embedder.embed(sentences.texts);
+    const found = await vectors.toArray() as number[][];
+    sentences.vectors.forEach((due, row) =>
+      due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
+    );
+  });
+});
 
-testOnBackends(
-  "Embedder takes the last token of a model that reads from left to right",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
-        await writeModel(folder, { ...decoders.qwen3!, shapes });
-        using embedder = await Embedder.load(folder, { pooling: "last" });
-        const texts = ["abcdefg", "ab"];
-        using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
-        const [, second] = await both.toArray() as number[][],
-          [own] = await alone.toArray() as number[][];
-        second!.forEach((x, k) => assert(Math.abs(x - own![k]!) < 1e-5, `${k}`));
-        using ids = Tensor.fromHost(Int32Array.from(embedder.tokenizer.encode("ab")), {
-          shape: [1, 2],
-        });
-        const model = embedder.model as unknown as { forward(ids: Tensor): Tensor };
-        const logits = await model.forward(ids).slice(0, 1).toNumbers();
-        using vector = Tensor.fromHost(Float32Array.from(second!));
-        const { "model.embed_tokens.weight": words } = embedder.model.stateDict();
-        const due = await words!.matmul(vector).toNumbers();
-        due.forEach((x, k) => assert(Math.abs(x - logits[k]!) < 1e-4, `${k}`));
-      })
-    ),
-);
+testOnBackends("Embedder takes the last token of a model that reads from left to right", () => {
+  return inFolder(async (folder) => {
+    const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
+    await writeModel(folder, { ...decoders.qwen3!, shapes });
+    using embedder = await Embedder.load(folder, { pooling: "last" });
+    const texts = ["abcdefg", "ab"];
+    using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
+    const [, second] = await both.toArray() as number[][],
+      [own] = await alone.toArray() as number[][];
+    second!.forEach((x, k) => assert(Math.abs(x - own![k]!) < 1e-5, `${k}`));
+    using ids = Tensor.fromHost(Int32Array.from(embedder.tokenizer.encode("ab")), {
+      shape: [1, 2],
+    });
+    const model = embedder.model as unknown as { forward(ids: Tensor): Tensor };
+    const logits = await model.forward(ids).slice(0, 1).toNumbers();
+    using vector = Tensor.fromHost(Float32Array.from(second!));
+    const { "model.embed_tokens.weight": words } = embedder.model.stateDict();
+    const due = await words!.matmul(vector).toNumbers();
+    due.forEach((x, k) => assert(Math.abs(x - logits[k]!) < 1e-4, `${k}`));
+  });
+});
 
 Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for", async () => {
   await inFolder((folder) =>
@@ -155,12 +148,10 @@ Deno.test("Embedder names what sentence-transformers says and it does not read, 
       using two = await Embedder.load(folder);
       using first = await Embedder.load(folder, { pooling: "first" });
       using mean = await Embedder.load(folder, { pooling: "mean" });
-      const [both, one, other] = await Promise.all(
-        [two, first, mean].map(async (embedder) => {
-          using vectors = await embedder.embed("abc");
-          return await vectors.toNumbers();
-        }),
-      );
+      const [both, one, other] = await Promise.all([two, first, mean].map(async (embedder) => {
+        using vectors = await embedder.embed("abc");
+        return await vectors.toNumbers();
+      }));
       assertEquals(both, [...one!, ...other!]);
       await write("1_Pooling/config.json", { pooling_mode: "mean", include_prompt: false });
       const prompts = { prompts: { q: "ab" }, default_prompt_name: "q" };

@@ -30,66 +30,60 @@ function withModel(backend: string, fn: (lm: LanguageModel) => Promise<void>): P
 const written = (lm: LanguageModel, options: Sampling, ids: readonly number[] = prompt) =>
   Array.fromAsync(lm.generateIds(ids, { ignoreEnd: true, maxTokens: 20, ...options }));
 
-testOpenCL(
-  "LanguageModel: the same seed gives the same text on every backend, another one another",
-  async () => {
-    const options = { temperature: 1.5, topK: 20, topP: 0.9, minP: 0.01, repetitionPenalty: 1.1 };
-    const found: number[][] = [];
-    for (const backend of ["cpu", "cl"]) {
-      await withModel(backend, async (lm) => {
-        for (const seed of [1, 2, 1]) found.push(await written(lm, { ...options, seed }));
-      });
-    }
-    assertEquals(found[0], found[2]);
-    assertEquals(found[0], found[3]);
-    assertEquals(found[1], found[4]);
-    assert(`${found[0]}` !== `${found[1]}`);
-  },
-);
-
-testOnBackends(
-  "LanguageModel: tokens are drawn as often as they are likely, within topK, topP and minP",
-  async (backend) => {
+testOpenCL("LanguageModel: a seed gives the same text on every backend", async () => {
+  const options = { temperature: 1.5, topK: 20, topP: 0.9, minP: 0.01, repetitionPenalty: 1.1 };
+  const found: number[][] = [];
+  for (const backend of ["cpu", "cl"]) {
     await withModel(backend, async (lm) => {
-      const ids = Tensor.fromHost(Int32Array.from(prompt), { shape: [1, prompt.length] });
-      const scores = await lm.forward(ids).slice(0, -1).div(2).softmax(-1).toArray() as number[];
-      const order = [...scores.keys()].sort((a, b) => scores[b]! - scores[a]!);
-      const head = (share: number) => {
-        let sum = 0;
-        return order.filter((id) => (sum += scores[id]!) - scores[id]! < share);
-      };
-      const cases: [Sampling, number[]][] = [
-        [{}, order],
-        [{ topK: 5 }, order.slice(0, 5)],
-        [{ topP: 0.6 }, head(0.6)],
-        [{ topK: 40, topP: 0.6 }, order.slice(0, 40).filter((id) => head(0.6).includes(id))],
-        [{ minP: 0.3 }, order.filter((id) => scores[id]! >= 0.3 * scores[order[0]!]!)],
-      ];
-      const rounds = 400, prompts = Array(rounds).fill(prompt);
-      for (const [options, allowed] of cases) {
-        const drawn = await lm.generateBatch(prompts, {
-          ...options,
-          temperature: 2,
-          seed: 7,
-          maxTokens: 1,
-          ignoreEnd: true,
-        });
-        const counts = new Map<number, number>();
-        for (const [id] of drawn) counts.set(id!, (counts.get(id!) ?? 0) + 1);
-        const name = JSON.stringify(options);
-        assertEquals([...counts.keys()].filter((id) => !allowed.includes(id)), [], name);
-        const total = allowed.reduce((sum, id) => sum + scores[id]!, 0);
-        for (const id of allowed) {
-          const due = rounds * scores[id]! / total, count = counts.get(id) ?? 0;
-          assert(
-            Math.abs(count - due) < 5 * Math.sqrt(due) + 3,
-            `${name}: ${id}: ${count} of ${due}`,
-          );
-        }
-      }
+      for (const seed of [1, 2, 1]) found.push(await written(lm, { ...options, seed }));
     });
-  },
-);
+  }
+  assertEquals(found[0], found[2]);
+  assertEquals(found[0], found[3]);
+  assertEquals(found[1], found[4]);
+  assert(`${found[0]}` !== `${found[1]}`);
+});
+
+testOnBackends("LanguageModel draws tokens as often as likely, within limits", async (backend) => {
+  await withModel(backend, async (lm) => {
+    const ids = Tensor.fromHost(Int32Array.from(prompt), { shape: [1, prompt.length] });
+    const scores = await lm.forward(ids).slice(0, -1).div(2).softmax(-1).toArray() as number[];
+    const order = [...scores.keys()].sort((a, b) => scores[b]! - scores[a]!);
+    const head = (share: number) => {
+      let sum = 0;
+      return order.filter((id) => (sum += scores[id]!) - scores[id]! < share);
+    };
+    const cases: [Sampling, number[]][] = [
+      [{}, order],
+      [{ topK: 5 }, order.slice(0, 5)],
+      [{ topP: 0.6 }, head(0.6)],
+      [{ topK: 40, topP: 0.6 }, order.slice(0, 40).filter((id) => head(0.6).includes(id))],
+      [{ minP: 0.3 }, order.filter((id) => scores[id]! >= 0.3 * scores[order[0]!]!)],
+    ];
+    const rounds = 400, prompts = Array(rounds).fill(prompt);
+    for (const [options, allowed] of cases) {
+      const drawn = await lm.generateBatch(prompts, {
+        ...options,
+        temperature: 2,
+        seed: 7,
+        maxTokens: 1,
+        ignoreEnd: true,
+      });
+      const counts = new Map<number, number>();
+      for (const [id] of drawn) counts.set(id!, (counts.get(id!) ?? 0) + 1);
+      const name = JSON.stringify(options);
+      assertEquals([...counts.keys()].filter((id) => !allowed.includes(id)), [], name);
+      const total = allowed.reduce((sum, id) => sum + scores[id]!, 0);
+      for (const id of allowed) {
+        const due = rounds * scores[id]! / total, count = counts.get(id) ?? 0;
+        assert(
+          Math.abs(count - due) < 5 * Math.sqrt(due) + 3,
+          `${name}: ${id}: ${count} of ${due}`,
+        );
+      }
+    }
+  });
+});
 
 Deno.test("LanguageModel: a function of scores decides what may be written, and sees the ids so far", async () => {
   await withModel("cpu", async (lm) => {
@@ -142,29 +136,26 @@ Deno.test("LanguageModel: writing stops at texts, at the end, at maxTokens and w
   });
 });
 
-testOnBackends(
-  "LanguageModel: a chat keeps what was read, and answers as one that reads all again",
-  async (backend) => {
-    await withModel(backend, async (lm) => {
-      using chat = lm.chat();
-      const options = { maxTokens: 4, ignoreEnd: true };
-      const messages: Message[] = [];
-      for (const content of ["a", "cd"]) {
-        const before = chat.length;
-        messages.push({ role: "user", content });
-        const due = await lm.generateText(messages, options);
-        const answer = (await Array.fromAsync(chat.send(content, options))).join("");
-        assertEquals(answer, due);
-        messages.push({ role: "assistant", content: due });
-        assert(chat.length > before);
-      }
-      assertEquals(chat.messages, messages);
-      chat.truncate(3);
-      assertEquals(chat.length, 3);
-      assertThrows(() => chat.truncate(4), RangeError, "3 positions");
-    });
-  },
-);
+testOnBackends("LanguageModel: a chat keeps what was read, answers as if anew", async (backend) => {
+  await withModel(backend, async (lm) => {
+    using chat = lm.chat();
+    const options = { maxTokens: 4, ignoreEnd: true };
+    const messages: Message[] = [];
+    for (const content of ["a", "cd"]) {
+      const before = chat.length;
+      messages.push({ role: "user", content });
+      const due = await lm.generateText(messages, options);
+      const answer = (await Array.fromAsync(chat.send(content, options))).join("");
+      assertEquals(answer, due);
+      messages.push({ role: "assistant", content: due });
+      assert(chat.length > before);
+    }
+    assertEquals(chat.messages, messages);
+    chat.truncate(3);
+    assertEquals(chat.length, 3);
+    assertThrows(() => chat.truncate(4), RangeError, "3 positions");
+  });
+});
 
 Deno.test("LanguageModel: what writes a text returns why it ended, and counts tokens", () =>
   withModel("cpu", async (lm) => {
@@ -212,70 +203,60 @@ Deno.test("LanguageModel: a chat goes on behind a question that is refused, and 
   });
 });
 
-testOnBackends(
-  "LanguageModel: after the first tokens nothing is allocated: memory stays as it is",
-  async (backend) => {
-    await withModel(backend, async (lm) => {
-      await written(lm, { maxTokens: 4 });
-      const held: number[] = [];
-      let turn = 0;
-      for await (const _ of lm.generateIds(prompt, { ignoreEnd: true, maxTokens: 40 })) {
-        if (++turn > 3) held.push(memory.stats(manager.active).reservedBytes);
-      }
-      assertEquals(new Set(held).size, 1);
-    });
-  },
-);
+testOnBackends("LanguageModel: after the first tokens nothing is allocated", async (backend) => {
+  await withModel(backend, async (lm) => {
+    await written(lm, { maxTokens: 4 });
+    const held: number[] = [];
+    let turn = 0;
+    for await (const _ of lm.generateIds(prompt, { ignoreEnd: true, maxTokens: 40 })) {
+      if (++turn > 3) held.push(memory.stats(manager.active).reservedBytes);
+    }
+    assertEquals(new Set(held).size, 1);
+  });
+});
 
-testOnBackends(
-  "LanguageModel: after the first two tokens the model is not asked, and nothing is compiled, planned or copied",
-  async (backend) => {
-    await withModel(backend, async (lm) => {
-      const decoder = lm.model as Decoder, { hidden } = decoder;
-      let passes = 0;
-      decoder.hidden = (...args) => {
-        passes++;
-        return hidden.apply(decoder, args);
-      };
-      const ids = lm.generateIds(prompt, { ignoreEnd: true, maxTokens: 40 });
-      for (let turn = 1; turn <= 3; turn++) await ids.next();
-      const before = passes, kernels = new Set<number>();
-      for (let turn = 0; turn < 10; turn++) {
-        profiler.reset();
-        await ids.next();
-        const { kernels: own, programsBuilt, cacheHits, nativeAllocs } = profiler.counters();
-        kernels.add(own);
-        assertEquals([programsBuilt, cacheHits, nativeAllocs], [0, 0, 0]);
-      }
-      assertEquals([passes, kernels.size], [before, 1]);
-      await ids.return();
-    });
-  },
-);
+testOnBackends("LanguageModel: from the third token on, steps are replayed", async (backend) => {
+  await withModel(backend, async (lm) => {
+    const decoder = lm.model as Decoder, { hidden } = decoder;
+    let passes = 0;
+    decoder.hidden = (...args) => {
+      passes++;
+      return hidden.apply(decoder, args);
+    };
+    const ids = lm.generateIds(prompt, { ignoreEnd: true, maxTokens: 40 });
+    for (let turn = 1; turn <= 3; turn++) await ids.next();
+    const before = passes, kernels = new Set<number>();
+    for (let turn = 0; turn < 10; turn++) {
+      profiler.reset();
+      await ids.next();
+      const { kernels: own, programsBuilt, cacheHits, nativeAllocs } = profiler.counters();
+      kernels.add(own);
+      assertEquals([programsBuilt, cacheHits, nativeAllocs], [0, 0, 0]);
+    }
+    assertEquals([passes, kernels.size], [before, 1]);
+    await ids.return();
+  });
+});
 
-testOnBackends(
-  "LanguageModel: dispose gives the memory of weights and texts back at once",
-  (backend) =>
-    inFolder((folder) =>
-      withDevice(backend, async () => {
-        await writeModel(folder, fixture);
-        const bytes = () => memory.stats(manager.active).requestedBytes, before = bytes();
-        const options = { maxTokens: 4, ignoreEnd: true };
-        {
-          using lm = await LanguageModel.load(folder);
-          await lm.generateText("abc", options);
-          await lm.generateBatch([[3, 4], [5]], options);
-          using chat = lm.chat();
-          for (const text of ["ab", "cd"]) await Array.fromAsync(chat.send(text, options));
-          using batch = lm.batch({ texts: 2, positions: 64 });
-          await Array.fromAsync(batch.generate("abc", options));
-          assert(bytes() - before > 10_000, `${bytes() - before} bytes`);
-        }
-        const left = bytes() - before;
-        assert(left < 1024, `${left} bytes are left`);
-      })
-    ),
-);
+testOnBackends("LanguageModel: dispose gives all its memory back at once", () => {
+  return inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    const bytes = () => memory.stats(manager.active).requestedBytes, before = bytes();
+    const options = { maxTokens: 4, ignoreEnd: true };
+    {
+      using lm = await LanguageModel.load(folder);
+      await lm.generateText("abc", options);
+      await lm.generateBatch([[3, 4], [5]], options);
+      using chat = lm.chat();
+      for (const text of ["ab", "cd"]) await Array.fromAsync(chat.send(text, options));
+      using batch = lm.batch({ texts: 2, positions: 64 });
+      await Array.fromAsync(batch.generate("abc", options));
+      assert(bytes() - before > 10_000, `${bytes() - before} bytes`);
+    }
+    const left = bytes() - before;
+    assert(left < 1024, `${left} bytes are left`);
+  });
+});
 
 /** The end of a text. */
 async function ended(stream: TextStream): Promise<TextEnd> {
@@ -285,54 +266,46 @@ async function ended(stream: TextStream): Promise<TextEnd> {
   }
 }
 
-testOnCPU(
-  "LanguageModel: templates see tools and other variables, and fields of messages",
-  () =>
-    withModel("cpu", async (lm) => {
-      const messages = [{ role: "user", name: "ann", content: "hi" }], tools = [{ name: "f" }];
-      const text = lm.applyTemplate(messages, { tools });
-      assertEquals(text, '[{"name": "f"}]userann: hi.assistant: ');
-      const options = { maxTokens: 4, template: { tools } };
-      const { promptTokens } = await ended(lm.generate(messages, options));
-      assertEquals(promptTokens, lm.encode(messages, { tools }).length);
-      assert(promptTokens > lm.encode(messages).length);
-      using chat = lm.chat();
-      const inChat = (await ended(chat.send("hi", options))).promptTokens;
-      assertEquals(inChat, lm.encode([{ role: "user", content: "hi" }], { tools }).length);
-      const odd = { template: "tools" as unknown as Record<string, unknown> };
-      assertThrows(() => lm.generate("a", odd), TypeError, "template");
-    }),
-);
+testOnCPU("LanguageModel: templates see tools and other variables, and fields of messages", () => {
+  return withModel("cpu", async (lm) => {
+    const messages = [{ role: "user", name: "ann", content: "hi" }], tools = [{ name: "f" }];
+    const text = lm.applyTemplate(messages, { tools });
+    assertEquals(text, '[{"name": "f"}]userann: hi.assistant: ');
+    const options = { maxTokens: 4, template: { tools } };
+    const { promptTokens } = await ended(lm.generate(messages, options));
+    assertEquals(promptTokens, lm.encode(messages, { tools }).length);
+    assert(promptTokens > lm.encode(messages).length);
+    using chat = lm.chat();
+    const inChat = (await ended(chat.send("hi", options))).promptTokens;
+    assertEquals(inChat, lm.encode([{ role: "user", content: "hi" }], { tools }).length);
+    const odd = { template: "tools" as unknown as Record<string, unknown> };
+    assertThrows(() => lm.generate("a", odd), TypeError, "template");
+  });
+});
 
-testOnCPU(
-  "LanguageModel: what its makers advise is given on, and nothing that is wrong",
-  () =>
-    inFolder((folder) =>
-      withDevice("cpu", async () => {
-        await writeModel(folder, fixture);
-        const write = (value: unknown) =>
-          Deno.writeTextFile(`${folder}/generation_config.json`, JSON.stringify(value));
-        await write({ do_sample: true, temperature: 0.6, top_k: 20, top_p: 0.95, min_p: -1 });
-        {
-          using lm = await LanguageModel.load(folder);
-          assertEquals(lm.advised, { temperature: 0.6, topK: 20, topP: 0.95 });
-          await Array.fromAsync(lm.generate("ab", { ...lm.advised, maxTokens: 2 }));
-        }
-        await write({ do_sample: false, temperature: 0.6 });
-        using plain = await LanguageModel.load(folder);
-        assertEquals(plain.advised, {});
-      })
-    ),
-);
+testOnCPU("LanguageModel: what its makers advise is given on, and nothing that is wrong", () => {
+  return inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    const write = (value: unknown) =>
+      Deno.writeTextFile(`${folder}/generation_config.json`, JSON.stringify(value));
+    await write({ do_sample: true, temperature: 0.6, top_k: 20, top_p: 0.95, min_p: -1 });
+    {
+      using lm = await LanguageModel.load(folder);
+      assertEquals(lm.advised, { temperature: 0.6, topK: 20, topP: 0.95 });
+      await Array.fromAsync(lm.generate("ab", { ...lm.advised, maxTokens: 2 }));
+    }
+    await write({ do_sample: false, temperature: 0.6 });
+    using plain = await LanguageModel.load(folder);
+    assertEquals(plain.advised, {});
+  });
+});
 
-testOnCPU(
-  "LanguageModel.load says how files of other forms become those that are read",
-  () =>
-    inFolder(async (folder) => {
-      await writeModel(folder, fixture);
-      await Deno.rename(`${folder}/model.safetensors`, `${folder}/pytorch_model.bin`);
-      await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoModel");
-      await Deno.rename(`${folder}/tokenizer.json`, `${folder}/tokenizer.model`);
-      await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoTokenizer");
-    }),
-);
+testOnCPU("LanguageModel.load says how files of other forms become those that are read", () => {
+  return inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    await Deno.rename(`${folder}/model.safetensors`, `${folder}/pytorch_model.bin`);
+    await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoModel");
+    await Deno.rename(`${folder}/tokenizer.json`, `${folder}/tokenizer.model`);
+    await assertRejects(() => LanguageModel.load(folder), FileFormatError, "AutoTokenizer");
+  });
+});

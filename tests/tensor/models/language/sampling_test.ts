@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Tensor, withDevice } from "../../../../mod.ts";
+import { manager, Tensor } from "../../../../mod.ts";
 import {
   chooseNext,
   SamplerState,
@@ -31,28 +31,24 @@ for (const { options: theirs, chances } of fixture.cases) {
   const options: Sampling = Object.fromEntries(
     Object.entries(theirs).map(([name, value]) => [names[name]!, value]),
   );
-  testOnBackends(
-    `chooseNext draws as transformers does: ${JSON.stringify(options)}`,
-    (backend) =>
-      withDevice(backend, async (device) => {
-        const { ids, scores } = fixture, count = scores.length;
-        const prompts = Array<number[]>(DRAWS).fill(ids);
-        using state = new SamplerState(prompts, 1, count, { ...options, seed: 0 }, device);
-        using draws = Tensor.fromHost(
-          Float32Array.from({ length: DRAWS }, (_, k) => (k + 0.5) / DRAWS),
-          { shape: [1, DRAWS] },
-        );
-        state.draws.assign(draws);
-        using row = Tensor.fromHost(Float32Array.from(scores), { shape: [1, count] });
-        const logits = row.expand([DRAWS, count]);
-        const found = Array<number>(count).fill(0);
-        for (const id of await chooseNext(logits, state, options).toNumbers()) found[id]! += 1;
-        chances.forEach((chance, id) => {
-          const share = found[id]! / DRAWS;
-          // Rounded at each end of its range; what was left out never comes.
-          assert(Math.abs(share - chance) <= 1.5 / DRAWS, `${id}: ${share}, ${chance} expected`);
-          if (chance === 0) assertEquals(found[id], 0, `${id} was left out`);
-        });
-      }),
-  );
+  testOnBackends(`chooseNext draws as transformers does: ${JSON.stringify(options)}`, async () => {
+    const { ids, scores } = fixture, count = scores.length;
+    const prompts = Array<number[]>(DRAWS).fill(ids);
+    using state = new SamplerState(prompts, 1, count, { ...options, seed: 0 }, manager.active);
+    using draws = Tensor.fromHost(
+      Float32Array.from({ length: DRAWS }, (_, k) => (k + 0.5) / DRAWS),
+      { shape: [1, DRAWS] },
+    );
+    state.draws.assign(draws);
+    using row = Tensor.fromHost(Float32Array.from(scores), { shape: [1, count] });
+    const logits = row.expand([DRAWS, count]);
+    const found = Array<number>(count).fill(0);
+    for (const id of await chooseNext(logits, state, options).toNumbers()) found[id]! += 1;
+    chances.forEach((chance, id) => {
+      const share = found[id]! / DRAWS;
+      // Rounded at each end of its range; what was left out never comes.
+      assert(Math.abs(share - chance) <= 1.5 / DRAWS, `${id}: ${share}, ${chance} expected`);
+      if (chance === 0) assertEquals(found[id], 0, `${id} was left out`);
+    });
+  });
 }

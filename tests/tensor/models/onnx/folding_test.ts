@@ -48,10 +48,15 @@ testOnBackends("norms and factors become part of convolutions, and the values st
       return [tensor.name!, Value.ofArray(array, array.type)] as const;
     });
     const { nodes } = foldGraph(graph!, new GraphRunner(proto), new Map(weights));
-    assertEquals(
-      nodes.map(({ op_type }) => op_type),
-      ["Conv", "Relu", "Conv", "ConvTranspose", "ReduceMean", "Add", "Identity"],
-    );
+    assertEquals(nodes.map(({ op_type }) => op_type), [
+      "Conv",
+      "Relu",
+      "Conv",
+      "ConvTranspose",
+      "ReduceMean",
+      "Add",
+      "Identity",
+    ]);
   } finally {
     await Deno.remove(path);
   }
@@ -91,57 +96,51 @@ function modelOf(
   return new OnnxModel(parseOnnx(encodeModel({ opset_import, graph: whole })));
 }
 
-testOnCPU(
-  "outputs that follow from weights alone outlive the caller's, and defaults give way",
-  async () => {
-    const model = modelOf({
-      node: [
-        { op_type: "Mul", input: ["w", "w"], output: ["square"] },
-        { op_type: "Add", input: ["x", "square"], output: ["y"] },
-      ],
-      input: [value("x", 1), value("w", 1)],
-      output: [value("y", 1), value("square", 1)],
-    });
-    const x = Tensor.ones([2]);
-    for (let round = 0; round < 4; round++) {
-      const { y, square } = noGrad(() => model.run({ x }));
-      assertEquals([await y!.toArray(), await square!.toArray()], [[5, 10], [4, 9]]);
-      y!.dispose();
-      square!.dispose();
-    }
-    const { y } = noGrad(() => model.run({ x, w: Tensor.ones([2]) }));
-    assertEquals(await y!.toArray(), [2, 2]);
-  },
-);
+testOnCPU("outputs of weights alone outlive the caller's, and defaults give way", async () => {
+  const model = modelOf({
+    node: [
+      { op_type: "Mul", input: ["w", "w"], output: ["square"] },
+      { op_type: "Add", input: ["x", "square"], output: ["y"] },
+    ],
+    input: [value("x", 1), value("w", 1)],
+    output: [value("y", 1), value("square", 1)],
+  });
+  const x = Tensor.ones([2]);
+  for (let round = 0; round < 4; round++) {
+    const { y, square } = noGrad(() => model.run({ x }));
+    assertEquals([await y!.toArray(), await square!.toArray()], [[5, 10], [4, 9]]);
+    y!.dispose();
+    square!.dispose();
+  }
+  const { y } = noGrad(() => model.run({ x, w: Tensor.ones([2]) }));
+  assertEquals(await y!.toArray(), [2, 2]);
+});
 
-testOnCPU(
-  "weights that only a branch uses are parameters, and are known to it in every call",
-  async () => {
-    const branch = (kind: string) => ({
-      name: kind,
-      node: [{ op_type: kind, input: ["x", "w"], output: [`${kind} result`] }],
-      output: [value(`${kind} result`, 1)],
-    });
-    const attribute = ["then", "else"].map((name, k) => ({
-      name: `${name}_branch`,
-      type: 5,
-      g: branch(["Mul", "Add"][k]!),
-    }));
-    const model = modelOf({
-      node: [{ op_type: "If", input: ["c"], output: ["y"], attribute }],
-      input: [value("c", 9), value("x", 1)],
-      output: [value("y", 1)],
-    });
-    assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
-    const run = (c: boolean) =>
-      noGrad(() => model.run({ c: Tensor.fromHost(c), x: Tensor.ones([2]) })).y!.toArray();
-    for (let round = 0; round < 2; round++) {
-      assertEquals([await run(true), await run(false)], [[2, 3], [3, 4]]);
-    }
-    noGrad(() => model.weights.w!.assign(Tensor.ones([2])));
-    assertEquals([await run(true), await run(false)], [[1, 1], [2, 2]]);
-  },
-);
+testOnCPU("weights that only a branch uses are parameters, known in every call", async () => {
+  const branch = (kind: string) => ({
+    name: kind,
+    node: [{ op_type: kind, input: ["x", "w"], output: [`${kind} result`] }],
+    output: [value(`${kind} result`, 1)],
+  });
+  const attribute = ["then", "else"].map((name, k) => ({
+    name: `${name}_branch`,
+    type: 5,
+    g: branch(["Mul", "Add"][k]!),
+  }));
+  const model = modelOf({
+    node: [{ op_type: "If", input: ["c"], output: ["y"], attribute }],
+    input: [value("c", 9), value("x", 1)],
+    output: [value("y", 1)],
+  });
+  assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
+  const run = (c: boolean) =>
+    noGrad(() => model.run({ c: Tensor.fromHost(c), x: Tensor.ones([2]) })).y!.toArray();
+  for (let round = 0; round < 2; round++) {
+    assertEquals([await run(true), await run(false)], [[2, 3], [3, 4]]);
+  }
+  noGrad(() => model.weights.w!.assign(Tensor.ones([2])));
+  assertEquals([await run(true), await run(false)], [[1, 1], [2, 2]]);
+});
 
 testOnBackends("GraphRunner has numbers that a graph knows in its kernels' text", async () => {
   const chain = [

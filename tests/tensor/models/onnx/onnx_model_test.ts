@@ -1,5 +1,4 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import fc from "fast-check";
 import { type DType, DTypeError, noGrad, optim, ShapeError, Tensor } from "../../../../mod.ts";
 import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { loadOnnx, OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
@@ -7,8 +6,9 @@ import { orderNodes } from "../../../../tensor/models/onnx/ordering.ts";
 import type { GraphProto } from "../../../../tensor/models/onnx/format/schema.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
-import { assertOnlyFormatErrorsAsync, damaged } from "../../io/arbitraries.ts";
+import { testDamage } from "../../io/arbitraries.ts";
 import all from "./fixtures/expected.json" with { type: "json" };
+import { learn } from "../../training.ts";
 
 interface Listed {
   readonly shape: number[];
@@ -56,38 +56,29 @@ testOnBackends("OnnxModel: a graph names its inputs and outputs, and takes any b
   }
 });
 
-testOnBackends(
-  "OnnxModel: the weights of a graph learn, and are saved under their names",
-  async () => {
-    const model = await loadOnnx(fixture("reshape")), inputs = inputsOf("reshape");
-    assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
-    const optimizer = new optim.SGD(model.parameters(), { lr: 0.01 });
-    const losses: number[] = [];
-    for (let step = 0; step < 3; step++) {
-      const loss = model.run(inputs).y!.square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      losses.push(await loss.item());
-    }
-    assert(losses[2]! < losses[0]!, `${losses}`);
-    // What replays sees the weights as they are now.
-    const { y } = noGrad(() => model.run(inputs));
-    assert(await y!.square().mean().item() < losses[2]!);
-    assertEquals(Object.keys(model.stateDict()), ["w"]);
-  },
-);
+testOnBackends("OnnxModel: weights learn, and are saved under their names", async () => {
+  const model = await loadOnnx(fixture("reshape")), inputs = inputsOf("reshape");
+  assertEquals(model.namedParameters().map(([name]) => name), ["w"]);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  for (let step = 0; step < 3; step++) {
+    const loss = learn(optimizer, model.run(inputs).y!.square().mean());
+    losses.push(await loss.item());
+  }
+  assert(losses[2]! < losses[0]!, `${losses}`);
+  // What replays sees the weights as they are now.
+  const { y } = noGrad(() => model.run(inputs));
+  assert(await y!.square().mean().item() < losses[2]!);
+  assertEquals(Object.keys(model.stateDict()), ["w"]);
+});
 
-testOnCPU(
-  "OnnxModel: a graph says which input is missing, unknown, of another shape or type",
-  async () => {
-    const model = await loadOnnx(fixture("cnn")), image = Tensor.zeros([1, 1, 8, 8]);
-    assertThrows(() => model.run({}), RangeError, 'without the input "image"');
-    assertThrows(() => model.run({ image, other: image }), RangeError, 'an input "other"');
-    assertThrows(() => model.run({ image: Tensor.zeros([1, 1, 8]) }), ShapeError, "[n, 1, 8, 8]");
-    assertThrows(() => model.run({ image: image.cast("int32") }), DTypeError, 'cast("float32")');
-  },
-);
+testOnCPU("OnnxModel names an input that is missing, unknown, or does not fit", async () => {
+  const model = await loadOnnx(fixture("cnn")), image = Tensor.zeros([1, 1, 8, 8]);
+  assertThrows(() => model.run({}), RangeError, 'without the input "image"');
+  assertThrows(() => model.run({ image, other: image }), RangeError, 'an input "other"');
+  assertThrows(() => model.run({ image: Tensor.zeros([1, 1, 8]) }), ShapeError, "[n, 1, 8, 8]");
+  assertThrows(() => model.run({ image: image.cast("int32") }), DTypeError, 'cast("float32")');
+});
 
 Deno.test("loadOnnx names all kinds of nodes that are not run, in one error", async () => {
   const { message } = await assertRejects(() => loadOnnx(fixture("refused")), FileFormatError);
@@ -161,14 +152,6 @@ Deno.test("loadOnnx reads no weights from elsewhere than beside the file", async
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("parseOnnx answers any damage with a FileFormatError or a graph", async () => {
-  const files = [...Object.keys(expected), "cnn", "refused"].map((n) =>
-    Deno.readFileSync(fixture(n))
-  );
-  await fc.assert(
-    fc.asyncProperty(fc.oneof(fc.uint8Array(), damaged(files)), async (bytes) => {
-      await assertOnlyFormatErrorsAsync(() => Promise.resolve().then(() => parseOnnx(bytes)));
-    }),
-    { numRuns: 1000 },
-  );
-});
+const files = () =>
+  [...Object.keys(expected), "cnn", "refused"].map((name) => Deno.readFileSync(fixture(name)));
+testDamage("parseOnnx", files, parseOnnx, 1000);

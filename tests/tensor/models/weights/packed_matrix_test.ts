@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { blockBytes, formatTable } from "../../../../backend/internal.ts";
-import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { noGrad, Tensor } from "../../../../mod.ts";
 import type { BlockType } from "../../../../tensor/io/gguf/gguf_format.ts";
 import { decodeGguf, GgufFile } from "../../../../tensor/io/gguf/gguf.ts";
 import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts";
@@ -11,46 +11,32 @@ const blockTypes = (Object.keys(formatTable) as (keyof typeof formatTable)[])
   .filter((name): name is BlockType => name.startsWith("Q"));
 const decoded = decodeGguf(Deno.readFileSync(path)).arrays;
 
-testOnBackends(
-  "a PackedMatrix decodes to ggml's bits, and its products are theirs",
-  async (backend) => {
-    using file = await GgufFile.open(path);
-    await withDevice(backend, async () => {
-      for (const type of blockTypes) {
-        const { data } = decoded[type]!, { shape } = file.tensors.get(type)!;
-        using matrix = new PackedMatrix(
-          type,
-          Tensor.fromBlocks(await file.read(type), type),
-          shape,
-        );
-        const whole = new Uint32Array((await matrix.decode().toHost()).buffer);
-        assertEquals(whole, new Uint32Array(data.buffer), type);
-        const ids = Tensor.fromHost(Int32Array.of(shape[0]! - 1, 0));
-        const rows = (data as Float32Array).length / shape[0]!;
-        assertEquals(await matrix.rows(ids).slice(0).toHost(), data.slice(-rows), `${type}: rows`);
-        const plain = Tensor.fromHost(data, { shape: [...shape] });
-        for (const count of backend === "cpu" ? [1, 3, 9] : [1]) {
-          const x = Tensor.randn([count, shape[1]!]), a = x.detach(), b = x.detach();
-          a.requiresGrad = b.requiresGrad = true;
-          const y = matrix.forward(a), due = b.matmul(plain.transpose());
-          // Rows may be rounded to 16 bits, by blocks.
-          const rounding = x.abs().max().div(65534).mul(plain.abs().sum(1));
-          const excess = y.sub(due).abs().sub(rounding).relu();
-          assert(
-            await excess.max().item() <= 1e-4 * (1 + await due.abs().max().item()),
-            `${type}: a product of ${count}`,
-          );
-          y.square().sum().backward();
-          due.square().sum().backward();
-          assert(
-            await a.grad!.allClose(b.grad!, { atol: 1e-2, rtol: 1e-3 }),
-            `${type}: a gradient`,
-          );
-        }
-      }
-    });
-  },
-);
+testOnBackends("a PackedMatrix and its products have ggml's bits", async (backend) => {
+  using file = await GgufFile.open(path);
+  for (const type of blockTypes) {
+    const { data } = decoded[type]!, { shape } = file.tensors.get(type)!;
+    using matrix = new PackedMatrix(type, Tensor.fromBlocks(await file.read(type), type), shape);
+    const whole = new Uint32Array((await matrix.decode().toHost()).buffer);
+    assertEquals(whole, new Uint32Array(data.buffer), type);
+    const ids = Tensor.fromHost(Int32Array.of(shape[0]! - 1, 0));
+    const rows = (data as Float32Array).length / shape[0]!;
+    assertEquals(await matrix.rows(ids).slice(0).toHost(), data.slice(-rows), `${type}: rows`);
+    const plain = Tensor.fromHost(data, { shape: [...shape] });
+    for (const count of backend === "cpu" ? [1, 3, 9] : [1]) {
+      const x = Tensor.randn([count, shape[1]!]), a = x.detach(), b = x.detach();
+      a.requiresGrad = b.requiresGrad = true;
+      const y = matrix.forward(a), due = b.matmul(plain.transpose());
+      // Rows may be rounded to 16 bits, by blocks.
+      const rounding = x.abs().max().div(65534).mul(plain.abs().sum(1));
+      const excess = y.sub(due).abs().sub(rounding).relu();
+      const most = 1e-4 * (1 + await due.abs().max().item());
+      assert(await excess.max().item() <= most, `${type}: a product of ${count}`);
+      y.square().sum().backward();
+      due.square().sum().backward();
+      assert(await a.grad!.allClose(b.grad!, { atol: 1e-2, rtol: 1e-3 }), `${type}: a gradient`);
+    }
+  }
+});
 
 testOnCPU("a PackedMatrix takes the memory of its blocks", () => {
   for (const type of blockTypes) {
@@ -63,25 +49,21 @@ testOnCPU("a PackedMatrix takes the memory of its blocks", () => {
   }
 });
 
-testOnBackends(
-  "PackedMatrix.chosen has the parts of ids, below or beside each other",
-  (backend) =>
-    withDevice(backend, async () => {
-      for (const type of ["Q8_0", "Q4_K"] as const) {
-        const columns = type === "Q8_0" ? 32 : 256, bytes = type === "Q8_0" ? 34 : 144;
-        // Twelve blocks: three parts of two rows of two blocks; or three of four rows of one.
-        const data = Uint8Array.from({ length: 12 * bytes }, (_, k) => k * 37 % 64);
-        const ids = Tensor.fromHost(Int32Array.of(2, 0));
-        using below = new PackedMatrix(type, Tensor.fromBlocks(data, type), [6, 2 * columns]);
-        using rows = below.chosen(1, 3, ids);
-        assertEquals(rows.shape, [4, 2 * columns]);
-        const all = await below.decode().reshape([3, 2, -1]).indexSelect(0, ids).toNumbers();
-        assertEquals(await rows.decode().toNumbers(), all);
-        using beside = new PackedMatrix(type, Tensor.fromBlocks(data, type), [4, 3 * columns]);
-        using part = beside.chosen(4, 3, ids);
-        assertEquals(part.shape, [4, 2 * columns]);
-        const own = await beside.decode().reshape([4, 3, -1]).indexSelect(1, ids).toNumbers();
-        assertEquals(await part.decode().toNumbers(), own);
-      }
-    }),
-);
+testOnBackends("PackedMatrix.chosen has the parts of ids, below or beside another", async () => {
+  for (const type of ["Q8_0", "Q4_K"] as const) {
+    const columns = type === "Q8_0" ? 32 : 256, bytes = type === "Q8_0" ? 34 : 144;
+    // Twelve blocks: three parts of two rows of two blocks; or three of four rows of one.
+    const data = Uint8Array.from({ length: 12 * bytes }, (_, k) => k * 37 % 64);
+    const ids = Tensor.fromHost(Int32Array.of(2, 0));
+    using below = new PackedMatrix(type, Tensor.fromBlocks(data, type), [6, 2 * columns]);
+    using rows = below.chosen(1, 3, ids);
+    assertEquals(rows.shape, [4, 2 * columns]);
+    const all = await below.decode().reshape([3, 2, -1]).indexSelect(0, ids).toNumbers();
+    assertEquals(await rows.decode().toNumbers(), all);
+    using beside = new PackedMatrix(type, Tensor.fromBlocks(data, type), [4, 3 * columns]);
+    using part = beside.chosen(4, 3, ids);
+    assertEquals(part.shape, [4, 2 * columns]);
+    const own = await beside.decode().reshape([4, 3, -1]).indexSelect(1, ids).toNumbers();
+    assertEquals(await part.decode().toNumbers(), own);
+  }
+});
