@@ -3,6 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { compile, manualSeed, nn, optim, ShapeError, Tensor } from "../../../mod.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
 type Reduction = "mean" | "sum" | "none" | "batchMean";
 type Loss = (inputs: readonly Tensor[], reduction: Reduction) => Tensor;
@@ -84,11 +85,7 @@ testOnBackends("a compiled step learns by crossEntropy of weighted probabilities
   const weight = Tensor.fromHost([1, 2, 3]);
   const sgd = new optim.SGD(layer.parameters(), { lr: 0.3 });
   const step = compile((input: Tensor) => {
-    sgd.zeroGrad();
-    const loss = layer.forward(input).crossEntropy(target, { weight });
-    loss.backward();
-    sgd.step();
-    return loss;
+    return learn(sgd, () => layer.forward(input).crossEntropy(target, { weight }));
   });
   const losses: number[] = [];
   for (let k = 0; k < 15; k++) losses.push(await step(x).item());

@@ -18,6 +18,8 @@ import { backendOf } from "../../../backend/internal.ts";
 import { runCollector } from "../../../memory/mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
+import { withCapabilities } from "../capabilities.ts";
+import { assertNumbers, leaf, numbersOf } from "../numbers.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 
 const attend = nn.scaledDotProductAttention;
@@ -26,69 +28,38 @@ const attend = nn.scaledDotProductAttention;
 const { capabilities } = backendOf(manager.default("cpu"));
 (capabilities as { minAttentionScores: number }).minAttentionScores = 0;
 
-/** The difference of a case from the plain one. */
+/** The sizes and options of a case. */
 interface Case {
   readonly lead: readonly number[];
-  readonly queries: number;
-  readonly keys: number;
-  readonly features: number;
-  readonly values: number;
+  /** Queries, keys, features of both, features of values. */
+  readonly sizes: readonly [queries: number, keys: number, features: number, values: number];
   readonly mask?: "bool" | "added" | "padding" | "closed rows";
   readonly isCausal?: boolean;
   readonly dropout?: number;
   readonly dtype?: DType;
 }
 
+const isCausal = true;
 const cases: Record<string, Case> = {
-  plain: { lead: [2, 3], queries: 70, keys: 70, features: 16, values: 16 },
-  "odd sizes": { lead: [3], queries: 33, keys: 77, features: 13, values: 7 },
-  "few queries": { lead: [2], queries: 5, keys: 130, features: 13, values: 7 },
-  causal: { lead: [2], queries: 130, keys: 130, features: 8, values: 8, isCausal: true },
-  "causal, more keys": { lead: [2], queries: 40, keys: 90, features: 8, values: 8, isCausal: true },
-  "causal, fewer keys": {
-    lead: [2],
-    queries: 90,
-    keys: 40,
-    features: 8,
-    values: 8,
-    isCausal: true,
-  },
-  "bool mask": { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "bool" },
-  "added mask": { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "added" },
-  padding: { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "padding" },
-  "closed rows": {
-    lead: [2],
-    queries: 20,
-    keys: 30,
-    features: 16,
-    values: 16,
-    mask: "closed rows",
-    isCausal: true,
-  },
-  dropout: { lead: [2], queries: 40, keys: 65, features: 16, values: 16, dropout: 0.3 },
-  "dropout, causal": {
-    lead: [2, 2],
-    queries: 65,
-    keys: 65,
-    features: 16,
-    values: 16,
-    dropout: 0.5,
-    isCausal: true,
-  },
-  float16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "float16" },
-  bfloat16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "bfloat16" },
-  "whole vectors of features": {
-    lead: [2, 2],
-    queries: 150,
-    keys: 100,
-    features: 48,
-    values: 20,
-    isCausal: true,
-  },
-  "large features": { lead: [1], queries: 20, keys: 20, features: 129, values: 200 },
+  plain: { lead: [2, 3], sizes: [70, 70, 16, 16] },
+  "odd sizes": { lead: [3], sizes: [33, 77, 13, 7] },
+  "few queries": { lead: [2], sizes: [5, 130, 13, 7] },
+  causal: { lead: [2], sizes: [130, 130, 8, 8], isCausal },
+  "causal, more keys": { lead: [2], sizes: [40, 90, 8, 8], isCausal },
+  "causal, fewer keys": { lead: [2], sizes: [90, 40, 8, 8], isCausal },
+  "bool mask": { lead: [2, 2], sizes: [40, 65, 16, 16], mask: "bool" },
+  "added mask": { lead: [2, 2], sizes: [40, 65, 16, 16], mask: "added" },
+  padding: { lead: [2, 2], sizes: [40, 65, 16, 16], mask: "padding" },
+  "closed rows": { lead: [2], sizes: [20, 30, 16, 16], mask: "closed rows", isCausal },
+  dropout: { lead: [2], sizes: [40, 65, 16, 16], dropout: 0.3 },
+  "dropout, causal": { lead: [2, 2], sizes: [65, 65, 16, 16], dropout: 0.5, isCausal },
+  float16: { lead: [2], sizes: [70, 50, 24, 40], dtype: "float16" },
+  bfloat16: { lead: [2], sizes: [70, 50, 24, 40], dtype: "bfloat16" },
+  "whole vectors of features": { lead: [2, 2], sizes: [150, 100, 48, 20], isCausal },
+  "large features": { lead: [1], sizes: [20, 20, 129, 200] },
 };
 
-function maskOf({ mask, lead, queries, keys }: Case): Tensor | null {
+function maskOf({ mask, lead, sizes: [queries, keys] }: Case): Tensor | null {
   if (!mask) return null;
   if (mask === "padding") return Tensor.rand([lead[0]!, 1, 1, keys]).gt(0.3).realize();
   const drawn = Tensor.rand([lead.at(-1)!, queries, keys]);
@@ -114,9 +85,7 @@ function attention(
 
 /** The same value, to be differentiated by. */
 function leafOf(x: Tensor): Tensor {
-  const leaf = x.detach().realize();
-  leaf.requiresGrad = true;
-  return leaf;
+  return leaf(x.detach().realize());
 }
 
 /** The same in float64, where attention takes several operations: built in, where they need no compiler. */
@@ -133,7 +102,7 @@ async function assertNear(found: Tensor, expected: Tensor, within: number, what:
 
 async function agrees(name: string, each: Case): Promise<void> {
   manualSeed(3);
-  const { lead, queries, keys, features, values, dtype = "float32" } = each;
+  const { lead, sizes: [queries, keys, features, values], dtype = "float32" } = each;
   const draw = (...shape: number[]): Tensor => Tensor.randn(shape).cast(dtype).realize();
   const given = [
     draw(...lead, queries, features),
@@ -144,10 +113,9 @@ async function agrees(name: string, each: Case): Promise<void> {
   const leaves = given.map(leafOf);
   const found = attention(leaves, seed, mask, each);
   const wides = given.map((x) => leafOf(wide(x)));
-  const expected = withDevice(
-    "cpu",
-    () => attention(wides, wide(seed), mask && mask.to("cpu"), each),
-  );
+  const expected = withDevice("cpu", () => {
+    return attention(wides, wide(seed), mask && mask.to("cpu"), each);
+  });
   const within = { float32: 2e-6, float16: 2e-3, bfloat16: 1.6e-2 }[dtype as "float32"];
   for (const [k, what] of ["output", "query", "key", "value"].entries()) {
     assertEquals(found[k]!.dtype, dtype);
@@ -160,19 +128,17 @@ for (const [name, each] of Object.entries(cases)) {
 }
 
 testOpenCL("all gradients of a head are one kernel where heads are spread over the cores", () => {
-  return withDevice("cl", () => {
-    const { deviceType } = manager.default("cl");
-    if (deviceType === "gpu") return;
-    const leaves = Array.from({ length: 3 }, () => leafOf(Tensor.rand([64, 8, 16])));
-    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-    const gradients = [Tensor.rand([64, 8, 16]).realize()];
-    const run = (): void => realizeAll(grad([attend(q, k, v)], leaves, { gradients }));
-    run();
-    profiler.reset();
-    run();
-    // Attention, the sums of its output times the gradient, all gradients.
-    assertEquals(profiler.counters().kernels, 3);
-  });
+  const { deviceType } = manager.default("cl");
+  if (deviceType === "gpu") return;
+  const leaves = Array.from({ length: 3 }, () => leafOf(Tensor.rand([64, 8, 16])));
+  const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+  const gradients = [Tensor.rand([64, 8, 16]).realize()];
+  const run = (): void => realizeAll(grad([attend(q, k, v)], leaves, { gradients }));
+  run();
+  profiler.reset();
+  run();
+  // Attention, the sums of its output times the gradient, all gradients.
+  assertEquals(profiler.counters().kernels, 3);
 });
 
 testOpenCL("attention in one operation: what GPUs without matrix units run agrees", () => {
@@ -243,26 +209,23 @@ testOnBackends("attention in one operation: its peak grows with the length", asy
   assert(peaks[1]! < 4 * 2048 * 2048, `${peaks}`);
 });
 
-testOnBackends(
-  "attention in one operation: compiled steps draw dropout anew, as eager ones",
-  async () => {
-    const q = Tensor.ones([2, 20, 8], { requiresGrad: true }).realize();
-    const step = (): Tensor => {
-      const y = attend(q, q, q, { dropout: 0.5 });
-      return grad([y.sum()], [q])[0]!;
-    };
-    const compiled = compile(step);
-    const run = async (fn: () => Tensor): Promise<number[][]> => {
-      manualSeed(11);
-      const found: number[][] = [];
-      for (let k = 0; k < 4; k++) found.push(await fn().flatten().toNumbers() as number[]);
-      return found;
-    };
-    const eager = await run(step), replayed = await run(compiled);
-    assertEquals(replayed, eager);
-    assert(`${eager[2]}` !== `${eager[3]}`);
-  },
-);
+testOnBackends("attention in one operation: compiled steps draw dropout anew", async () => {
+  const q = Tensor.ones([2, 20, 8], { requiresGrad: true }).realize();
+  const step = (): Tensor => {
+    const y = attend(q, q, q, { dropout: 0.5 });
+    return grad([y.sum()], [q])[0]!;
+  };
+  const compiled = compile(step);
+  const run = async (fn: () => Tensor): Promise<number[][]> => {
+    manualSeed(11);
+    const found: number[][] = [];
+    for (let k = 0; k < 4; k++) found.push(await fn().flatten().toNumbers() as number[]);
+    return found;
+  };
+  const eager = await run(step), replayed = await run(compiled);
+  assertEquals(replayed, eager);
+  assert(`${eager[2]}` !== `${eager[3]}`);
+});
 
 testOnBackends("attention in one operation: checkpoints and second derivatives", async () => {
   manualSeed(5);
@@ -293,39 +256,23 @@ testOnBackends("attention in one operation: equal runs give equal bits", async (
   assertEquals(await run(), await run());
 });
 
-testOpenCL(
-  "heads that projections give are stored side by side where a device does so, others are not",
-  () =>
-    withDevice("cl", async () => {
-      const { capabilities } = backendOf(manager.default("cl"));
-      const former = capabilities.interleavesHeads, dtype = typeInOneOperation("cl");
-      const found: number[][] = [], kinds: string[] = [];
-      for (const interleavesHeads of [false, true]) {
-        Object.assign(capabilities, { interleavesHeads });
-        try {
-          manualSeed(4);
-          const layer = new nn.MultiheadAttention(24, 3, { batchFirst: true });
-          const x = Tensor.rand([2, 37, 24]).sub(0.5).realize();
-          x.requiresGrad = true;
-          const y = layer.forward(x, x, x, { isCausal: true });
-          const gradients = grad([y.square().sum()], [x, ...layer.parameters()]);
-          found.push(
-            (await Promise.all([y, ...gradients].map((t) => t.toArray()))).flat(4) as number[],
-          );
-          const heads = (): Tensor => Tensor.ones([2, 3, 8, 4], { dtype }).realize();
-          const projected = (): Tensor =>
-            Tensor.ones([2, 8, 3, 4], { dtype }).realize().transpose(1, 2);
-          for (const make of [heads, projected]) {
-            kinds.push(nodeOf(attend(make(), make(), make())).op.kind);
-          }
-        } finally {
-          Object.assign(capabilities, { interleavesHeads: former });
-        }
+testOpenCL("heads of projections are stored side by side where a device does so", async () => {
+  const dtype = typeInOneOperation("cl"), kinds: string[] = [];
+  const run = (interleavesHeads: boolean): Promise<number[]> =>
+    withCapabilities("cl", { interleavesHeads }, () => {
+      manualSeed(4);
+      const layer = new nn.MultiheadAttention(24, 3, { batchFirst: true });
+      const x = leaf(Tensor.rand([2, 37, 24]).sub(0.5).realize());
+      const y = layer.forward(x, x, x, { isCausal: true });
+      const gradients = grad([y.square().sum()], [x, ...layer.parameters()]);
+      const heads = (): Tensor => Tensor.ones([2, 3, 8, 4], { dtype }).realize();
+      const projected = (): Tensor =>
+        Tensor.ones([2, 8, 3, 4], { dtype }).realize().transpose(1, 2);
+      for (const make of [heads, projected]) {
+        kinds.push(nodeOf(attend(make(), make(), make())).op.kind);
       }
-      assertEquals(kinds, ["attention", "attention", "attention", "permute"]);
-      const [plain, sideBySide] = found as [number[], number[]];
-      plain.forEach((v, k) =>
-        assert(Math.abs(v - sideBySide[k]!) <= 1e-5 * Math.max(1, Math.abs(v)), `${k}`)
-      );
-    }),
-);
+      return numbersOf(y, ...gradients);
+    });
+  assertNumbers(await run(true), await run(false), 1e-5);
+  assertEquals(kinds, ["attention", "permute", "attention", "attention"]);
+});

@@ -11,12 +11,12 @@ import {
   realizeAll,
   ShapeError,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { KernelRunners } from "../../../backend/cpu/kernel_runners.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { assertClose } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
 const [WORDS, WIDTH, HEADS, CAPACITY] = [11, 16, 2, 12];
 
@@ -53,12 +53,16 @@ class GPT extends nn.Module<[ids: Tensor, caches?: nn.KeyValueCache[]]> {
   head = new nn.Linear(WIDTH, WORDS, { bias: false });
 
   forward(ids: Tensor, caches: nn.KeyValueCache[] = []): Tensor {
-    const x = this.blocks.reduce(
-      (x, block, k) => block.forward(x, caches[k]),
-      this.words.forward(ids),
-    );
+    let x = this.words.forward(ids);
+    for (const [k, block] of this.blocks.entries()) x = block.forward(x, caches[k]);
     return this.head.forward(this.norm.forward(x));
   }
+}
+
+/** A cache for each layer of a model. */
+function cachesOf({ blocks }: GPT): nn.KeyValueCache[] {
+  const sizes = { heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS };
+  return blocks.map(() => new nn.KeyValueCache(sizes));
 }
 
 /** Draws one of the three likeliest words, by Gumbel noise. */
@@ -68,36 +72,30 @@ async function sample(logits: Tensor): Promise<number> {
   return await indices.gather(0, values.add(noise).argmax(0).reshape([1])).item();
 }
 
-testOnBackends(
-  "a GPT generates with a cache what it does without, and builds no kernels",
-  async () => {
-    manualSeed(5);
-    const model = new GPT().eval();
-    const caches = model.blocks.map(() =>
-      new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
-    );
-    const words = [3, 1, 4, 1];
-    const ids = (of: number[]): Tensor => Tensor.fromHost(Int32Array.from(of)).unsqueeze(0);
-    let given = words.slice();
-    let built = 0;
-    while (words.length < CAPACITY) {
-      const logits = noGrad(() => model.forward(ids(given), caches).slice(0, -1)).realize();
-      if (words.length === 6) built = profiler.counters().programsBuilt;
-      const next = await sample(logits);
-      if (words.length > 6) assertEquals(profiler.counters().programsBuilt, built);
-      if (words.length % 3 === 0) {
-        const whole = noGrad(() => model.forward(ids(words)).slice(0, -1)).realize();
-        await assertClose(logits, whole, 1e-5, `logits behind ${words.length} words`);
-        built = profiler.counters().programsBuilt;
-      }
-      words.push(next);
-      given = [next];
+testOnBackends("a GPT generates the same with a cache, and builds no kernels", async () => {
+  manualSeed(5);
+  const model = new GPT().eval(), caches = cachesOf(model);
+  const words = [3, 1, 4, 1];
+  const ids = (of: number[]): Tensor => Tensor.fromHost(Int32Array.from(of)).unsqueeze(0);
+  let given = words.slice();
+  let built = 0;
+  while (words.length < CAPACITY) {
+    const logits = noGrad(() => model.forward(ids(given), caches).slice(0, -1)).realize();
+    if (words.length === 6) built = profiler.counters().programsBuilt;
+    const next = await sample(logits);
+    if (words.length > 6) assertEquals(profiler.counters().programsBuilt, built);
+    if (words.length % 3 === 0) {
+      const whole = noGrad(() => model.forward(ids(words)).slice(0, -1)).realize();
+      await assertClose(logits, whole, 1e-5, `logits behind ${words.length} words`);
+      built = profiler.counters().programsBuilt;
     }
-    assertEquals(caches.map((cache) => cache.length), [CAPACITY - 1, CAPACITY - 1]);
-    for (const cache of caches) cache.dispose();
-    model.dispose();
-  },
-);
+    words.push(next);
+    given = [next];
+  }
+  assertEquals(caches.map((cache) => cache.length), [CAPACITY - 1, CAPACITY - 1]);
+  for (const cache of caches) cache.dispose();
+  model.dispose();
+});
 
 testOnBackends("a GPT of such parts learns", async () => {
   manualSeed(6);
@@ -107,10 +105,7 @@ testOnBackends("a GPT of such parts learns", async () => {
   const losses: number[] = [];
   for (let step = 0; step < 15; step++) {
     const logits = model.forward(ids.slice(null, [0, -1])).reshape([-1, WORDS]);
-    using loss = logits.crossEntropy(ids.slice(null, [1, null]).reshape([-1]));
-    adam.zeroGrad();
-    loss.backward();
-    adam.step();
+    using loss = learn(adam, logits.crossEntropy(ids.slice(null, [1, null]).reshape([-1])));
     losses.push(await loss.item());
   }
   assert(losses.at(-1)! < 0.5 * losses[0]!, `${losses}`);
@@ -128,29 +123,25 @@ testOnBackends("a token in a KeyValueCache leaves nothing behind", () => {
   assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${held}`);
 });
 
-testOnBackends("a word takes each layer once, whatever is in the caches of others", (backend) => {
+testOnBackends("a word takes each layer once, whatever is in the caches of others", () => {
   if (isEager()) return;
-  withDevice(backend, () => {
-    manualSeed(8);
-    const kernels = (layers: number, wrap: typeof compile): number => {
-      const model = new GPT().eval();
-      model.blocks = Array.from({ length: layers }, () => new Block()).map((block) => block.eval());
-      const caches = model.blocks.map(() =>
-        new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
-      );
-      const forward = wrap((ids: Tensor) => noGrad(() => model.forward(ids, caches)));
-      const ids = Tensor.full([1, 1], 3, { dtype: "int32" }).realize();
-      for (let word = 0; word < 4; word++) forward(ids).realize().dispose();
-      profiler.reset();
-      forward(ids).realize().dispose();
-      return profiler.counters().kernels;
-    };
-    for (const wrap of [compile, ((fn) => fn) as typeof compile]) {
-      const [two, four, six] = [2, 4, 6].map((layers) => kernels(layers, wrap));
-      // Kernels of a layer, and no more for a layer behind more of them; some share launches.
-      assert(six! - four! <= four! - two! + 2, `${two}, ${four}, ${six}`);
-    }
-  });
+  manualSeed(8);
+  const kernels = (layers: number, wrap: typeof compile): number => {
+    const model = new GPT().eval();
+    model.blocks = Array.from({ length: layers }, () => new Block()).map((block) => block.eval());
+    const caches = cachesOf(model);
+    const forward = wrap((ids: Tensor) => noGrad(() => model.forward(ids, caches)));
+    const ids = Tensor.full([1, 1], 3, { dtype: "int32" }).realize();
+    for (let word = 0; word < 4; word++) forward(ids).realize().dispose();
+    profiler.reset();
+    forward(ids).realize().dispose();
+    return profiler.counters().kernels;
+  };
+  for (const wrap of [compile, ((fn) => fn) as typeof compile]) {
+    const [two, four, six] = [2, 4, 6].map((layers) => kernels(layers, wrap));
+    // Kernels of a layer, and no more for a layer behind more of them; some share launches.
+    assert(six! - four! <= four! - two! + 2, `${two}, ${four}, ${six}`);
+  }
 });
 
 testOnBackends("rows that wait in a cache are those that were appended", async () => {
@@ -245,32 +236,27 @@ function runnersMade(fn: () => void): number {
   return count;
 }
 
-testOnBackends(
-  "a word behind a cache that grows needs no kernel but those of its length",
-  (backend) => {
-    if (isEager()) return;
-    withDevice(backend, () => {
-      manualSeed(7);
-      const blocks = Array.from({ length: 4 }, () => new GrowingBlock());
-      const x = Tensor.randn([1, 1, WIDTH]).realize();
-      let past: ([Tensor, Tensor] | null)[] = blocks.map(() => null);
-      const word = (): void =>
-        noGrad(() => {
-          let y = x;
-          const seen = blocks.map((block, k) => {
-            const [next, own] = block.attend(y, past[k]!);
-            y = next;
-            return own;
-          });
-          realizeAll([y, ...seen.flat()]);
-          past.flat().forEach((former) => former?.dispose());
-          past = seen;
-        });
-      for (let length = 0; length < 12; length++) word();
-      const built = profiler.counters().programsBuilt;
-      // Keys and values put together, scores, their softmax, the weighted values: each once for all layers.
-      for (let length = 12; length < 32; length++) assert(runnersMade(word) <= 6, `at ${length}`);
-      assert(profiler.counters().programsBuilt - built <= 2, "programs for 20 words");
+testOnBackends("a word behind a cache that grows needs no kernel but those of its length", () => {
+  if (isEager()) return;
+  manualSeed(7);
+  const blocks = Array.from({ length: 4 }, () => new GrowingBlock());
+  const x = Tensor.randn([1, 1, WIDTH]).realize();
+  let past: ([Tensor, Tensor] | null)[] = blocks.map(() => null);
+  const word = (): void =>
+    noGrad(() => {
+      let y = x;
+      const seen = blocks.map((block, k) => {
+        const [next, own] = block.attend(y, past[k]!);
+        y = next;
+        return own;
+      });
+      realizeAll([y, ...seen.flat()]);
+      past.flat().forEach((former) => former?.dispose());
+      past = seen;
     });
-  },
-);
+  for (let length = 0; length < 12; length++) word();
+  const built = profiler.counters().programsBuilt;
+  // Keys and values put together, scores, their softmax, the weighted values: each once for all layers.
+  for (let length = 12; length < 32; length++) assert(runnersMade(word) <= 6, `at ${length}`);
+  assert(profiler.counters().programsBuilt - built <= 2, "programs for 20 words");
+});

@@ -3,47 +3,38 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { amp, grad, manualSeed, nn, optim, ShapeError, Tensor } from "../../../mod.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
-
-type Layer = { readonly layer: nn.AnyModule; readonly run?: (x: Tensor) => Tensor };
+import { learn } from "../training.ts";
 
 const offsets = () => Tensor.fromHost(Int32Array.of(0, 2, 2));
-const bag = (mode: "sum" | "mean" | "max"): Layer => ({
-  layer: new nn.EmbeddingBag(6, 3, { mode }),
-});
-const cut = (mode: "sum" | "mean" | "max"): Layer => {
-  const layer = new nn.EmbeddingBag(6, 3, { mode });
-  return { layer, run: (x) => layer.forward(x, { offsets: offsets() }) };
-};
+const up = { stride: 2, padding: 1 };
 
 /** The layers of `fixtures/pytorch/layers.py`. */
-const layers: Readonly<Record<string, () => Layer>> = {
-  conv1d: () => ({ layer: new nn.Conv1d(4, 6, 3, { stride: 2, padding: 1, groups: 2 }) }),
-  conv3d: () => ({ layer: new nn.Conv3d(2, 3, [2, 3, 1], { padding: [1, 0, 1] }) }),
-  conv_transpose1d: () => ({ layer: new nn.ConvTranspose1d(4, 2, 4, { stride: 2, padding: 1 }) }),
-  conv_transpose2d: () => ({
-    layer: new nn.ConvTranspose2d(4, 6, 3, { stride: 2, padding: 1, outputPadding: 1, groups: 2 }),
-  }),
-  conv_transpose3d: () => ({ layer: new nn.ConvTranspose3d(2, 2, 2, { stride: 2, bias: false }) }),
-  group_norm: () => ({ layer: new nn.GroupNorm(2, 4, { eps: 1e-3 }) }),
-  group_norm_features: () => ({ layer: new nn.GroupNorm(2, 4) }),
-  instance_norm: () => ({ layer: new nn.InstanceNorm2d(4) }),
-  instance_norm_affine: () => ({ layer: new nn.InstanceNorm1d(4, { affine: true }) }),
-  upsample: () => ({
-    layer: new nn.Upsample({ scaleFactor: 2, mode: "bilinear", alignCorners: true }),
-  }),
-  upsample_down: () => ({ layer: new nn.Upsample({ size: [3, 4], mode: "bilinear" }) }),
-  pixel_shuffle: () => ({ layer: new nn.PixelShuffle(2) }),
-  zero_pad: () => ({ layer: new nn.ZeroPad2d([1, 2, 0, 3]) }),
-  constant_pad: () => ({ layer: new nn.ConstantPad1d([2, 1], 1.5) }),
-  reflection_pad: () => ({ layer: new nn.ReflectionPad2d([2, 1, 0, 3]) }),
-  replication_pad: () => ({ layer: new nn.ReplicationPad3d([1, 2, 0, 1, 2, 0]) }),
-  prelu: () => ({ layer: new nn.PReLU(4) }),
-  bag_sum: () => bag("sum"),
-  bag_mean: () => bag("mean"),
-  bag_max: () => bag("max"),
-  bag_offsets_sum: () => cut("sum"),
-  bag_offsets_mean: () => cut("mean"),
-  bag_offsets_max: () => cut("max"),
+const layers: Readonly<Record<string, () => nn.AnyModule>> = {
+  conv1d: () => new nn.Conv1d(4, 6, 3, { ...up, groups: 2 }),
+  conv3d: () => new nn.Conv3d(2, 3, [2, 3, 1], { padding: [1, 0, 1] }),
+  conv_transpose1d: () => new nn.ConvTranspose1d(4, 2, 4, up),
+  conv_transpose2d: () => new nn.ConvTranspose2d(4, 6, 3, { ...up, outputPadding: 1, groups: 2 }),
+  conv_transpose3d: () => new nn.ConvTranspose3d(2, 2, 2, { stride: 2, bias: false }),
+  group_norm: () => new nn.GroupNorm(2, 4, { eps: 1e-3 }),
+  group_norm_features: () => new nn.GroupNorm(2, 4),
+  instance_norm: () => new nn.InstanceNorm2d(4),
+  instance_norm_affine: () => new nn.InstanceNorm1d(4, { affine: true }),
+  upsample: () => new nn.Upsample({ scaleFactor: 2, mode: "bilinear", alignCorners: true }),
+  upsample_down: () => new nn.Upsample({ size: [3, 4], mode: "bilinear" }),
+  pixel_shuffle: () => new nn.PixelShuffle(2),
+  zero_pad: () => new nn.ZeroPad2d([1, 2, 0, 3]),
+  constant_pad: () => new nn.ConstantPad1d([2, 1], 1.5),
+  reflection_pad: () => new nn.ReflectionPad2d([2, 1, 0, 3]),
+  replication_pad: () => new nn.ReplicationPad3d([1, 2, 0, 1, 2, 0]),
+  prelu: () => new nn.PReLU(4),
+  ...Object.fromEntries(
+    (["sum", "mean", "max"] as const).flatMap((mode) =>
+      ["bag", "bag_offsets"].map((name) => [
+        `${name}_${mode}`,
+        () => new nn.EmbeddingBag(6, 3, { mode }),
+      ])
+    ),
+  ),
 };
 
 /** The tensors of a fixture whose names begin with a prefix, without it; perhaps none. */
@@ -55,11 +46,12 @@ function under(run: Record<string, Tensor>, prefix: string): Record<string, Tens
 for (const [name, make] of Object.entries(layers)) {
   testOnBackends(`the layer ${name} is PyTorch's: state, value, gradients`, async (backend) => {
     const all = under(await fixture("layers", backend), `${name}.`);
-    const { layer, run = (x) => layer.forward(x) as Tensor } = make();
+    const layer = make();
+    const given = name.startsWith("bag_offsets") ? [{ offsets: offsets() }] : [];
     layer.loadStateDict(under(all, "state."));
     const input = all.input!.detach();
     if (all.gradient) input.requiresGrad = true;
-    const output = run(input);
+    const output = (layer as nn.Module<[x: Tensor, options?: unknown]>).forward(input, ...given);
     await assertClose(output, all.output!, 1e-5, "output");
     output.mul(all.cotangent!).sum().backward();
     if (all.gradient) await assertClose(input.grad!, all.gradient, 1e-5, "gradient");
@@ -87,10 +79,7 @@ testOnBackends("a small U-Net learns", async () => {
   const adam = new optim.Adam(model.parameters(), { lr: 2e-2 });
   const losses: number[] = [];
   for (let k = 0; k < 30; k++) {
-    adam.zeroGrad();
-    const loss = nn.mse(model.forward(x), y);
-    loss.backward();
-    adam.step();
+    const loss = learn(adam, () => nn.mse(model.forward(x), y));
     losses.push(await loss.item());
   }
   assert(losses.at(-1)! < 0.3 * losses[0]!, `${losses[0]} to ${losses.at(-1)}`);
@@ -125,11 +114,8 @@ testOnCPU("layers on images name what does not fit", () => {
   assertThrows(() => x.interpolate({ size: [2], mode: "bilinear", scaleFactor: 1 }), TypeError);
   assertThrows(() => x.pixelShuffle(2), ShapeError, "C * 4");
   assertThrows(() => x.padReflect([[0, 4]]), ShapeError, "less than their lengths");
-  assertThrows(
-    () => new nn.EmbeddingBag(4, 2).forward(Tensor.zeros([3], { dtype: "int32" })),
-    ShapeError,
-    "offsets",
-  );
+  const words = Tensor.zeros([3], { dtype: "int32" });
+  assertThrows(() => new nn.EmbeddingBag(4, 2).forward(words), ShapeError, "offsets");
 });
 
 testOnBackends("a pixel that is infinite or NaN reaches those that it has a share in", async () => {

@@ -57,19 +57,16 @@ testOnBackends("BatchNorm remembers the batches it was trained on", async () => 
   assertAlmostEquals(await plain.forward(image).square().mean().item(), 1, 1e-3);
 });
 
-testOnBackends(
-  "BatchNorm: batches that are disposed before anything is read do not matter",
-  async () => {
-    const layer = new nn.BatchNorm1d(2);
-    for (let k = 0; k < 3; k++) {
-      using x = Tensor.fromHost([[k, 0], [k + 2, 4]]);
-      using y = noGrad(() => layer.forward(x));
-      await y.toHost();
-    }
-    const mean = 0.9 * (0.9 * 0.1 * 1 + 0.1 * 2) + 0.1 * 3;
-    assertAlmostEquals((await layer.runningMean!.toHost())[0] as number, mean, 1e-6);
-  },
-);
+testOnBackends("BatchNorm: batches may be disposed before anything is read", async () => {
+  const layer = new nn.BatchNorm1d(2);
+  for (let k = 0; k < 3; k++) {
+    using x = Tensor.fromHost([[k, 0], [k + 2, 4]]);
+    using y = noGrad(() => layer.forward(x));
+    await y.toHost();
+  }
+  const mean = 0.9 * (0.9 * 0.1 * 1 + 0.1 * 2) + 0.1 * 3;
+  assertAlmostEquals((await layer.runningMean!.toHost())[0] as number, mean, 1e-6);
+});
 
 testOnBackends("normalization can be differentiated twice", async () => {
   const x = Tensor.fromHost([[1, 2, 4]], { requiresGrad: true });
@@ -90,63 +87,31 @@ testOnBackends("normalization can be differentiated twice", async () => {
 });
 
 testOnBackends("layers name the shapes that they do not take", () => {
-  const refused = (
-    fn: () => unknown,
-    text: string,
-    type: Parameters<typeof assertThrows>[1] = ShapeError,
-  ) => assertThrows(fn, type, text);
-  refused(
-    () => new nn.Linear(3, 2).forward(Tensor.ones([4, 5])),
-    "Cannot run Linear on a tensor of shape [4, 5]: its last axis must have 3 elements",
-  );
-  refused(() => new nn.LayerNorm([2, 3]).forward(Tensor.ones([3])), "last axes must be [2, 3]");
-  refused(() => new nn.BatchNorm2d(3).forward(Tensor.ones([2, 4, 1, 1])), "3 channels on axis 1");
-  refused(() => new nn.BatchNorm2d(3).forward(Tensor.ones([2, 3])), "4 axes");
-  refused(() => new nn.BatchNorm1d(3).forward(Tensor.ones([1, 3])), "one value a channel");
-  refused(() => new nn.Conv2d(3, 4, 3, { groups: 2 }), "2 groups", RangeError);
-  refused(() => new nn.Conv2d(3, 4, 3).forward(Tensor.ones([1, 2, 5, 5])), "channels");
+  const rows: [layer: nn.Module, shape: number[], text: string][] = [
+    [new nn.Linear(3, 2), [4, 5], "Linear on a tensor of shape [4, 5]: its last axis must have 3"],
+    [new nn.LayerNorm([2, 3]), [3], "last axes must be [2, 3]"],
+    [new nn.BatchNorm2d(3), [2, 4, 1, 1], "3 channels on axis 1"],
+    [new nn.BatchNorm2d(3), [2, 3], "4 axes"],
+    [new nn.BatchNorm1d(3), [1, 3], "one value a channel"],
+    [new nn.Conv2d(3, 4, 3), [1, 2, 5, 5], "channels"],
+  ];
+  for (const [layer, shape, text] of rows) {
+    assertThrows(() => layer.forward(Tensor.ones(shape)), ShapeError, text);
+  }
+  assertThrows(() => new nn.Conv2d(3, 4, 3, { groups: 2 }), RangeError, "2 groups");
 });
-
-const activations: [nn.Module, (x: number) => number][] = [
-  [new nn.ReLU(), (x) => Math.max(x, 0)],
-  [new nn.LeakyReLU(0.1), (x) => x > 0 ? x : 0.1 * x],
-  [new nn.ELU(2), (x) => x > 0 ? x : 2 * Math.expm1(x)],
-  [new nn.SiLU(), (x) => x / (1 + Math.exp(-x))],
-  [new nn.Softplus(), (x) => Math.log1p(Math.exp(x))],
-  [new nn.Tanh(), Math.tanh],
-  [new nn.Sigmoid(), (x) => 1 / (1 + Math.exp(-x))],
-  [
-    new nn.GELU("tanh"),
-    (x) => x / 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
-  ],
-  [new nn.Identity(), (x) => x],
-];
-
-for (const [layer, fn] of activations) {
-  testOnBackends(`${layer.constructor.name} is its formula`, async () => {
-    const values = [-3, -0.5, 0, 0.25, 2];
-    const out = await layer.forward(Tensor.fromHost(values)).toHost();
-    values.forEach((x, k) => assertAlmostEquals(Number(out[k]), fn(x), 1e-5));
-  });
-}
 
 testOnBackends("AvgPool2d counts padding as zeros, or not at all", async () => {
   const image = Tensor.arange(1, 10, { dtype: "float32" }).reshape([1, 1, 3, 3]);
-  const means = (countIncludePad?: boolean) => {
-    const options = countIncludePad === undefined ? {} : { countIncludePad };
-    const layer = new nn.AvgPool2d(2, { stride: 1, padding: 1, ...options });
-    return layer.forward(image).toArray();
+  const means = (options: { countIncludePad?: boolean }) => {
+    return new nn.AvgPool2d(2, { stride: 1, padding: 1, ...options }).forward(image).toArray();
   };
-  const counted = [
-    [0.25, 0.75, 1.25, 0.75],
-    [1.25, 3, 4, 2.25],
-    [2.75, 6, 7, 3.75],
-    [1.75, 3.75, 4.25, 2.25],
-  ];
+  const [first, last] = [[0.25, 0.75, 1.25, 0.75], [1.75, 3.75, 4.25, 2.25]];
+  const counted = [first, [1.25, 3, 4, 2.25], [2.75, 6, 7, 3.75], last];
   const alone = [[1, 1.5, 2.5, 3], [2.5, 3, 4, 4.5], [5.5, 6, 7, 7.5], [7, 7.5, 8.5, 9]];
-  assertEquals(await means(), [[counted]]);
-  assertEquals(await means(true), [[counted]]);
-  assertEquals(await means(false), [[alone]]);
+  assertEquals(await means({}), [[counted]]);
+  assertEquals(await means({ countIncludePad: true }), [[counted]]);
+  assertEquals(await means({ countIncludePad: false }), [[alone]]);
 });
 
 testOnBackends("Softmax, pooling and Flatten are the tensor's", async () => {

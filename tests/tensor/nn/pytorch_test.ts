@@ -3,6 +3,7 @@
 import { nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { assertClose, fixture, part } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
 class Residual extends nn.Module {
   conv: nn.Conv2d;
@@ -124,10 +125,7 @@ for (const [name, { make, loss: lossOf }] of Object.entries(models)) {
     if (name === "convnet") noGrad(() => model.forward(input!)).realize();
     const optimizer = new optim.Adam(model.parameters(), { lr: 2e-3 });
     for (let step = 0; step < losses!.size; step++) {
-      using loss = lossOf(model.forward(input!), input!);
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
+      using loss = learn(optimizer, lossOf(model.forward(input!), input!));
       await assertClose(loss, losses!.slice(step), 1e-4, `loss of step ${step}`);
     }
     optimizer.dispose();

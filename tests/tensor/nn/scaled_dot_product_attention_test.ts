@@ -1,16 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import {
-  DTypeError,
-  grad,
-  memory,
-  nn,
-  noGrad,
-  ShapeError,
-  Tensor,
-  withDevice,
-} from "../../../mod.ts";
+import { DTypeError, grad, memory, nn, noGrad, ShapeError, Tensor } from "../../../mod.ts";
 import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+
+type Pair = [Tensor, Tensor];
 
 const attend = nn.scaledDotProductAttention;
 
@@ -46,8 +39,7 @@ testOnBackends("scaledDotProductAttention: leading axes broadcast, masks join", 
 testOnBackends("scores of float16 may leave its range before they are scaled", async () => {
   const dtype = "float16";
   for (const queries of [1, 5]) {
-    const q = Tensor.full([queries, 16], 300, { dtype }),
-      k = Tensor.full([3, 16], 300, { dtype });
+    const [q, k] = [queries, 3].map((n) => Tensor.full([n, 16], 300, { dtype })) as Pair;
     const v = Tensor.fromHost([[1], [2], [3]]).cast(dtype);
     const output = attend(q, k, v, { isCausal: queries === 1 });
     assertEquals(output.dtype, dtype);
@@ -82,18 +74,16 @@ testOnBackends("scaledDotProductAttention of long sequences is linear in memory"
 });
 
 testOnCPU("scaledDotProductAttention in turns is the same, with gradients", async () => {
-  await withDevice("cpu", async () => {
-    const l = 1100;
-    const leaves = [0, 1, 2].map(() => Tensor.randn([l, 2], { requiresGrad: true }).realize());
-    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
-    const mask = Tensor.rand([l, l]).gt(0.3).realize();
-    const plain = q.matmul(k.transpose()).mul(Math.SQRT1_2).maskedFill(mask.logicalNot(), -Infinity)
-      .softmax(-1).matmul(v);
-    const turns = attend(q, k, v, { mask });
-    await assertClose(turns, plain, 1e-5, "values");
-    const [expected, found] = [plain, turns].map((y) => grad([y.square().sum()], leaves));
-    for (let i = 0; i < 3; i++) await assertClose(found![i]!, expected![i]!, 1e-4, `gradient ${i}`);
-  });
+  const l = 1100;
+  const leaves = [0, 1, 2].map(() => Tensor.randn([l, 2], { requiresGrad: true }).realize());
+  const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+  const mask = Tensor.rand([l, l]).gt(0.3).realize();
+  const plain = q.matmul(k.transpose()).mul(Math.SQRT1_2).maskedFill(mask.logicalNot(), -Infinity)
+    .softmax(-1).matmul(v);
+  const turns = attend(q, k, v, { mask });
+  await assertClose(turns, plain, 1e-5, "values");
+  const [expected, found] = [plain, turns].map((y) => grad([y.square().sum()], leaves));
+  for (let i = 0; i < 3; i++) await assertClose(found![i]!, expected![i]!, 1e-4, `gradient ${i}`);
 });
 
 testOnBackends("scaledDotProductAttention names what does not fit", () => {

@@ -1,16 +1,15 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { DTypeError, grad, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { DTypeError, grad, nn, ShapeError, Tensor } from "../../../mod.ts";
 import { assertClose, Case, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 
 testOnBackends("RMSNorm: values and gradients are PyTorch's", async (backend) => {
   const run = await fixture("sequence_parts", backend);
-  for (
-    const [name, layer] of Object.entries({
-      rms_norm: new nn.RMSNorm(6),
-      rms_norm_axes: new nn.RMSNorm([5, 6], { eps: 0.01 }),
-    })
-  ) {
+  const layers = {
+    rms_norm: new nn.RMSNorm(6),
+    rms_norm_axes: new nn.RMSNorm([5, 6], { eps: 0.01 }),
+  };
+  for (const [name, layer] of Object.entries(layers)) {
     const expected = new Case(run, name);
     layer.loadStateDict(expected.state);
     await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
@@ -26,21 +25,15 @@ testOnBackends("RMSNorm: values and gradients are PyTorch's", async (backend) =>
 });
 
 testOnCPU("RMSNorm: second derivatives are those of its definition", async () => {
-  await withDevice("cpu", async () => {
-    const x = Tensor.randn([3, 4], { requiresGrad: true }).realize();
-    const penalty = (y: Tensor): Tensor => {
-      const [first] = grad([y.pow(3).sum()], [x], { createGraph: true });
-      return grad([first!.square().sum()], [x])[0]!;
-    };
-    const eps = 0.1;
-    const byHand = x.mul(x.square().mean(-1, { keepDims: true }).add(eps).rsqrt());
-    await assertClose(
-      penalty(new nn.RMSNorm(4, { eps }).forward(x)),
-      penalty(byHand),
-      1e-5,
-      "penalty",
-    );
-  });
+  const x = Tensor.randn([3, 4], { requiresGrad: true }).realize();
+  const penalty = (y: Tensor): Tensor => {
+    const [first] = grad([y.pow(3).sum()], [x], { createGraph: true });
+    return grad([first!.square().sum()], [x])[0]!;
+  };
+  const eps = 0.1;
+  const byHand = x.mul(x.square().mean(-1, { keepDims: true }).add(eps).rsqrt());
+  const layer = new nn.RMSNorm(4, { eps });
+  await assertClose(penalty(layer.forward(x)), penalty(byHand), 1e-5, "penalty");
 });
 
 testOnBackends("SwiGLU: values and gradients are PyTorch's", async (backend) => {
@@ -50,21 +43,18 @@ testOnBackends("SwiGLU: values and gradients are PyTorch's", async (backend) => 
   await expected.check(({ x }) => ({ output: layer.forward(x!) }), layer);
 });
 
-testOnBackends(
-  "RotaryEmbedding's waves are those of doubles, far from the start, too",
-  async () => {
-    const rotary = new nn.RotaryEmbedding(128), start = 100_000, half = 64;
-    const x = Tensor.concat([Tensor.ones([1, half]), Tensor.zeros([1, half])], 1);
-    const turned = await rotary.forward(x, start).toNumbers();
-    for (let k = 0; k < half; k++) {
-      const angle = start * Math.fround(10_000 ** (-k / half));
-      // The product is rounded to float32: half a unit in the last place.
-      const room = angle * 2 ** -24 + 1e-6;
-      assert(Math.abs(turned[k]! - Math.cos(angle)) < room, `cos of pair ${k}`);
-      assert(Math.abs(turned[half + k]! - Math.sin(angle)) < room, `sin of pair ${k}`);
-    }
-  },
-);
+testOnBackends("RotaryEmbedding's waves are those of doubles, also far out", async () => {
+  const rotary = new nn.RotaryEmbedding(128), start = 100_000, half = 64;
+  const x = Tensor.concat([Tensor.ones([1, half]), Tensor.zeros([1, half])], 1);
+  const turned = await rotary.forward(x, start).toNumbers();
+  for (let k = 0; k < half; k++) {
+    const angle = start * Math.fround(10_000 ** (-k / half));
+    // The product is rounded to float32: half a unit in the last place.
+    const room = angle * 2 ** -24 + 1e-6;
+    assert(Math.abs(turned[k]! - Math.cos(angle)) < room, `cos of pair ${k}`);
+    assert(Math.abs(turned[half + k]! - Math.sin(angle)) < room, `sin of pair ${k}`);
+  }
+});
 
 testOnBackends("RotaryEmbedding rotates as complex numbers do", async (backend) => {
   const run = await fixture("sequence_parts", backend);

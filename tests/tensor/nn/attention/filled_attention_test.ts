@@ -8,69 +8,36 @@ import {
 import { testOnBackends } from "../../../opencl.ts";
 
 interface Case {
-  readonly name: string;
-  /** Batch, heads of keys, heads of queries for each, queries, keys, features of both. */
-  readonly sizes: readonly [number, number, number, number, number, number];
-  readonly lengths: readonly number[];
   readonly options?: Partial<FilledAttentionOptions>;
   readonly dtype?: "float32" | "float16" | "bfloat16";
   /** Keys and values are bytes, with the scale of each row. */
   readonly isBytes?: boolean;
 }
 
-const cases: readonly Case[] = [
-  { name: "one query a head", sizes: [2, 2, 3, 1, 20, 16], lengths: [1, 20] },
-  { name: "odd sizes", sizes: [2, 1, 1, 1, 9, 5], lengths: [3, 9] },
-  { name: "several stretches", sizes: [3, 2, 1, 1, 600, 32], lengths: [600, 257, 1] },
-  {
-    name: "queries at the last places",
-    sizes: [2, 1, 2, 11, 300, 16],
-    lengths: [11, 300],
-    options: { isCausal: true },
-  },
-  {
-    name: "many queries",
-    sizes: [2, 1, 2, 41, 300, 16],
-    lengths: [41, 300],
-    options: { isCausal: true },
-  },
-  {
-    name: "many queries in a window, bytes",
-    sizes: [1, 2, 1, 20, 150, 16],
-    lengths: [130],
+/** Batch, heads of keys, heads of queries for each, queries, keys, features of both. */
+type Sizes = readonly [number, number, number, number, number, number];
+
+const causal = { options: { isCausal: true } }, isBytes = true;
+const capped = { options: { isCausal: true, window: 7, cap: 2 } };
+
+const cases: Readonly<Record<string, [sizes: Sizes, lengths: number[], one?: Case]>> = {
+  "one query a head": [[2, 2, 3, 1, 20, 16], [1, 20]],
+  "odd sizes": [[2, 1, 1, 1, 9, 5], [3, 9]],
+  "several stretches": [[3, 2, 1, 1, 600, 32], [600, 257, 1]],
+  "queries at the last places": [[2, 1, 2, 11, 300, 16], [11, 300], causal],
+  "many queries": [[2, 1, 2, 41, 300, 16], [41, 300], causal],
+  "many queries in a window, bytes": [[1, 2, 1, 20, 150, 16], [130], {
     options: { isCausal: true, window: 30 },
-    isBytes: true,
-  },
-  {
-    name: "a window and a cap",
-    sizes: [2, 1, 2, 5, 300, 16],
-    lengths: [8, 290],
-    options: { isCausal: true, window: 7, cap: 2 },
-  },
-  {
-    name: "a window at the end",
-    sizes: [1, 2, 2, 1, 300, 8],
-    lengths: [290],
-    options: { window: 40 },
-  },
-  { name: "float16", sizes: [2, 2, 3, 1, 300, 16], lengths: [4, 300], dtype: "float16" },
-  { name: "bfloat16", sizes: [1, 2, 2, 3, 40, 16], lengths: [33], dtype: "bfloat16" },
-  { name: "bytes in lanes", sizes: [3, 2, 3, 1, 600, 32], lengths: [600, 257, 1], isBytes: true },
-  {
-    name: "bytes, odd sizes, a window and a cap",
-    sizes: [2, 1, 2, 5, 300, 12],
-    lengths: [8, 290],
-    options: { isCausal: true, window: 7, cap: 2 },
-    isBytes: true,
-  },
-  {
-    name: "bytes with queries in float16",
-    sizes: [1, 2, 2, 3, 40, 16],
-    lengths: [33],
-    dtype: "float16",
-    isBytes: true,
-  },
-];
+    isBytes,
+  }],
+  "a window and a cap": [[2, 1, 2, 5, 300, 16], [8, 290], capped],
+  "a window at the end": [[1, 2, 2, 1, 300, 8], [290], { options: { window: 40 } }],
+  float16: [[2, 2, 3, 1, 300, 16], [4, 300], { dtype: "float16" }],
+  bfloat16: [[1, 2, 2, 3, 40, 16], [33], { dtype: "bfloat16" }],
+  "bytes in lanes": [[3, 2, 3, 1, 600, 32], [600, 257, 1], { isBytes }],
+  "bytes, odd sizes, a window and a cap": [[2, 1, 2, 5, 300, 12], [8, 290], { ...capped, isBytes }],
+  "bytes with queries in float16": [[1, 2, 2, 3, 40, 16], [33], { dtype: "float16", isBytes }],
+};
 
 /** Rows of a cache with the numbers that they stand for. */
 function drawn(shape: number[], dtype: Case["dtype"] & string, isBytes: boolean, open: Tensor) {
@@ -99,7 +66,8 @@ function composed(
   return seen.where(scores, -Infinity).softmax(-1).matmul(v.cast("float32"));
 }
 
-for (const { name, sizes, lengths, options, dtype = "float32", isBytes = false } of cases) {
+for (const [name, [sizes, lengths, one = {}]] of Object.entries(cases)) {
+  const { options, dtype = "float32", isBytes = false } = one;
   testOnBackends(`filledAttention looks at what is filled: ${name}`, async () => {
     manualSeed(1);
     const [n, heads, group, l, s, e] = sizes;

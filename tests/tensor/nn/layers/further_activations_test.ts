@@ -1,10 +1,20 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { nn, ShapeError, Tensor } from "../../../../mod.ts";
-import { testOnCPU } from "../../../opencl.ts";
+import { testOnBackends } from "../../../opencl.ts";
 
-testOnCPU("modules of activations are their functions, and refuse no number", async () => {
+// The functions themselves are held against PyTorch in tests/conformance.
+testOnBackends("modules of activations are their functions, and refuse no number", async () => {
   const x = Tensor.linspace(-4, 8, 12).reshape([3, 4]);
   const pairs: [nn.Module, Tensor][] = [
+    [new nn.ReLU(), x.relu()],
+    [new nn.LeakyReLU(0.1), x.leakyRelu(0.1)],
+    [new nn.ELU(2), x.elu(2)],
+    [new nn.SiLU(), x.silu()],
+    [new nn.Softplus(), x.softplus()],
+    [new nn.Tanh(), x.tanh()],
+    [new nn.Sigmoid(), x.sigmoid()],
+    [new nn.GELU("tanh"), x.gelu("tanh")],
+    [new nn.Identity(), x],
     [new nn.CELU(0.5), nn.celu(x, 0.5)],
     [new nn.SELU(), nn.selu(x)],
     [new nn.GLU(), nn.glu(x)],

@@ -15,19 +15,13 @@ import {
   withDevice,
 } from "../../../../mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
+import { withCapabilities } from "../../capabilities.ts";
 
 /** With so many bytes of weights no layer is one kernel, or every one. */
 const NEVER = 0, ALWAYS = 2 ** 21;
 
-async function withLimit<R>(name: BackendName, bytes: number, run: () => Promise<R>): Promise<R> {
-  const { capabilities } = backendOf(manager.default(name));
-  const former = capabilities.maxRecurrentBytes;
-  Object.assign(capabilities, { maxRecurrentBytes: bytes });
-  try {
-    return await run();
-  } finally {
-    Object.assign(capabilities, { maxRecurrentBytes: former });
-  }
+function withLimit<R>(name: BackendName, bytes: number, run: () => Promise<R>): Promise<R> {
+  return withCapabilities(name, { maxRecurrentBytes: bytes }, run);
 }
 
 type Numbers = Float32Array<ArrayBuffer>;
@@ -100,11 +94,7 @@ const sizes: readonly Sizes[] = [
   { steps: 2, batch: 9, hidden: 16 },
 ];
 /** Sums longer than a panel of the built-in backend, in tiles of every height. */
-const longSizes: readonly Sizes[] = [1, 4, 13, 50].map((batch) => ({
-  steps: 2,
-  batch,
-  hidden: 130,
-}));
+const longSizes = [1, 4, 13, 50].map((batch): Sizes => ({ steps: 2, batch, hidden: 130 }));
 
 for (const [name, make] of Object.entries(layers)) {
   const expected = new Map<Sizes, Promise<Numbers>>();
@@ -118,8 +108,7 @@ for (const [name, make] of Object.entries(layers)) {
   };
   testOnBackends(`${name}: a layer as one kernel is the layer step by step`, async (backend) => {
     for (const size of backend === "cpu" ? [...sizes, ...longSizes] : sizes) {
-      const fused = (dtype: DType): Promise<Numbers> =>
-        withDevice(backend, () => withLimit(backend, ALWAYS, () => valuesOf(make, size, dtype)));
+      const fused = (dtype: DType) => withLimit(backend, ALWAYS, () => valuesOf(make, size, dtype));
       const steps = await stepByStep(size);
       assertAlike(await fused("float32"), steps, 1e-5);
       // A rounded sum may be on the other side of a relu's bend.
@@ -130,45 +119,33 @@ for (const [name, make] of Object.entries(layers)) {
   });
 }
 
-testOnBackends(
-  "FusedRecurrence: a pass over all steps of a layer is one kernel, whatever the steps",
-  (backend) => {
-    if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
-    for (const make of Object.values(layers)) {
-      const counts = [3, 24].map((steps) => {
-        const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
-        const count = (run: () => void): number => {
-          run();
-          profiler.reset();
-          run();
-          return profiler.counters().kernels;
-        };
-        const learned = (): void => {
-          const found = grad([model.forward(x).output.sum()], model.parameters());
-          realizeAll(found);
-        };
-        return [count(() => noGrad(() => model.forward(x).output.realize())), count(learned)];
-      });
-      assertEquals(counts[0], counts[1]);
-    }
-  },
-);
+testOnBackends("FusedRecurrence: a pass over all steps of a layer is one kernel", (backend) => {
+  if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
+  for (const make of Object.values(layers)) {
+    const counts = [3, 24].map((steps) => {
+      const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
+      const count = (run: () => void): number => {
+        run();
+        profiler.reset();
+        run();
+        return profiler.counters().kernels;
+      };
+      const learned = (): void =>
+        realizeAll(grad([model.forward(x).output.sum()], model.parameters()));
+      return [count(() => noGrad(() => model.forward(x).output.realize())), count(learned)];
+    });
+    assertEquals(counts[0], counts[1]);
+  }
+});
 
-testOnBackends(
-  "FusedRecurrence: second derivatives of a layer as one kernel are those of its steps",
-  async (backend) => {
-    const run = (): Promise<Numbers> => {
-      manualSeed(3);
-      const model = new nn.GRU(3, 5), x = Tensor.randn([3, 2, 3]).realize();
-      x.requiresGrad = true;
-      const [slope] = grad([model.forward(x).output.square().sum()], [x], { createGraph: true });
-      const found = grad([slope!.square().sum()], [x, ...model.parameters()]);
-      return numbersOf(found);
-    };
-    const [fused, steps] = [
-      await withLimit(backend, ALWAYS, run),
-      await withLimit(backend, NEVER, run),
-    ];
-    assertAlike(fused, steps, 2e-6);
-  },
-);
+testOnBackends("FusedRecurrence: second derivatives are those of its steps", async (backend) => {
+  const run = (): Promise<Numbers> => {
+    manualSeed(3);
+    const model = new nn.GRU(3, 5), x = Tensor.randn([3, 2, 3]).realize();
+    x.requiresGrad = true;
+    const [slope] = grad([model.forward(x).output.square().sum()], [x], { createGraph: true });
+    return numbersOf(grad([slope!.square().sum()], [x, ...model.parameters()]));
+  };
+  const fused = await withLimit(backend, ALWAYS, run);
+  assertAlike(fused, await withLimit(backend, NEVER, run), 2e-6);
+});
