@@ -1,14 +1,10 @@
 /** Averages of parameters: their values, their use, their state. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { compile, nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { assertNumbers, numbersOf } from "../numbers.ts";
 
-function near(a: number[], b: number[]): void {
-  assertEquals(a.length, b.length);
-  a.forEach((value, k) => assert(Math.abs(value - b[k]!) < 1e-5, `${a} is not ${b}`));
-}
-
-const valuesOf = async (t: Tensor): Promise<number[]> => [...await t.toHost()].map(Number);
+const near = (found: number[], expected: number[]): void => assertNumbers(found, expected, 1e-6);
 
 for (const [kind, decay] of [["SWA", undefined], ["EMA", 0.75]] as const) {
   testOnBackends(`${kind} has the averages of PyTorch's formula, also compiled`, async () => {
@@ -33,13 +29,13 @@ for (const [kind, decay] of [["SWA", undefined], ["EMA", 0.75]] as const) {
               : decay * e + (1 - decay) * values[k]!
           );
       }
-      near(await valuesOf(average.averages()["0.weight"]!), expected);
-      const own = await valuesOf(weight);
-      near(await average.use(async () => await valuesOf(weight)), expected);
-      assertEquals(await valuesOf(weight), own);
+      near(numbersOf(average.averages()["0.weight"]!), expected);
+      const own = numbersOf(weight);
+      near(await average.use(() => Promise.resolve(numbersOf(weight))), expected);
+      assertEquals(numbersOf(weight), own);
       assertThrows(() => average.use(() => average.update()), Error, "while the model has them");
       await assertRejects(() => average.use(() => Promise.reject(new Error("no"))), Error, "no");
-      assertEquals(await valuesOf(weight), own);
+      assertEquals(numbersOf(weight), own);
       assertEquals(Object.keys(average.averages()), Object.keys(model.stateDict()));
     }
   });
@@ -58,20 +54,13 @@ testOnBackends("an AveragedModel goes on from its state", async () => {
   const other = make();
   other.average.loadStateDict(state);
   for (const each of [{ model, average }, other]) {
-    noGrad(() => {
-      each.model.weight.assign(Tensor.ones([1, 2]));
-    });
+    noGrad(() => each.model.weight.assign(Tensor.ones([1, 2])));
     each.average.update();
   }
-  assertEquals(
-    await valuesOf(other.average.averages().weight!),
-    await valuesOf(average.averages().weight!),
-  );
-  assertThrows(
-    () => average.loadStateDict({ n_averaged: state.n_averaged! }),
-    RangeError,
-    "module.weight",
-  );
+  const [resumed, same] = [other.average, average].map((each) => each.averages().weight!);
+  assertEquals(numbersOf(resumed!), numbersOf(same!));
+  const few = { n_averaged: state.n_averaged! };
+  assertThrows(() => average.loadStateDict(few), RangeError, "module.weight");
   assertThrows(() => new optim.AveragedModel(new nn.ReLU()), TypeError, "no parameters");
   assertThrows(() => new optim.AveragedModel(model, { decay: 2 }), RangeError, "decay");
 });

@@ -4,11 +4,22 @@ import { backendOf } from "../../../backend/internal.ts";
 import { manager, optim, Tensor } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { assertNumbers, numbersOf } from "../numbers.ts";
 
 const setups: Record<string, optim.LBFGSOptions> = {
   lbfgs: { lr: 0.5, maxIter: 5, historySize: 3 },
   lbfgs_wolfe: { maxIter: 4, historySize: 5, lineSearchFn: "strongWolfe" },
 };
+
+/** Function that `step` calls: it gives the loss, with new gradients. */
+function closureOf(optimizer: () => optim.LBFGS, lossOf: () => Tensor): () => Tensor {
+  return () => {
+    optimizer().zeroGrad();
+    const loss = lossOf();
+    loss.backward();
+    return loss;
+  };
+}
 
 for (const [name, options] of Object.entries(setups)) {
   testOnBackends(`${name} is where PyTorch's is, also when it is resumed`, async (backend) => {
@@ -20,27 +31,18 @@ for (const [name, options] of Object.entries(setups)) {
     ) as [Tensor, Tensor, Tensor, Tensor];
     weight.requiresGrad = bias.requiresGrad = true;
     let optimizer = new optim.LBFGS([weight, bias], options);
-    const closure = (): Tensor => {
-      optimizer.zeroGrad();
-      const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
-      loss.backward();
-      return loss;
-    };
+    const closure = closureOf(
+      () => optimizer,
+      () => x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean(),
+    );
     let former = Infinity;
     for (let step = 0; step < 4; step++) {
       const loss = await optimizer.step(closure);
       // By the rate alone, an iteration may go too far.
       assert(loss < former || !options.lineSearchFn, `step ${step}: ${loss} after ${former}`);
       former = loss;
-      const expected = await run[name]!.slice(step).toHost();
-      const found = [...await weight.toHost(), ...await bias.toHost()].map(Number);
-      found.forEach((value, k) => {
-        const difference = Math.abs(value - Number(expected[k]));
-        assert(
-          difference < 1e-6 * (1 + Math.abs(value)),
-          `step ${step}: ${value} is off by ${difference}`,
-        );
-      });
+      const expected = numbersOf(run[name]!.slice(step));
+      assertNumbers(numbersOf(weight, bias), expected, 1e-6, `step ${step}`);
       const resumed = new optim.LBFGS([weight, bias], options);
       resumed.loadStateDict(JSON.parse(JSON.stringify(optimizer.stateDict())));
       assertEquals(resumed.stateDict(), optimizer.stateDict());
@@ -56,24 +58,14 @@ testOnCPU("LBFGS says what it takes", async () => {
   const optimizer = new optim.LBFGS([x]);
   await assertRejects(() => optimizer.step(undefined as never), TypeError, "closure");
   const other = new optim.LBFGS([Tensor.ones([3], { requiresGrad: true })]);
-  await optimizer.step(() => {
-    optimizer.zeroGrad();
-    const loss = x.square().sum();
-    loss.backward();
-    return loss;
-  });
+  await optimizer.step(closureOf(() => optimizer, () => x.square().sum()));
   assertThrows(() => other.loadStateDict(optimizer.stateDict()), RangeError, "have 3");
 });
 
 testOnCPU("LBFGS refuses a step while its last is not through", async () => {
   const x = Tensor.fromHost([-1.5, 2], { requiresGrad: true, device: "cpu" });
   const optimizer = new optim.LBFGS([x], { maxIter: 3 });
-  const closure = (): Tensor => {
-    optimizer.zeroGrad();
-    const loss = x.sub(1).square().sum();
-    loss.backward();
-    return loss;
-  };
+  const closure = closureOf(() => optimizer, () => x.sub(1).square().sum());
   const first = optimizer.step(closure);
   await assertRejects(() => optimizer.step(closure), Error, "await optimizer.step(closure)");
   await first;

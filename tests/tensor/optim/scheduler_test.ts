@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { manager, optim, Tensor, withDevice } from "../../../mod.ts";
-import "../../opencl.ts";
+import { testOnCPU } from "../../opencl.ts";
 import expected from "../../fixtures/pytorch/schedules.json" with { type: "json" };
 
 const cpu = manager.default("cpu");
@@ -20,16 +20,11 @@ const schedules: Record<string, Make> = {
   lambda: (o) => new optim.LambdaLR(o, (time) => 1 / (1 + time)),
   polynomial: (o) => new optim.PolynomialLR(o, { totalIters: 12, power: 2 }),
   one_cycle: (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 31 }),
-  one_cycle_3: (o) =>
-    new optim.OneCycleLR(o, {
-      maxLr: 0.5,
-      totalSteps: 31,
-      pctStart: 0.25,
-      annealStrategy: "linear",
-      threePhase: true,
-      divFactor: 10,
-      finalDivFactor: 100,
-    }),
+  one_cycle_3: (o) => {
+    const factors = { pctStart: 0.25, divFactor: 10, finalDivFactor: 100 };
+    const shape = { annealStrategy: "linear", threePhase: true } as const;
+    return new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 31, ...factors, ...shape });
+  },
   restarts: (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 7 }),
   restarts_2: (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 3, tMult: 2, etaMin: 0.01 }),
   sequential: (o) =>
@@ -56,16 +51,10 @@ for (const [name, make] of Object.entries(schedules)) {
   });
 }
 
+const most = { mode: "max", threshold: 0.01, thresholdMode: "abs", minLr: 0.02 } as const;
 const plateaus: Record<"plateau" | "plateau_max", optim.PlateauOptions> = {
   plateau: { factor: 0.5, patience: 2, cooldown: 1 },
-  plateau_max: {
-    mode: "max",
-    factor: 0.5,
-    patience: 1,
-    threshold: 0.01,
-    thresholdMode: "abs",
-    minLr: 0.02,
-  },
+  plateau_max: { factor: 0.5, patience: 1, ...most },
 };
 
 for (const [name, options] of Object.entries(plateaus)) {
@@ -83,16 +72,13 @@ for (const [name, options] of Object.entries(plateaus)) {
   });
 }
 
-Deno.test("a schedule moves every group from its own rate", () => {
-  withDevice(cpu, () => {
-    const [a, b] = [1, 2].map((v) => Tensor.full([1], v, { requiresGrad: true }));
-    const optimizer = new optim.SGD([{ parameters: [a!] }, { parameters: [b!], lr: 0.5 }], {
-      lr: 0.1,
-    });
-    new optim.LambdaLR(optimizer, (time) => time === 0 ? 1 : 0.1).step();
-    assertAlmostEquals(optimizer.groups[0]!.lr, 0.01, 1e-12);
-    assertAlmostEquals(optimizer.groups[1]!.lr, 0.05, 1e-12);
-  });
+testOnCPU("a schedule moves every group from its own rate", () => {
+  const [a, b] = [1, 2].map((v) => Tensor.full([1], v, { requiresGrad: true }));
+  const groups = [{ parameters: [a!] }, { parameters: [b!], lr: 0.5 }];
+  const optimizer = new optim.SGD(groups, { lr: 0.1 });
+  new optim.LambdaLR(optimizer, (time) => time === 0 ? 1 : 0.1).step();
+  assertAlmostEquals(optimizer.groups[0]!.lr, 0.01, 1e-12);
+  assertAlmostEquals(optimizer.groups[1]!.lr, 0.05, 1e-12);
 });
 
 Deno.test("schedules refuse what makes no sense", () => {
@@ -101,10 +87,7 @@ Deno.test("schedules refuse what makes no sense", () => {
   assertThrows(() => new optim.SequentialLR(optimizer, [], []), RangeError, "milestone");
   assertThrows(() => new optim.ReduceLROnPlateau(optimizer, { factor: 1 }), RangeError, "factor");
   const scheduler = new optim.ExponentialLR(optimizer, { gamma: 0.5 });
-  assertThrows(
-    () => scheduler.loadStateDict({ time: 1, initialRates: [1, 2] }),
-    RangeError,
-    "2 groups: the optimizer has 1",
-  );
+  const wrong = { time: 1, initialRates: [1, 2] };
+  assertThrows(() => scheduler.loadStateDict(wrong), RangeError, "2 groups: the optimizer has 1");
   assertEquals(optimizer.lr, 0.2);
 });

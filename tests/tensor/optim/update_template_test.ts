@@ -1,8 +1,9 @@
 // Steps whose updates are made from a template are those that the optimizer's operations make.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { amp, optim, Tensor, withDevice } from "../../../mod.ts";
+import { amp, optim, Tensor } from "../../../mod.ts";
 import { Node, Template } from "../../../backend/internal.ts";
-import { testOnBackends, testOpenCL } from "../../opencl.ts";
+import { testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
 // A class of a user's own is never asked for the same expression again.
 const classes = {
@@ -27,18 +28,15 @@ async function valuesAfterSteps(
   make: Make,
   change: (o: optim.Optimizer) => void,
 ): Promise<unknown[]> {
-  const parameters = [leaf([1, -2, 3]), leaf([0.5, 4, -1])],
-    [a, b] = parameters as [Tensor, Tensor];
+  const parameters = [leaf([1, -2, 3]), leaf([0.5, 4, -1])];
+  const [a, b] = parameters as [Tensor, Tensor];
   using optimizer = new make(parameters, { lr: 0.1 });
   const losses = [() => a.square().sum(), () => b.square().sum(), () => a.mul(b).sum()];
   const seen: unknown[] = [];
   for (let step = 0; step < 9; step++) {
     if (step === 5) optimizer.lr = 0.05;
     if (step === 7) change(optimizer);
-    const loss = losses[step % 3]!();
-    optimizer.zeroGrad();
-    loss.backward();
-    optimizer.step();
+    learn(optimizer, losses[step % 3]!());
     seen.push(await a.toArray(), await b.toArray());
   }
   for (const tensor of Object.values(optimizer.stateDict())) seen.push(await tensor.toArray());
@@ -59,22 +57,16 @@ async function compare(name: keyof typeof classes): Promise<void> {
 }
 
 for (const name of Object.keys(classes) as (keyof typeof classes)[]) {
-  Deno.test(`${name} steps as its operations say, whichever parameters have gradients`, async () => {
-    await withDevice("cpu", () => compare(name));
-  });
+  testOnCPU(`${name} steps as its operations say, with any gradients`, () => compare(name));
 }
 
-testOpenCL("AdamW steps on OpenCL as its operations say", async () => {
-  await withDevice("cl", () => compare("AdamW"));
-});
+testOpenCL("AdamW steps on OpenCL as its operations say", () => compare("AdamW"));
 
 testOnBackends("a step that is known goes on from state that was loaded", async () => {
   const run = (Class: typeof optim.Adam): Promise<unknown> => {
     const p = leaf([1, 2]);
     const optimizer = new Class([p], { lr: 0.1 });
-    const step = (): void => {
-      optimizer.zeroGrad(), p.square().sum().backward(), optimizer.step();
-    };
+    const step = (): void => void learn(optimizer, p.square().sum());
     step(), step();
     const saved = optimizer.stateDict();
     step(), step();
