@@ -28,32 +28,29 @@ testOnBackends("GradScaler: a run that overflows recovers", async () => {
   for (const loss of losses) assert(Number.isFinite(loss), "a loss is not finite");
 });
 
-testOnBackends(
-  "GradScaler: the scale grows after good steps, and backs off after a bad one",
-  async () => {
-    const w = Tensor.ones([2], { requiresGrad: true });
-    const optimizer = new optim.SGD([w], { lr: 0.5 });
-    const factors = { growthFactor: 4, backoffFactor: 0.125 };
-    const scaler = new amp.GradScaler({ initScale: 8, growthInterval: 2, ...factors });
-    const scales: number[] = [];
-    const step = async (factor: number): Promise<void> => {
-      optimizer.zeroGrad();
-      using loss = w.mul(factor).sum();
-      using scaled = scaler.scale(loss);
-      scaled.backward();
-      scaler.step(optimizer);
-      scaler.update();
-      scales.push(await scaler.currentScale());
-    };
-    for (const factor of [1, 1, 1, Infinity, NaN, 1, 1]) await step(factor);
-    assertEquals(scales, [8, 32, 32, 4, 0.5, 0.5, 2]);
-    assertEquals(await w.toArray(), [-1.5, -1.5]);
+testOnBackends("GradScaler grows after good steps, and backs off after a bad one", async () => {
+  const w = Tensor.ones([2], { requiresGrad: true });
+  const optimizer = new optim.SGD([w], { lr: 0.5 });
+  const factors = { growthFactor: 4, backoffFactor: 0.125 };
+  const scaler = new amp.GradScaler({ initScale: 8, growthInterval: 2, ...factors });
+  const scales: number[] = [];
+  const step = async (factor: number): Promise<void> => {
+    optimizer.zeroGrad();
+    using loss = w.mul(factor).sum();
+    using scaled = scaler.scale(loss);
+    scaled.backward();
+    scaler.step(optimizer);
+    scaler.update();
+    scales.push(await scaler.currentScale());
+  };
+  for (const factor of [1, 1, 1, Infinity, NaN, 1, 1]) await step(factor);
+  assertEquals(scales, [8, 32, 32, 4, 0.5, 0.5, 2]);
+  assertEquals(await w.toArray(), [-1.5, -1.5]);
 
-    const resumed = new amp.GradScaler();
-    resumed.loadStateDict(scaler.stateDict());
-    assertEquals(await resumed.currentScale(), 2);
-  },
-);
+  const resumed = new amp.GradScaler();
+  resumed.loadStateDict(scaler.stateDict());
+  assertEquals(await resumed.currentScale(), 2);
+});
 
 testOnBackends("GradScaler: gradients can be clipped between unscale and step", async () => {
   const w = Tensor.fromHost([3, 4], { requiresGrad: true });
@@ -69,24 +66,21 @@ testOnBackends("GradScaler: gradients can be clipped between unscale and step", 
   assertAlmostEquals(b!, 3.2, 1e-5);
 });
 
-testOnBackends(
-  "GradScaler: a scaler refuses what makes no sense, and does nothing when it is off",
-  async () => {
-    assertThrows(() => new amp.GradScaler({ growthFactor: 1 }), RangeError, "growing by 1");
-    const scaler = new amp.GradScaler();
-    assertThrows(() => scaler.update(), Error, "call step()");
-    const half = Tensor.ones([2], { dtype: "float16", requiresGrad: true });
-    half.sum().backward();
-    const optimizer = new optim.SGD([half], { lr: 1 });
-    assertThrows(() => scaler.unscale(optimizer), DTypeError, "float16");
-    const w = Tensor.ones([2], { requiresGrad: true });
-    const other = new optim.SGD([w], { lr: 1 });
-    scaler.scale(w.sum()).backward();
-    scaler.unscale(other);
-    assertThrows(() => scaler.unscale(other), Error, "twice");
-    const off = new amp.GradScaler({ enabled: false });
-    const loss = w.sum();
-    assertEquals(off.scale(loss), loss);
-    assertEquals(await off.currentScale(), 1);
-  },
-);
+testOnBackends("GradScaler refuses what makes no sense, and does nothing if off", async () => {
+  assertThrows(() => new amp.GradScaler({ growthFactor: 1 }), RangeError, "growing by 1");
+  const scaler = new amp.GradScaler();
+  assertThrows(() => scaler.update(), Error, "call step()");
+  const half = Tensor.ones([2], { dtype: "float16", requiresGrad: true });
+  half.sum().backward();
+  const optimizer = new optim.SGD([half], { lr: 1 });
+  assertThrows(() => scaler.unscale(optimizer), DTypeError, "float16");
+  const w = Tensor.ones([2], { requiresGrad: true });
+  const other = new optim.SGD([w], { lr: 1 });
+  scaler.scale(w.sum()).backward();
+  scaler.unscale(other);
+  assertThrows(() => scaler.unscale(other), Error, "twice");
+  const off = new amp.GradScaler({ enabled: false });
+  const loss = w.sum();
+  assertEquals(off.scale(loss), loss);
+  assertEquals(await off.currentScale(), 1);
+});

@@ -12,6 +12,7 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { hasOpenCL, testOnBackends } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
 const leaf = (...values: number[]): Tensor => Tensor.fromHost(values, { requiresGrad: true });
 
@@ -31,9 +32,7 @@ const replacements: Record<string, (w: Tensor) => unknown> = {
   "a step and a compiled one": (w) => {
     const optimizer = new optim.Adam([w], { lr: 0.1 });
     const step = compile((x: Tensor) => {
-      optimizer.zeroGrad();
-      w.mul(x).sum().backward();
-      optimizer.step();
+      learn(optimizer, w.mul(x).sum());
     });
     for (let k = 1; k <= 4; k++) step(Tensor.full([2], k));
   },
@@ -121,9 +120,7 @@ testOnBackends("a gradient that the program disposes of is gone", async () => {
   grad!.dispose();
   assertThrows(() => optimizer.step(), DisposedError);
   await assertRejects(() => grad!.toHost(), DisposedError);
-  optimizer.zeroGrad();
-  w.square().sum().backward();
-  optimizer.step();
+  learn(optimizer, w.square().sum());
 });
 
 testOnBackends("what a hook was given stays readable", async () => {

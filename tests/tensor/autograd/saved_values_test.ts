@@ -1,6 +1,6 @@
 // Suite: alone; asks what all blocks of the process come to.
 /** Values read before `backward`, which does not compute them again. */
-import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   type BackendName,
   checkpoint,
@@ -17,6 +17,8 @@ import {
   Tensor,
 } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { assertNumbers, numbersOf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 const ROWS = 256, WIDTH = 48, LAYERS = 4;
 
@@ -96,7 +98,7 @@ onNetwork("a loss that was read is not computed again by backward", (network) =>
     read + rest.kernels <= whole.kernels + 3,
     `${read} and ${rest.kernels} kernels, ${whole.kernels} in one go`,
   );
-  rest.values.forEach((value, k) => assertAlmostEquals(value, whole.values[k]!, 1e-4));
+  assertNumbers(rest.values, whole.values, 1e-4);
 }, ["relu", "gelu"]);
 
 onNetwork("gradients after a read are those without", (network) => {
@@ -106,29 +108,22 @@ onNetwork("gradients after a read are those without", (network) => {
   const mean = hidden.mean();
   mean.itemSync();
   loss.itemSync();
-  const after = network.gradients(loss).values;
-  after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
+  assertNumbers(network.gradients(loss).values, values, 1e-4);
 });
 
 onNetwork("gradients that are wanted now and then are those without a read", (network) => {
   const [first, last] = [network.layers[0]!.weight, network.layers.at(-1)!.weight];
-  const gradients = (isRead: boolean): number[][] => {
+  const gradients = (isRead: boolean): number[] => {
     const { loss } = network.forward();
     if (isRead) loss.itemSync();
     network.parameters.forEach((p) => p.grad = null);
     loss.backward();
-    return network.parameters.flatMap((p) =>
-      p.grad === null ? [] : [Array.from(p.grad.toHostSync(), Number)]
-    );
+    return numbersOf(...network.parameters.flatMap((p) => p.grad ?? []));
   };
   for (const [isFirst, isLast] of [[true, true], [false, true], [true, false], [true, true]]) {
     first.requiresGrad = isFirst!, last.requiresGrad = isLast!;
     const expected = gradients(false);
-    for (let step = 0; step < 3; step++) {
-      gradients(true).forEach((g, p) =>
-        g.forEach((value, k) => assertAlmostEquals(value, expected[p]![k]!, 1e-4))
-      );
-    }
+    for (let step = 0; step < 3; step++) assertNumbers(gradients(true), expected, 1e-4);
   }
 });
 
@@ -223,36 +218,27 @@ onNetwork("where memory is short, what was kept goes and is computed again", (ne
     memory.setLimit(null, device);
   }
   assert(held(backend) < before);
-  const after = network.gradients(loss).values;
-  after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
+  assertNumbers(network.gradients(loss).values, values, 1e-4);
 }, ["gelu"]);
 
 testOnBackends("a step whose loss is read first is the step whose loss is read last", () => {
   const losses = (first: boolean): number[] => {
     manualSeed(6);
-    const model = new nn.Sequential(
-      new nn.Linear(8, 16),
-      new nn.BatchNorm1d(16),
-      new nn.GELU(),
-      new nn.Dropout(0.3),
-      new nn.Linear(16, 4),
-    );
+    const [wide, norm, last] = [new nn.Linear(8, 16), new nn.BatchNorm1d(16), new nn.Linear(16, 4)];
+    const model = new nn.Sequential(wide, norm, new nn.GELU(), new nn.Dropout(0.3), last);
     const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
     const x = Tensor.randn([32, 8]).realize();
     const labels = Tensor.fromHost(Int32Array.from({ length: 32 }, (_, k) => k % 4)).realize();
     return Array.from({ length: 5 }, () => {
       using loss = model.forward(x).crossEntropy(labels);
       const early = first ? loss.itemSync() : 0;
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
+      learn(optimizer, loss);
       const late = loss.itemSync();
       if (first) assertEquals(early, late);
       return late;
     });
   };
-  const [read, stepped] = [losses(true), losses(false)];
-  read.forEach((value, k) => assertAlmostEquals(value, stepped[k]!, 1e-5));
+  assertNumbers(losses(true), losses(false), 1e-5);
 });
 
 testOnBackends("a cast operand of few rows that was saved for backward is read as it lies", () => {
