@@ -95,40 +95,33 @@ testOnBackends("matmul reads blocks in place for up to 8 rows, and a copy for mo
   }
 });
 
-testOnBackends(
-  "what follows a product of blocks is in its kernel: bias, activation, scales of rows",
-  async () => {
-    const [n, k] = [70, 64], { blocks, dense } = matrixOf("int8", n, k);
-    const scales = wave(n, 0.9).map((v) => 0.01 * (2 + v)),
-      bias = wave(n, 0.4),
-      host = wave(2 * k, 0.11);
-    const y = Tensor.fromHost(host, { shape: [2, k] })
-      .matmul(blocks.decodeBlocks("int8", [n, k]).transpose())
-      .mul(Tensor.fromHost(scales)).add(Tensor.fromHost(bias)).relu();
-    const expected = product(host, dense, 2, n, k)
-      .map((v, at) => Math.max(0, v * scales[at % n]! + bias[at % n]!));
-    assertNear(await y.toHost(), expected, "int8 with scales");
-  },
-);
+testOnBackends("a product of blocks has bias, activation and scales in its kernel", async () => {
+  const [n, k] = [70, 64], { blocks, dense } = matrixOf("int8", n, k);
+  const scales = wave(n, 0.9).map((v) => 0.01 * (2 + v));
+  const bias = wave(n, 0.4), host = wave(2 * k, 0.11);
+  const y = Tensor.fromHost(host, { shape: [2, k] })
+    .matmul(blocks.decodeBlocks("int8", [n, k]).transpose())
+    .mul(Tensor.fromHost(scales)).add(Tensor.fromHost(bias)).relu();
+  const expected = product(host, dense, 2, n, k)
+    .map((v, at) => Math.max(0, v * scales[at % n]! + bias[at % n]!));
+  assertNear(await y.toHost(), expected, "int8 with scales");
+});
 
-testOnBackends(
-  "a vector, a batch of one, halves and doubles are multiplied with blocks, too",
-  async () => {
-    const [n, k] = [6, 256], { blocks, dense } = matrixOf("Q4_K", n, k), host = wave(k, 0.21);
-    const weight = blocks.decodeBlocks("Q4_K", [n, k]), expected = product(host, dense, 1, n, k);
-    assertNear(await weight.matmul(Tensor.fromHost(host)).toHost(), expected, "matrix by vector");
-    const x = Tensor.fromHost(host, { shape: [1, 1, k] });
-    assertNear(await x.matmul(weight.transpose()).toHost(), expected, "batch of one");
-    const accuracy = { float16: 2e-3, bfloat16: 2e-2, float64: 1e-12 } as const;
-    for (const dtype of ["float16", "bfloat16", "float64"] as const) {
-      if (!backendOf(x.device).capabilities.dtypes.has(dtype)) continue;
-      const y = x.cast(dtype).matmul(blocks.decodeBlocks("Q4_K", [n, k], dtype).transpose());
-      assertEquals(y.dtype, dtype);
-      const found = await (dtype === "float64" ? y : y.cast("float32")).toHost();
-      assertNear(found, expected, dtype, accuracy[dtype]);
-    }
-  },
-);
+testOnBackends("vectors, batches of one, halves and doubles multiply with blocks", async () => {
+  const [n, k] = [6, 256], { blocks, dense } = matrixOf("Q4_K", n, k), host = wave(k, 0.21);
+  const weight = blocks.decodeBlocks("Q4_K", [n, k]), expected = product(host, dense, 1, n, k);
+  assertNear(await weight.matmul(Tensor.fromHost(host)).toHost(), expected, "matrix by vector");
+  const x = Tensor.fromHost(host, { shape: [1, 1, k] });
+  assertNear(await x.matmul(weight.transpose()).toHost(), expected, "batch of one");
+  const accuracy = { float16: 2e-3, bfloat16: 2e-2, float64: 1e-12 } as const;
+  for (const dtype of ["float16", "bfloat16", "float64"] as const) {
+    if (!backendOf(x.device).capabilities.dtypes.has(dtype)) continue;
+    const y = x.cast(dtype).matmul(blocks.decodeBlocks("Q4_K", [n, k], dtype).transpose());
+    assertEquals(y.dtype, dtype);
+    const found = await (dtype === "float64" ? y : y.cast("float32")).toHost();
+    assertNear(found, expected, dtype, accuracy[dtype]);
+  }
+});
 
 testOnBackends("embedding decodes the rows that it picks", async () => {
   const { blocks, dense } = matrixOf("Q6_K", 9, 256);
@@ -139,23 +132,20 @@ testOnBackends("embedding decodes the rows that it picks", async () => {
   assert(!/writes float32 \[9, 256\]/.test(rows.explain()));
 });
 
-testOnBackends(
-  "the gradient of what is multiplied with blocks passes through them; they stay packed",
-  async () => {
-    const [n, k] = [5, 64], { blocks, dense } = matrixOf("Q5_1", n, k), host = wave(3 * k, 0.3);
-    const x = Tensor.fromHost(host, { shape: [3, k], requiresGrad: true });
-    const weight = blocks.decodeBlocks("Q5_1", [n, k]);
-    const g = wave(3 * n, 0.8);
-    x.matmul(weight.transpose()).mul(Tensor.fromHost(g, { shape: [3, n] })).sum().backward();
-    const expected = Array.from({ length: 3 * k }, (_, at) => {
-      let sum = 0;
-      for (let j = 0; j < n; j++) sum += g[Math.floor(at / k) * n + j]! * dense[j * k + at % k]!;
-      return sum;
-    });
-    assertNear(await x.grad!.toHost(), expected, "gradient");
-    assertEquals(nodeOf(weight).isLeaf, false, "nobody asked for the numbers themselves");
-  },
-);
+testOnBackends("gradients pass through blocks, which stay packed", async () => {
+  const [n, k] = [5, 64], { blocks, dense } = matrixOf("Q5_1", n, k), host = wave(3 * k, 0.3);
+  const x = Tensor.fromHost(host, { shape: [3, k], requiresGrad: true });
+  const weight = blocks.decodeBlocks("Q5_1", [n, k]);
+  const g = wave(3 * n, 0.8);
+  x.matmul(weight.transpose()).mul(Tensor.fromHost(g, { shape: [3, n] })).sum().backward();
+  const expected = Array.from({ length: 3 * k }, (_, at) => {
+    let sum = 0;
+    for (let j = 0; j < n; j++) sum += g[Math.floor(at / k) * n + j]! * dense[j * k + at % k]!;
+    return sum;
+  });
+  assertNear(await x.grad!.toHost(), expected, "gradient");
+  assertEquals(nodeOf(weight).isLeaf, false, "nobody asked for the numbers themselves");
+});
 
 Deno.test("layers hold blocks as buffers and are saved with them", async () => {
   class Packed extends nn.Module {
@@ -176,11 +166,8 @@ Deno.test("blocks that do not fit are refused", () => {
   // deno-lint-ignore no-explicit-any -- what a caller without types may pass
   const wrong: any = "Q9_9";
   assertThrows(() => Tensor.fromBlocks(bytes, wrong), TypeError, "Q4_K");
-  assertThrows(
-    () => Tensor.fromBlocks(bytes, "Q4_0"),
-    ShapeError,
-    "34 bytes are no multiple of the 18",
-  );
+  const few = "34 bytes are no multiple of the 18";
+  assertThrows(() => Tensor.fromBlocks(bytes, "Q4_0"), ShapeError, few);
   const blocks = Tensor.fromBlocks(bytes, "Q8_0");
   assertThrows(() => blocks.decodeBlocks("Q8_0", [2, 16]), ShapeError, "multiple of the 32");
   assertThrows(() => blocks.decodeBlocks("Q8_0", [2, 32]), ShapeError, "takes 68 bytes, not 34");

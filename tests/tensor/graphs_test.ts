@@ -17,7 +17,7 @@ import {
   withDevice,
 } from "../../mod.ts";
 import { reference } from "../backend/cpu/strategies.ts";
-import { ignoreOn, testOnBackends } from "../opencl.ts";
+import { ignoreOn, testOnBackends, testOnCPU } from "../opencl.ts";
 import {
   apart,
   build,
@@ -31,19 +31,22 @@ import {
   together,
 } from "./graphs/graph.ts";
 import { runDeno } from "../run_deno.ts";
+import { numbersOf } from "./numbers.ts";
 
 const seconds = Number(Deno.env.get("NETCL_GRAPH_SECONDS") ?? 0);
+
+type Sizes = "small" | "large";
 
 function check(
   size: number,
   runs: number,
   property: (graph: Graph) => void,
-  isLarge = false,
+  sizes: Sizes = "small",
 ): void {
   const limits = seconds > 0
     ? { numRuns: 1e9, interruptAfterTimeLimit: seconds * 1000, endOnFailure: false }
     : { numRuns: runs, seed: 20 };
-  fc.assert(fc.property(graphs(size, { sizes: isLarge ? "large" : "small" }), property), limits);
+  fc.assert(fc.property(graphs(size, { sizes }), property), limits);
 }
 
 /** The plain evaluator, one operation at a time: nothing between the graph and its meaning. */
@@ -61,67 +64,43 @@ function assertMeans(
   assert(text === null, `${way}: ${text}`);
 }
 
-Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () => {
-  const cpu = backendOf(manager.default("cpu"));
+testOnCPU("random graphs mean the same fused, one by one and apart", () => {
+  const cpu = backendOf(manager.active);
   check(8, 160, (graph) => {
     const wanted = meaning(graph);
-    withDevice("cpu", () => {
-      assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
-      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
-      assertMeans(graph, "one by one", () => oneByOne(cpu, build(graph)), wanted);
-    });
+    assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
+    assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
+    assertMeans(graph, "one by one", () => oneByOne(cpu, build(graph)), wanted);
   });
 });
 
-Deno.test("long random graphs mean the same (cpu)", () => {
-  const cpu = backendOf(manager.default("cpu"));
-  check(40, 25, (graph) => {
-    const wanted = meaning(graph);
-    withDevice("cpu", () => {
-      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
-    });
-  });
-});
+/** Checks graphs that are computed in one schedule, on the active device. */
+function checkFused(size: number, runs: number, sizes?: Sizes): void {
+  const backend = backendOf(manager.active);
+  check(size, runs, (graph) => {
+    assertMeans(graph, "fused", () => together(backend, build(graph)), meaning(graph));
+  }, sizes);
+}
 
-Deno.test("random graphs of larger tensors mean the same (cpu)", () => {
-  const cpu = backendOf(manager.default("cpu"));
-  check(6, 30, (graph) => {
-    const wanted = meaning(graph);
-    withDevice("cpu", () => {
-      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
-    });
-  }, true);
-});
-
+testOnCPU("long random graphs mean the same", () => checkFused(40, 25));
+testOnCPU("random graphs of larger tensors mean the same", () => checkFused(6, 30, "large"));
 Deno.test("random graphs mean the same (cl)", { ignore: ignoreOn("cl") }, () => {
-  const cl = backendOf(manager.default("cl"));
-  check(6, 8, (graph) => {
-    const wanted = meaning(graph);
-    withDevice("cl", () => {
-      assertMeans(graph, "fused", () => together(cl, build(graph)), wanted);
-    });
-  });
+  withDevice("cl", () => checkFused(6, 8));
 });
 
 testOnBackends("compiled graphs mean in every call what they mean uncompiled", (backend) => {
   check(6, backend === "cpu" ? 50 : 3, (graph) => {
-    withDevice(backend, () => {
-      const run = compile((...leaves: Tensor[]) => follow(graph, leaves));
-      for (let round = 0; round < 4; round++) {
-        const compute = (fn: (...leaves: Tensor[]) => Tensor[]): Numbers[] => {
-          manualSeed(round >> 1);
-          return fn(...leavesOf(graph, round)).map(numbersOf);
-        };
-        const wanted = compute((...leaves) => follow(graph, leaves));
-        assertMeans(graph, `call ${round}`, () => compute(run), wanted);
-      }
-    });
+    const run = compile((...leaves: Tensor[]) => follow(graph, leaves));
+    for (let round = 0; round < 4; round++) {
+      const compute = (fn: (...leaves: Tensor[]) => Tensor[]): Numbers[] => {
+        manualSeed(round >> 1);
+        return fn(...leavesOf(graph, round)).map((t) => numbersOf(t));
+      };
+      const wanted = compute((...leaves) => follow(graph, leaves));
+      assertMeans(graph, `call ${round}`, () => compute(run), wanted);
+    }
   });
 });
-
-function numbersOf(t: Tensor): Numbers {
-  return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
-}
 
 async function eagerly(backend: BackendName, seed: number, numRuns: number): Promise<Numbers[][]> {
   const script = new URL("graphs/eager.ts", import.meta.url).href;

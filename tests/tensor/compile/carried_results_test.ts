@@ -1,11 +1,10 @@
 /** Variables of its own in a compiled function, which serve later calls, as in a plain one. */
-import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { compile, manualSeed, nn, noGrad, optim, Tensor, withDevice } from "../../../mod.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { compile, manualSeed, nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { testOnBackends } from "../../opencl.ts";
-import { outcomesOf } from "./outcomes.ts";
-
-type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { assertNumbers } from "../numbers.ts";
+import { outcomesOf, type Wrap } from "./outcomes.ts";
 
 /** Makes a step; it gives what to look at. */
 type Program = (wrap: Wrap) => (x: Tensor, call: number) => Tensor;
@@ -127,20 +126,17 @@ async function outcome(program: Program, wrap: Wrap): Promise<number[]> {
 testOnBackends("results in variables are there in later calls", async () => {
   for (const [name, program] of Object.entries(programs)) {
     const plain = await outcome(program, (fn) => fn), found = await outcome(program, compile);
-    assertEquals(found.length, plain.length, name);
-    found.forEach((value, k) => assertAlmostEquals(value, plain[k]!, 1e-4));
+    assertNumbers(found, plain, 1e-4, name);
   }
 });
 
-Deno.test("a call is recorded again once it is known what later calls use, and then replayed", () => {
+testOnCPU("a call is recorded again once it is known what later calls use, then replayed", () => {
   if (isEager()) return;
-  withDevice("cpu", () => {
-    const step = programs["a state that is not returned"]!(compile), x = Tensor.ones([2]).realize();
-    const outcomes = outcomesOf(() => {
-      for (let call = 0; call < 5; call++) step(x, call).dispose();
-    });
-    assertEquals(outcomes, ["recorded", "recorded", "followed", "followed", "followed"]);
+  const step = programs["a state that is not returned"]!(compile), x = Tensor.ones([2]).realize();
+  const outcomes = outcomesOf(() => {
+    for (let call = 0; call < 5; call++) step(x, call).dispose();
   });
+  assertEquals(outcomes, ["recorded", "recorded", "followed", "followed", "followed"]);
 });
 
 testOnBackends("going backward through a compiled result is refused in the first call", () => {

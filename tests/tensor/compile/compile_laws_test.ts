@@ -3,7 +3,7 @@
  * program is run as it is written and compiled, and gives the same numbers.
  * The file is long because it is one list of such programs.
  */
-import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   amp,
   checkpoint,
@@ -16,48 +16,40 @@ import {
   optim,
   profiler,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { outcomesOf } from "./outcomes.ts";
+import { outcomesOf, stored, type Wrap } from "./outcomes.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
-
-type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
+import { assertNumbers, leaf, numbersOf as numbers } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 const CALLS = 12;
-
-function stored(...values: number[]): Tensor {
-  return Tensor.fromHost(values).add(0).realize();
-}
-
-function numbers(t: Tensor): number[] {
-  return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
-}
 
 /** A linear model with a loss, and how it learns. */
 function trainer(make = (p: Tensor[]): optim.Optimizer => new optim.SGD(p, { lr: 0.1 })) {
   const model = new nn.Sequential(new nn.Linear(3, 4), new nn.Tanh(), new nn.Linear(4, 1));
   const optimizer = make(model.parameters());
   const x = Tensor.rand([5, 3]).realize();
-  const state = (): number[] => model.parameters().flatMap(numbers);
-  const step = (x: Tensor): Tensor => {
-    const loss = model.forward(x).square().mean();
-    optimizer.zeroGrad();
+  const state = (): number[] => numbers(...model.parameters());
+  const lossOf = (x: Tensor): Tensor => model.forward(x).square().mean();
+  const step = (x: Tensor): Tensor => learn(optimizer, lossOf(x));
+  return { model, optimizer, x, state, step, lossOf };
+}
+
+/** Goes backward from a loss, and gives it. */
+function backwardFrom(lossOf: (x: Tensor) => Tensor): (x: Tensor) => Tensor {
+  return (x) => {
+    const loss = lossOf(x);
     loss.backward();
-    optimizer.step();
     return loss;
   };
-  return { model, optimizer, x, state, step };
 }
 
 /** A change between two calls; a program returns what to look at after each. */
 const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
   "train and eval": (wrap) => {
-    const model = new nn.Sequential(
-      new nn.Linear(3, 4),
-      new nn.Dropout(0.5),
-      new nn.BatchNorm1d(4),
-    );
+    const [linear, norm] = [new nn.Linear(3, 4), new nn.BatchNorm1d(4)];
+    const model = new nn.Sequential(linear, new nn.Dropout(0.5), norm);
     const forward = wrap((x: Tensor) => model.forward(x)), x = Tensor.rand([6, 3]).realize();
     return (call) => {
       if (call % 3 === 2) model.train(call % 2 === 0);
@@ -164,15 +156,13 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
   "a state is loaded": (wrap) => {
     const { model, optimizer, x, state, step } = trainer((p) => new optim.Adam(p, { lr: 0.05 }));
     const run = wrap(step);
-    const start = Object.entries(model.stateDict()).map(([k, t]) =>
-      [k, t.mul(1).realize()] as const
-    );
+    const copyOf = (state: Record<string, Tensor>) =>
+      Object.fromEntries(Object.entries(state).map(([k, t]) => [k, t.mul(1).realize()]));
+    const start = copyOf(model.stateDict());
     return (call) => {
       if (call % 5 === 4) {
-        model.loadStateDict(Object.fromEntries(start.map(([k, t]) => [k, t.mul(1)])));
-        optimizer.loadStateDict(
-          Object.fromEntries(Object.entries(optimizer.stateDict()).map(([k, t]) => [k, t.mul(1)])),
-        );
+        model.loadStateDict(copyOf(start));
+        optimizer.loadStateDict(copyOf(optimizer.stateDict()));
       }
       return [...numbers(run(x)), ...state()];
     };
@@ -195,8 +185,7 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     return () => (seed += 1, numbers(f(x)));
   },
   "recording for backward": (wrap) => {
-    const w = stored(2, 3), x = stored(4, 5);
-    w.requiresGrad = true;
+    const w = leaf(stored(2, 3)), x = stored(4, 5);
     const f = wrap((x: Tensor) => {
       const y = x.mul(w);
       return y.requiresGrad ? y.add(1) : y.sub(1);
@@ -233,11 +222,8 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
       return x.mul((this as Scale).w).add((this as Scale).by);
     }
     const wrapped = wrap(scaled as (x: Tensor) => Tensor);
-    const scales = [
-      new Scale(stored(1, 2), 0),
-      new Scale(stored(3, 4), 0),
-      new Scale(stored(5), 1),
-    ];
+    const same = [stored(1, 2), stored(3, 4)].map((w) => new Scale(w, 0));
+    const scales = [...same, new Scale(stored(5), 1)];
     const x = stored(3, 4);
     return (call) => numbers(scales[(call >> 1) % 3]!.apply(x));
   },
@@ -251,7 +237,7 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     return (call) => {
       const { y, calls: seen, sums: [sum] } = f(stored(call, 1));
       sums.push(sum!);
-      return [...numbers(y), seen, calls, ...sums.flatMap(numbers)];
+      return [...numbers(y), seen, calls, ...numbers(...sums)];
     };
   },
   "branches taken in turn": (wrap) => {
@@ -271,24 +257,14 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
   "a leaf made inside": (wrap) => {
     const { model, optimizer, x, state } = trainer((p) => new optim.Adam(p));
     const run = wrap((x: Tensor) => {
-      const z = x.detach();
-      z.requiresGrad = true;
+      const z = leaf(x.detach());
       const u = model.forward(z), [g] = grad([u.sum()], [z], { createGraph: true });
-      const loss = g!.square().mean().add(u.square().mean());
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      return loss;
+      return learn(optimizer, g!.square().mean().add(u.square().mean()));
     });
     return () => [...numbers(run(x)), ...state()];
   },
   "an argument that requires a gradient": (wrap) => {
-    const { model, x } = trainer(),
-      run = wrap((x: Tensor) => {
-        const loss = model.forward(x).square().mean();
-        loss.backward();
-        return loss;
-      });
+    const { model, x, lossOf } = trainer(), run = wrap(backwardFrom(lossOf));
     return (call) => {
       x.requiresGrad = call % 4 !== 3;
       model.zeroGrad();
@@ -297,14 +273,9 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     };
   },
   "gradients that add up": (wrap) => {
-    const { model, optimizer, x, state } = trainer();
-    const run = wrap((x: Tensor) => {
-      const loss = model.forward(x).square().mean();
-      loss.backward();
-      return loss;
-    });
+    const { model, optimizer, x, state, lossOf } = trainer(), run = wrap(backwardFrom(lossOf));
     return (call) => {
-      const loss = numbers(run(x)), g = model.parameters().flatMap(({ grad }) => numbers(grad!));
+      const loss = numbers(run(x)), g = numbers(...model.parameters().map(({ grad }) => grad!));
       if (call % 4 === 3) {
         optimizer.step();
         optimizer.zeroGrad();
@@ -326,7 +297,7 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     });
     return (call) => {
       if (call === 6) limit = 0.01;
-      return [...run(x).flatMap(numbers), ...state()];
+      return [...numbers(...run(x)), ...state()];
     };
   },
   "a scaler": (wrap) => {
@@ -367,11 +338,7 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     let factor = 1;
     const run = wrap((x: Tensor) => {
       const y = checkpoint((x: Tensor) => model.forward(x).mul(factor), x);
-      const loss = y.square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      return loss;
+      return learn(optimizer, y.square().mean());
     });
     return (call) => (factor = 1 + (call >> 2), [...numbers(run(x)), ...state()]);
   },
@@ -379,8 +346,7 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     let factor = 1;
     const norm = new nn.BatchNorm1d(3);
     const run = wrap((x: Tensor) => {
-      const z = x.detach();
-      z.requiresGrad = true;
+      const z = leaf(x.detach());
       const part = (v: Tensor) => norm.forward(v.sin().mul(factor).reshape([1, 3]).expand([2, 3]));
       checkpoint(part, z.mul(1.5)).square().sum().backward();
       return z.grad!;
@@ -393,8 +359,8 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
   },
   "a compiled function within one": (wrap) => {
     let k = 1;
-    const inner = wrap((x: Tensor) => x.mul(k)),
-      f = wrap((x: Tensor) => inner(x).add(inner(x).sum()));
+    const inner = wrap((x: Tensor) => x.mul(k));
+    const f = wrap((x: Tensor) => inner(x).add(inner(x).sum()));
     return (call) => (k = 1 + (call >> 2), numbers(f(stored(call, 2))));
   },
   "a step that sometimes throws after it stepped": (wrap) => {
@@ -425,11 +391,8 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
     let all = true;
     const run = wrap((x: Tensor) => {
       const hidden = model.forward(x);
-      optimizer.zeroGrad();
-      const loss = (all ? hidden : hidden.detach().add(model.parameters()[3]!)).square().mean();
-      loss.backward();
-      optimizer.step();
-      return loss;
+      const y = all ? hidden : hidden.detach().add(model.parameters()[3]!);
+      return learn(optimizer, y.square().mean());
     });
     return (call) => (all = call % 4 < 2, [...numbers(run(x)), ...state()]);
   },
@@ -443,60 +406,45 @@ for (const [name, program] of Object.entries(programs)) {
       return Array.from({ length: CALLS }, (_, k) => call(k));
     };
     const plain = follow((fn) => fn), compiled = follow(compile);
-    plain.forEach((wanted, k) => {
-      assertEquals(compiled[k]!.length, wanted.length, `call ${k}`);
-      wanted.forEach((value, i) => assertAlmostEquals(compiled[k]![i]!, value, 2e-5));
-    });
+    plain.forEach((wanted, k) => assertNumbers(compiled[k]!, wanted, 2e-5, `call ${k}`));
   });
 }
 
-testOnBackends("thousands of compiled calls keep nothing", (backend) => {
-  withDevice(backend, (dev) => {
-    const { optimizer, model, x } = trainer((p) => new optim.Adam(p));
-    const step = compile((x: Tensor) => {
-      const z = x.detach();
-      z.requiresGrad = true;
-      const loss = model.forward(z).square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      return loss;
-    });
-    const run = (calls: number): number => {
-      for (let k = 0; k < calls; k++) step(x).dispose();
-      return memory.stats(dev).requestedBytes;
-    };
-    const before = run(20);
-    assertEquals(run(isEager() ? 100 : 2_000), before);
+testOnBackends("thousands of compiled calls keep nothing", () => {
+  const { optimizer, model, x } = trainer((p) => new optim.Adam(p));
+  const step = compile((x: Tensor) => {
+    return learn(optimizer, model.forward(leaf(x.detach())).square().mean());
   });
+  const run = (calls: number): number => {
+    for (let k = 0; k < calls; k++) step(x).dispose();
+    return memory.stats().requestedBytes;
+  };
+  const before = run(20);
+  assertEquals(run(isEager() ? 100 : 2_000), before);
 });
 
-testOnBackends("calls of which each is another one keep little", (backend) => {
-  withDevice(backend, (dev) => {
-    let k = 0;
-    const f = compile((x: Tensor) => x.mul(k++).exp().sum());
-    const run = (calls: number): number => {
-      for (let i = 0; i < calls; i++) f(x).dispose();
-      return memory.stats(dev).requestedBytes;
-    };
-    const x = stored(...Array(100).keys()), before = run(300);
-    assert(run(600) <= before + 64 * 1024, "programs pile up");
-  });
+testOnBackends("calls of which each is another one keep little", () => {
+  let k = 0;
+  const f = compile((x: Tensor) => x.mul(k++).exp().sum());
+  const run = (calls: number): number => {
+    for (let i = 0; i < calls; i++) f(x).dispose();
+    return memory.stats().requestedBytes;
+  };
+  const x = stored(...Array(100).keys()), before = run(300);
+  assert(run(600) <= before + 64 * 1024, "programs pile up");
 });
 
-testOnBackends("a compiled step launches nothing but its kernels", (backend) => {
+testOnBackends("a compiled step launches nothing but its kernels", () => {
   if (isEager()) return;
-  withDevice(backend, () => {
-    const { x, step } = trainer((p) => new optim.Adam(p)), run = compile(step);
-    for (let k = 0; k < 4; k++) run(x).dispose();
-    const count = (fn: () => void): number => {
-      profiler.reset();
-      fn();
-      return profiler.counters().kernels;
-    };
-    const compiled = count(() => run(x).dispose());
-    assertEquals(compiled, count(() => step(x).realize().dispose()));
-  });
+  const { x, step } = trainer((p) => new optim.Adam(p)), run = compile(step);
+  for (let k = 0; k < 4; k++) run(x).dispose();
+  const count = (fn: () => void): number => {
+    profiler.reset();
+    fn();
+    return profiler.counters().kernels;
+  };
+  const compiled = count(() => run(x).dispose());
+  assertEquals(compiled, count(() => step(x).realize().dispose()));
 });
 
 testOnBackends("what a compiled function keeps to itself says so when it is used", () => {
@@ -512,13 +460,13 @@ testOnBackends("what a compiled function keeps to itself says so when it is used
 testOnBackends("an asynchronous function cannot be compiled, and that is all", async () => {
   const x = stored(1, 2);
   const pending: Promise<number>[] = [];
+  const keeping = (x: Tensor): Promise<number> => {
+    const later = Promise.resolve(x).then((t) => t.sum().item());
+    pending.push(later);
+    return later;
+  };
   const functions: ((x: Tensor) => Promise<number>)[] = [
-    async (x) => await x.sum().item(),
-    (x) => {
-      const later = Promise.resolve(x).then((t) => t.sum().item());
-      pending.push(later);
-      return later;
-    },
+    ...[async (x: Tensor) => await x.sum().item(), keeping],
     (x) => Promise.reject(new Error(`of ${x.shape}`)),
   ];
   for (const fn of functions) {
@@ -564,11 +512,7 @@ testOnCPU("the second call of a step is replayed, whatever layer is in it (cpu)"
       const out = isAttention
         ? layer.forward(given, given, given, { isCausal: true })
         : layer.forward(given) as Tensor;
-      const loss = out.square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      return loss;
+      return learn(optimizer, out.square().mean());
     });
     const x = Tensor.rand(shape).realize();
     const outcomes = outcomesOf(() => [0, 1, 2].forEach(() => step(x).dispose()));
@@ -576,80 +520,72 @@ testOnCPU("the second call of a step is replayed, whatever layer is in it (cpu)"
   }
 });
 
-testOnCPU(
-  "steps that a GradScaler may leave out are replayed, and have the values of plain calls (cpu)",
-  () => {
-    const run = (isCompiled: boolean): { outcomes: string[]; values: number[][] } => {
-      manualSeed(4);
-      const layer = new nn.Linear(3, 2), scaler = new amp.GradScaler({ growthInterval: 2 });
-      const optimizer = new optim.SGD(layer.parameters(), { lr: 0.1, momentum: 0.9 });
-      const train = (x: Tensor): Tensor => {
-        const loss = amp.autocast("float16", () => layer.forward(x)).square().mean();
-        optimizer.zeroGrad();
-        scaler.scale(loss).backward();
-        scaler.step(optimizer);
-        scaler.update();
-        return loss;
-      };
-      const step = isCompiled ? compile(train) : train, values: number[][] = [];
-      // The third input overflows float16.
-      const outcomes = outcomesOf(() =>
-        [1, 2, 1e5, 1, 3].forEach((size) => {
-          using x = Tensor.full([4, 3], size);
-          step(x).dispose();
-          values.push([...numbers(layer.weight), ...numbers(scaler.stateDict()["scale"]!)]);
-        })
-      );
-      return { outcomes, values };
+testOnCPU("steps that a GradScaler may leave out have the values of plain calls (cpu)", () => {
+  const run = (isCompiled: boolean): { outcomes: string[]; values: number[][] } => {
+    manualSeed(4);
+    const layer = new nn.Linear(3, 2), scaler = new amp.GradScaler({ growthInterval: 2 });
+    const optimizer = new optim.SGD(layer.parameters(), { lr: 0.1, momentum: 0.9 });
+    const train = (x: Tensor): Tensor => {
+      const loss = amp.autocast("float16", () => layer.forward(x)).square().mean();
+      optimizer.zeroGrad();
+      scaler.scale(loss).backward();
+      scaler.step(optimizer);
+      scaler.update();
+      return loss;
     };
-    const plain = run(false), compiled = run(true);
-    assertEquals(compiled.values, plain.values);
-    assertEquals(plain.values[2]!.slice(0, -1), plain.values[1]!.slice(0, -1));
-    assertEquals(compiled.outcomes, ["recorded", "followed", "followed", "followed", "followed"]);
-  },
-);
+    const step = isCompiled ? compile(train) : train, values: number[][] = [];
+    // The third input overflows float16.
+    const outcomes = outcomesOf(() =>
+      [1, 2, 1e5, 1, 3].forEach((size) => {
+        using x = Tensor.full([4, 3], size);
+        step(x).dispose();
+        values.push([...numbers(layer.weight), ...numbers(scaler.stateDict()["scale"]!)]);
+      })
+    );
+    return { outcomes, values };
+  };
+  const plain = run(false), compiled = run(true);
+  assertEquals(compiled.values, plain.values);
+  assertEquals(plain.values[2]!.slice(0, -1), plain.values[1]!.slice(0, -1));
+  assertEquals(compiled.outcomes, ["recorded", "followed", "followed", "followed", "followed"]);
+});
 
-testOnCPU(
-  "whether a GradScaler leaves a step out is found with the step, not from the beginning once more (cpu)",
-  () => {
-    const kernelsOf = (isCompiled: boolean): number => {
-      const blocks = Array.from({ length: 20 }, () => [
-        ...[new nn.Linear(3, 3), new nn.BatchNorm1d(3), new nn.ReLU()],
-      ]);
-      const model = new nn.Sequential(...blocks.flat()), scaler = new amp.GradScaler();
-      const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
-      const labels = Tensor.fromHost(new Int32Array([0, 1, 2, 1])).realize();
-      const train = (x: Tensor): Tensor => {
-        const y = amp.autocast("float16", () => model.forward(x).cast("float32"));
-        const loss = y.crossEntropy(labels);
-        optimizer.zeroGrad();
-        scaler.scale(loss).backward();
-        scaler.step(optimizer);
-        scaler.update();
-        return loss;
-      };
-      const step = isCompiled ? compile(train) : train, x = Tensor.rand([4, 3]).realize();
-      for (let k = 0; k < 3; k++) step(x).realize().dispose();
-      profiler.reset();
-      step(x).realize().dispose();
-      return profiler.counters().kernels;
+testOnCPU("steps that a GradScaler leaves out are found with the step (cpu)", () => {
+  const kernelsOf = (isCompiled: boolean): number => {
+    const blocks = Array.from({ length: 20 }, () => [
+      ...[new nn.Linear(3, 3), new nn.BatchNorm1d(3), new nn.ReLU()],
+    ]);
+    const model = new nn.Sequential(...blocks.flat()), scaler = new amp.GradScaler();
+    const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+    const labels = Tensor.fromHost(new Int32Array([0, 1, 2, 1])).realize();
+    const train = (x: Tensor): Tensor => {
+      const y = amp.autocast("float16", () => model.forward(x).cast("float32"));
+      const loss = y.crossEntropy(labels);
+      optimizer.zeroGrad();
+      scaler.scale(loss).backward();
+      scaler.step(optimizer);
+      scaler.update();
+      return loss;
     };
-    const plain = kernelsOf(false), replayed = kernelsOf(true);
-    assert(replayed <= plain, `${replayed} kernels for ${plain}`);
-  },
-);
+    const step = isCompiled ? compile(train) : train, x = Tensor.rand([4, 3]).realize();
+    for (let k = 0; k < 3; k++) step(x).realize().dispose();
+    profiler.reset();
+    step(x).realize().dispose();
+    return profiler.counters().kernels;
+  };
+  const plain = kernelsOf(false), replayed = kernelsOf(true);
+  assert(replayed <= plain, `${replayed} kernels for ${plain}`);
+});
 
-Deno.test("a step whose calls all differ gives up recording, and its memory back (cpu)", () => {
-  withDevice("cpu", (dev) => {
-    let k = 0;
-    const f = compile((x: Tensor) => x.mul(k++).softmax(0).cumsum(0).softmax(0).sum());
-    const x = Tensor.rand([10_000]).realize(), before = memory.stats(dev).requestedBytes;
-    const outcomes = outcomesOf(() => {
-      for (let i = 0; i < 50; i++) f(x).dispose();
-    });
-    assertEquals(outcomes.length < 10, true, `${outcomes.length} calls were recorded`);
-    assertEquals(memory.stats(dev).requestedBytes - before, 0);
+testOnCPU("a step whose calls all differ gives up recording, and its memory back", () => {
+  let k = 0;
+  const f = compile((x: Tensor) => x.mul(k++).softmax(0).cumsum(0).softmax(0).sum());
+  const x = Tensor.rand([10_000]).realize(), before = memory.stats().requestedBytes;
+  const outcomes = outcomesOf(() => {
+    for (let i = 0; i < 50; i++) f(x).dispose();
   });
+  assertEquals(outcomes.length < 10, true, `${outcomes.length} calls were recorded`);
+  assertEquals(memory.stats().requestedBytes - before, 0);
 });
 
 testOnBackends("a tensor from outside that nobody has computed takes no assignment away", () => {

@@ -1,23 +1,12 @@
 /** Reads, assignments and results of a compiled function, call after call. */
-import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import {
-  compile,
-  DisposedError,
-  memory,
-  optim,
-  profiler,
-  Tensor,
-  withDevice,
-} from "../../../mod.ts";
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { compile, DisposedError, memory, optim, profiler, Tensor } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { assertNumbers, leaf } from "../numbers.ts";
+import { stored, type Wrap } from "./outcomes.ts";
 
 const CALLS = 5;
-
-/** A vector in device memory. */
-function stored(...values: number[]): Tensor {
-  return Tensor.fromHost(values).add(0).realize();
-}
 
 const assignments: Record<string, (value: number) => Tensor> = {
   "host data": (value) => Tensor.fromHost([value]),
@@ -51,22 +40,20 @@ testOnBackends("compile: a compiled function gives a tensor its next value", () 
   }
 });
 
-testOnBackends("compile: a compiled function exchanges two tensors", (backend) => {
-  withDevice(backend, (dev) => {
-    const x = stored(1), a = stored(1), b = stored(2);
-    const before = memory.stats(dev).doubleReleases;
-    const exchange = compile((x: Tensor) => {
-      const former = a.detach();
-      a.assign(b);
-      b.assign(former);
-      return x.add(1);
-    });
-    for (let k = 1; k <= CALLS; k++) {
-      exchange(x).dispose();
-      assertEquals([a.itemSync(), b.itemSync()], k % 2 ? [2, 1] : [1, 2]);
-    }
-    assertEquals(memory.stats(dev).doubleReleases, before);
+testOnBackends("compile: a compiled function exchanges two tensors", () => {
+  const x = stored(1), a = stored(1), b = stored(2);
+  const before = memory.stats().doubleReleases;
+  const exchange = compile((x: Tensor) => {
+    const former = a.detach();
+    a.assign(b);
+    b.assign(former);
+    return x.add(1);
   });
+  for (let k = 1; k <= CALLS; k++) {
+    exchange(x).dispose();
+    assertEquals([a.itemSync(), b.itemSync()], k % 2 ? [2, 1] : [1, 2]);
+  }
+  assertEquals(memory.stats().doubleReleases, before);
 });
 
 testOnBackends("compile: what was computed before a compiled function stays as it was", () => {
@@ -79,32 +66,24 @@ testOnBackends("compile: what was computed before a compiled function stays as i
   }
 });
 
-testOnBackends(
-  "compile: a compiled function returns its arguments, other tensors and views",
-  (backend) => {
-    withDevice(backend, (dev) => {
-      const before = memory.stats(dev).doubleReleases;
-      const x = stored(1, 2), other = stored(3, 4);
-      const all = compile((x: Tensor) => ({
-        x,
-        other,
-        views: [x.reshape([2, 1]), other.detach()],
-        sum: x.add(other),
-      }));
-      for (let k = 0; k < CALLS; k++) {
-        const out = all(x);
-        assertStrictEquals(out.x, x);
-        assertStrictEquals(out.other, other);
-        assertEquals(out.views.map((view) => view.shape), [[2, 1], [2]]);
-        assertEquals(out.views.map((view) => view.toHostSync()[0]), [1, 3]);
-        assertEquals(out.sum.toHostSync(), Float32Array.of(4, 6));
-        for (const tensor of [...out.views, out.sum]) tensor.dispose();
-      }
-      assertEquals([x.toHostSync()[1], other.toHostSync()[1]], [2, 4]);
-      assertEquals(memory.stats(dev).doubleReleases, before);
-    });
-  },
-);
+testOnBackends("compile: functions return their arguments, other tensors and views", () => {
+  const before = memory.stats().doubleReleases;
+  const x = stored(1, 2), other = stored(3, 4);
+  const all = compile((x: Tensor) => {
+    return { x, other, views: [x.reshape([2, 1]), other.detach()], sum: x.add(other) };
+  });
+  for (let k = 0; k < CALLS; k++) {
+    const out = all(x);
+    assertStrictEquals(out.x, x);
+    assertStrictEquals(out.other, other);
+    assertEquals(out.views.map((view) => view.shape), [[2, 1], [2]]);
+    assertEquals(out.views.map((view) => view.toHostSync()[0]), [1, 3]);
+    assertEquals(out.sum.toHostSync(), Float32Array.of(4, 6));
+    for (const tensor of [...out.views, out.sum]) tensor.dispose();
+  }
+  assertEquals([x.toHostSync()[1], other.toHostSync()[1]], [2, 4]);
+  assertEquals(memory.stats().doubleReleases, before);
+});
 
 testOnBackends("compile: a compiled function knows arguments that share memory", () => {
   const a = stored(1), b = stored(10), view = b.detach();
@@ -142,13 +121,8 @@ testOnBackends("compile: an assigned tensor is computed with what is computed ne
 });
 
 /** Gradients of `mean(square(x w))` by steps of a function, beside those of the same function plainly. */
-function losses(
-  wrap: <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R,
-  where: "before" | "inside" | "nowhere",
-  steps: "outside" | "inside" | "never",
-): number[] {
-  const w = stored(1, -2, 3).reshape([3, 1]).realize(), x = Tensor.ones([2, 3]).realize();
-  w.requiresGrad = true;
+function losses(wrap: Wrap, where: string, steps: string): number[] {
+  const w = leaf(stored(1, -2, 3).reshape([3, 1]).realize()), x = Tensor.ones([2, 3]).realize();
   const optimizer = new optim.SGD([w], { lr: 0.1 });
   const call = wrap((x: Tensor) => {
     if (where === "inside") optimizer.zeroGrad();
@@ -168,52 +142,38 @@ function losses(
   return seen;
 }
 
-for (
-  const [where, steps] of [
-    ["before", "outside"],
-    ["inside", "outside"],
-    ["before", "inside"],
-    ["inside", "inside"],
-    ["nowhere", "outside"],
-    ["nowhere", "never"],
-  ] as const
-) {
-  testOnBackends(
-    `compiled gradients are those of plain calls, zeroed ${where}, stepped ${steps}`,
-    (backend) => {
-      withDevice(backend, (dev) => {
-        const before = memory.stats(dev).doubleReleases;
-        const plain = losses((fn) => fn, where, steps), compiled = losses(compile, where, steps);
-        compiled.forEach((value, k) => assertAlmostEquals(value, plain[k]!, 1e-4));
-        assertEquals(memory.stats(dev).doubleReleases, before);
-      });
-    },
-  );
+/** Places where gradients are zeroed, and where the optimizer steps. */
+const ways = [
+  ...[["before", "outside"], ["inside", "outside"], ["before", "inside"], ["inside", "inside"]],
+  ...[["nowhere", "outside"], ["nowhere", "never"]],
+] as [where: string, steps: string][];
+
+for (const [where, steps] of ways) {
+  testOnBackends(`compiled gradients are plain calls', zeroed ${where}, stepped ${steps}`, () => {
+    const before = memory.stats().doubleReleases;
+    const plain = losses((fn) => fn, where, steps), compiled = losses(compile, where, steps);
+    assertNumbers(compiled, plain, 1e-4);
+    assertEquals(memory.stats().doubleReleases, before);
+  });
 }
 
-testOnBackends(
-  "compile: gradients of a compiled function take no more memory with each call",
-  (backend) => {
-    withDevice(backend, (dev) => {
-      const w = Tensor.rand([100, 100]).realize(), x = Tensor.rand([4, 100]).realize();
-      w.requiresGrad = true;
-      const call = compile((x: Tensor) => {
-        const loss = x.matmul(w).square().mean();
-        loss.backward();
-        return loss;
-      });
-      const step = (): void => {
-        w.grad?.dispose();
-        w.grad = null;
-        call(x).dispose();
-      };
-      for (let k = 0; k < 4; k++) step();
-      const before = memory.stats(dev).requestedBytes;
-      for (let k = 0; k < 10; k++) step();
-      assertEquals(memory.stats(dev).requestedBytes, before);
-    });
-  },
-);
+testOnBackends("compile: gradients take no more memory with each call", () => {
+  const w = leaf(Tensor.rand([100, 100]).realize()), x = Tensor.rand([4, 100]).realize();
+  const call = compile((x: Tensor) => {
+    const loss = x.matmul(w).square().mean();
+    loss.backward();
+    return loss;
+  });
+  const step = (): void => {
+    w.grad?.dispose();
+    w.grad = null;
+    call(x).dispose();
+  };
+  for (let k = 0; k < 4; k++) step();
+  const before = memory.stats().requestedBytes;
+  for (let k = 0; k < 10; k++) step();
+  assertEquals(memory.stats().requestedBytes, before);
+});
 
 testOnBackends("compile: an assigned tensor that is read stays, and is assigned again", () => {
   const x = stored(1, 2), state = stored(0, 0);
@@ -226,25 +186,19 @@ testOnBackends("compile: an assigned tensor that is read stays, and is assigned 
   }
 });
 
-testOnBackends(
-  "compile: a tensor whose value is gone does not keep others from theirs",
-  (backend) => {
-    if (isEager()) return;
-    withDevice(backend, () => {
-      const x = stored(1, 2), state = stored(0, 0), sound = stored(3, 4);
-      x.requiresGrad = true;
-      const y = x.exp();
-      y.sum().backward();
-      x.grad!.realize();
-      // Read neither before nor after the first step, it is gone with the second.
-      for (let k = 0; k < 2; k++) x.assign(stored(k, k)).realize();
-      const other = stored(0);
-      state.assign(y);
-      other.assign(stored(1).add(1));
-      assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
-      assertEquals(other.isRealized, true);
-      assertThrows(() => state.toHostSync(), DisposedError);
-      assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
-    });
-  },
-);
+testOnBackends("compile: a tensor whose value is gone does not keep others from theirs", () => {
+  if (isEager()) return;
+  const x = leaf(stored(1, 2)), state = stored(0, 0), sound = stored(3, 4);
+  const y = x.exp();
+  y.sum().backward();
+  x.grad!.realize();
+  // Read neither before nor after the first step, it is gone with the second.
+  for (let k = 0; k < 2; k++) x.assign(stored(k, k)).realize();
+  const other = stored(0);
+  state.assign(y);
+  other.assign(stored(1).add(1));
+  assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+  assertEquals(other.isRealized, true);
+  assertThrows(() => state.toHostSync(), DisposedError);
+  assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+});

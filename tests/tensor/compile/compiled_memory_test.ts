@@ -9,10 +9,11 @@ import {
   optim,
   rawKernel,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { leaf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 const ROWS = 3000;
 
@@ -21,38 +22,34 @@ const widths = [8, 24, 40, 72, 120, 56, 32, 16, 8];
 
 testOnBackends("a compiled step holds little more than the step as it is written", (backend) => {
   if (isEager()) return;
-  withDevice(backend, () => {
-    manualSeed(4);
-    const device = manager.default(backend);
-    const weights = widths.slice(1).map((width, k) => {
-      const w = Tensor.randn([widths[k]!, width]).mul(0.1).realize();
-      w.requiresGrad = true;
-      return w;
-    });
-    const x = Tensor.randn([ROWS, widths[0]!]).realize();
-    const gradients = (x: Tensor): Tensor => {
-      let y = x;
-      for (const w of weights) y = y.matmul(w).tanh();
-      const loss = y.square().mean();
-      for (const w of weights) w.grad = null;
-      loss.backward();
-      return loss;
+  manualSeed(4);
+  const device = manager.default(backend);
+  const weights = widths.slice(1).map((width, k) =>
+    leaf(Tensor.randn([widths[k]!, width]).mul(0.1).realize())
+  );
+  const x = Tensor.randn([ROWS, widths[0]!]).realize();
+  const gradients = (x: Tensor): Tensor => {
+    let y = x;
+    for (const w of weights) y = y.matmul(w).tanh();
+    const loss = y.square().mean();
+    for (const w of weights) w.grad = null;
+    loss.backward();
+    return loss;
+  };
+  const peakOf = (step: (x: Tensor) => Tensor): number => {
+    const run = (): void => {
+      for (let k = 0; k < 3; k++) step(x).realize().dispose();
     };
-    const peakOf = (step: (x: Tensor) => Tensor): number => {
-      const run = (): void => {
-        for (let k = 0; k < 3; k++) step(x).realize().dispose();
-      };
-      const before = memory.stats(device).requestedBytes;
-      run();
-      memory.resetPeakStats(device);
-      run();
-      for (const w of weights) w.grad = null;
-      return memory.stats(device).peakRequestedBytes - before;
-    };
-    const plain = peakOf(gradients), compiled = peakOf(compile(gradients));
-    // Buffers of libraries come on top, as they are written when less is held.
-    assert(compiled <= 1.2 * plain, `${compiled} bytes compiled, ${plain} as it is written`);
-  });
+    const before = memory.stats(device).requestedBytes;
+    run();
+    memory.resetPeakStats(device);
+    run();
+    for (const w of weights) w.grad = null;
+    return memory.stats(device).peakRequestedBytes - before;
+  };
+  const plain = peakOf(gradients), compiled = peakOf(compile(gradients));
+  // Buffers of libraries come on top, as they are written when less is held.
+  assert(compiled <= 1.2 * plain, `${compiled} bytes compiled, ${plain} as it is written`);
 });
 
 const ramp = rawKernel("ramp", {
@@ -85,9 +82,8 @@ testOnBackends("two compiled functions do not write into each other's memory", (
       const y = x.reshape([n, 1]).matmul(x.reshape([1, n])).softmax(1);
       return y.matmul(y).sum(0).add(y.sum(1));
     });
-  const f = make(33), g = make(57);
-  const x = Tensor.arange(33, { dtype: "float32" }).div(33).realize(),
-    z = Tensor.arange(57, { dtype: "float32" }).div(57).realize();
+  const ramp = (n: number): Tensor => Tensor.arange(n, { dtype: "float32" }).div(n).realize();
+  const f = make(33), g = make(57), x = ramp(33), z = ramp(57);
   const first = [f(x).toHostSync(), g(z).toHostSync()];
   for (let k = 0; k < 3; k++) assertEquals([f(x).toHostSync(), g(z).toHostSync()], first);
 });
@@ -97,8 +93,7 @@ const batches: Record<string, (k: number) => Tensor> = {
   "a view": (k) => samples().slice([8 * (k % 4), 8 * (k % 4) + 8]),
   "random numbers": () => Tensor.rand([8, 20]),
   "a computed value": () => Tensor.randn([8, 20]).mul(0.1).add(1),
-  "a few numbers of the host": (k) =>
-    Tensor.fromHost(new Float32Array(160).fill(k), { shape: [8, 20] }),
+  "few numbers of the host": (k) => Tensor.fromHost(Array(160).fill(k), { shape: [8, 20] }),
 };
 
 let kept: Tensor | null = null;
@@ -110,15 +105,13 @@ for (const [name, batchOf] of Object.entries(batches)) {
   testOnBackends(`compile keeps nothing of ${name} that it was given`, (backend) => {
     if (isEager()) return;
     kept = null;
-    withDevice(backend, () => {
-      const device = manager.default(backend);
-      const step = compile((x: Tensor) => x.square().sum());
-      const held = Array.from({ length: 12 }, (_, k) => {
-        step(batchOf(k)).dispose();
-        return memory.stats(device).requestedBytes;
-      });
-      assertEquals(held.slice(4), Array(8).fill(held[4]), `${held}`);
+    const device = manager.default(backend);
+    const step = compile((x: Tensor) => x.square().sum());
+    const held = Array.from({ length: 12 }, (_, k) => {
+      step(batchOf(k)).dispose();
+      return memory.stats(device).requestedBytes;
     });
+    assertEquals(held.slice(4), Array(8).fill(held[4]), `${held}`);
   });
 }
 
@@ -136,23 +129,18 @@ testOnBackends("compile keeps a value that it is given again, and gives others a
 
 testOnBackends("a compiled step whose schedule comes to rest is recorded once", (backend) => {
   if (isEager()) return;
-  withDevice(backend, () => {
-    const w = nn.parameter(Tensor.ones([64])), optimizer = new optim.Adam([w], { lr: 0.1 });
-    const warmUp = new optim.LambdaLR(optimizer, (k) => Math.min(1, (k + 1) / 6));
-    const step = compile((x: Tensor) => {
-      const loss = w.mul(x).square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      warmUp.step();
-      return loss;
-    });
-    const x = Tensor.ones([64]).realize();
-    const held = Array.from({ length: 12 }, () => {
-      step(x).dispose();
-      return memory.stats(manager.default(backend)).requestedBytes;
-    });
-    assertEquals(held.slice(3), Array(9).fill(held[3]), `${held}`);
-    assertEquals(optimizer.lr, 0.1);
+  const w = nn.parameter(Tensor.ones([64])), optimizer = new optim.Adam([w], { lr: 0.1 });
+  const warmUp = new optim.LambdaLR(optimizer, (k) => Math.min(1, (k + 1) / 6));
+  const step = compile((x: Tensor) => {
+    const loss = learn(optimizer, w.mul(x).square().mean());
+    warmUp.step();
+    return loss;
   });
+  const x = Tensor.ones([64]).realize();
+  const held = Array.from({ length: 12 }, () => {
+    step(x).dispose();
+    return memory.stats(manager.default(backend)).requestedBytes;
+  });
+  assertEquals(held.slice(3), Array(9).fill(held[3]), `${held}`);
+  assertEquals(optimizer.lr, 0.1);
 });

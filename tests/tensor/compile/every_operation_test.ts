@@ -14,13 +14,17 @@ import {
   noGrad,
   optim,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
-import "../../opencl.ts"; // starts what listens to signals before any test
+import { testOnCPU } from "../../opencl.ts";
 import { outcomesOf } from "./outcomes.ts";
 
 const withAGrad = (x: Tensor) => Object.assign(x.realize(), { requiresGrad: true });
 const ints = (...values: number[]) => Tensor.fromHost(new Int32Array(values)).realize();
+
+const activations = [
+  ...["celu", "glu", "hardshrink", "hardtanh", "relu6", "selu", "softshrink"] as const,
+  ...["softsign", "tanhshrink"] as const,
+];
 
 /** A call for each function of nn; the test says which ones lack. */
 const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
@@ -45,20 +49,7 @@ const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
   threshold: (x) => nn.threshold(x, 0.5, 0.1),
   triplet: (x, y) => nn.triplet(x, y, x.add(y)),
   unfold: (x) => nn.unfold(x.reshape([1, 1, 4, 6]), 2),
-  ...Object.fromEntries(
-    ([
-      "celu",
-      "glu",
-      "hardshrink",
-      "hardtanh",
-      "relu6",
-      "selu",
-      "softshrink",
-      "softsign",
-      "tanhshrink",
-    ] as const)
-      .map((name) => [name, (x: Tensor) => nn[name](x)]),
-  ),
+  ...Object.fromEntries(activations.map((name) => [name, (x: Tensor) => nn[name](x)])),
 };
 type Triple = [Tensor, Tensor, Tensor];
 
@@ -104,18 +95,16 @@ Deno.test("every function of nn is tried in compiled functions", () => {
 });
 
 for (const [name, fn] of [...Object.entries(functions), ...Object.entries(calls)]) {
-  Deno.test(`calls of a compiled function are replayed: ${name} (cpu)`, () => {
-    withDevice("cpu", () => {
-      const x = withAGrad(Tensor.rand([4, 6]).mul(0.8).add(0.1)), y = Tensor.rand([4, 6]).realize();
-      const step = compile((y: Tensor) => {
-        const loss = fn(x, y).sum();
-        x.grad = null;
-        loss.backward();
-        return loss;
-      });
-      const outcomes = outcomesOf(() => [0, 1, 2, 3].forEach(() => step(y).dispose()));
-      // The first call may find other gradients than the later ones.
-      assertEquals(outcomes.slice(-2), ["followed", "followed"]);
+  testOnCPU(`calls of a compiled function are replayed: ${name}`, () => {
+    const x = withAGrad(Tensor.rand([4, 6]).mul(0.8).add(0.1)), y = Tensor.rand([4, 6]).realize();
+    const step = compile((y: Tensor) => {
+      const loss = fn(x, y).sum();
+      x.grad = null;
+      loss.backward();
+      return loss;
     });
+    const outcomes = outcomesOf(() => [0, 1, 2, 3].forEach(() => step(y).dispose()));
+    // The first call may find other gradients than the later ones.
+    assertEquals(outcomes.slice(-2), ["followed", "followed"]);
   });
 }

@@ -13,15 +13,16 @@ import {
 import { compileRepeatable } from "../../../tensor/compile/compile.ts";
 import { countingCalls } from "../../ffi/counting_calls.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
-/** Calls a function on the OpenCL device, which counts as a GPU. */
-function asGPU(fn: () => void): void {
-  const { platformName, deviceName, clDevice } = manager.default("cl");
-  const names = { platformName, deviceName, deviceType: "gpu", backend: "cl" } as const;
-  const handle = new DeviceHandle(names, "cl", clDevice);
-  withDevice(handle, () => {
+/** `testOpenCL` on a device that counts as a GPU. */
+function testAsGPU(name: string, fn: () => void): void {
+  testOpenCL(name, () => {
+    const { platformName, deviceName, clDevice } = manager.default("cl");
+    const names = { platformName, deviceName, deviceType: "gpu", backend: "cl" } as const;
+    const handle = new DeviceHandle(names, "cl", clDevice);
     try {
-      fn();
+      withDevice(handle, fn);
     } finally {
       backendOf(handle).dispose();
       handle.close();
@@ -33,109 +34,79 @@ function asGPU(fn: () => void): void {
 function training(isCompiled: boolean) {
   manualSeed(7);
   const sizes = [12, 33, 20, 57, 4];
-  const model = new nn.Sequential(
-    ...sizes.slice(1).map((size, k) => new nn.Linear(sizes[k]!, size)),
-  );
+  const layers = sizes.slice(1).map((size, k) => new nn.Linear(sizes[k]!, size));
+  const model = new nn.Sequential(...layers);
   const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
-  const step = (x: Tensor): Tensor => {
-    const loss = (model.forward(x) as Tensor).square().mean();
-    optimizer.zeroGrad();
-    loss.backward();
-    optimizer.step();
-    return loss;
-  };
+  const step = (x: Tensor): Tensor => learn(optimizer, model.forward(x).square().mean());
   const compiled = compileRepeatable(step), x = Tensor.rand([8, 12]).realize();
   const end = (): void => compiled[Symbol.dispose]();
   return { model, call: isCompiled ? compiled.call : step, x, [Symbol.dispose]: end };
 }
 
-testOpenCL(
-  "FormerPlaces: a compiled step on a GPU sets no argument, whatever other memory comes and goes",
-  () =>
-    asGPU(() => {
-      using trained = training(true);
-      const { call, x } = trained;
-      const others: Tensor[] = [];
-      for (let k = 0; k < 6; k++) call(x).realize().dispose();
-      {
-        using calls = countingCalls();
-        for (let k = 0; k < 4; k++) {
-          call(x).realize().dispose();
-          others.push(Tensor.zeros([660 * (k + 1)]).realize());
-        }
-        // The kernel of the other numbers has some.
-        const set = calls.counts.get("clSetKernelArg") ?? 0;
-        assert(set < 30, `${set} arguments`);
-      }
-      for (const other of others) other.dispose();
-    }),
-);
+testAsGPU("FormerPlaces: a compiled step on a GPU sets no argument", () => {
+  using trained = training(true);
+  const { call, x } = trained;
+  const others: Tensor[] = [];
+  for (let k = 0; k < 6; k++) call(x).realize().dispose();
+  {
+    using calls = countingCalls();
+    for (let k = 0; k < 4; k++) {
+      call(x).realize().dispose();
+      others.push(Tensor.zeros([660 * (k + 1)]).realize());
+    }
+    // The kernel of the other numbers has some.
+    const set = calls.counts.get("clSetKernelArg") ?? 0;
+    assert(set < 30, `${set} arguments`);
+  }
+  for (const other of others) other.dispose();
+});
 
-testOpenCL(
-  "FormerPlaces: a compiled step on a GPU learns what the step learns",
-  () =>
-    asGPU(() => {
-      const learned = [false, true].map((isCompiled) => {
-        using trained = training(isCompiled);
-        const { model, call, x } = trained;
-        for (let k = 0; k < 7; k++) call(x).realize().dispose();
-        return [...model.parameters()].map((p) => [...p.toHostSync("float32")]);
-      });
-      assertEquals(learned[1], learned[0]);
-    }),
-);
+testAsGPU("FormerPlaces: a compiled step on a GPU learns what the step learns", () => {
+  const learned = [false, true].map((isCompiled) => {
+    using trained = training(isCompiled);
+    const { model, call, x } = trained;
+    for (let k = 0; k < 7; k++) call(x).realize().dispose();
+    return [...model.parameters()].map((p) => [...p.toHostSync("float32")]);
+  });
+  assertEquals(learned[1], learned[0]);
+});
 
-testOpenCL(
-  "FormerPlaces: gradients with statistics and updates, each compiled, set no argument",
-  () =>
-    asGPU(() => {
-      manualSeed(7);
-      const model = new nn.Sequential(
-        ...[12, 33, 20].flatMap((size, k, sizes) => [
-          new nn.Linear(sizes[k - 1] ?? 8, size),
-          new nn.BatchNorm1d(size),
-        ]),
-      );
-      const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
-      using gradients = compileRepeatable((x: Tensor) =>
-        model.forward(x).square().mean().backward()
-      );
-      using update = compileRepeatable(() => {
-        optimizer.step();
-        optimizer.zeroGrad();
-      });
-      const x = Tensor.rand([8, 8]).realize();
-      const step = (): void => {
-        gradients.call(x);
-        update.call();
-      };
-      for (let k = 0; k < 8; k++) step();
-      using calls = countingCalls();
-      for (let k = 0; k < 4; k++) step();
-      const set = calls.counts.get("clSetKernelArg") ?? 0;
-      assert(set < 30, `${set} arguments`);
-    }),
-);
+testAsGPU("FormerPlaces: compiled gradients and compiled updates set no argument", () => {
+  manualSeed(7);
+  const model = new nn.Sequential(...[12, 33, 20].flatMap((size, k, sizes) => [
+    new nn.Linear(sizes[k - 1] ?? 8, size),
+    new nn.BatchNorm1d(size),
+  ]));
+  const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
+  using gradients = compileRepeatable((x: Tensor) => model.forward(x).square().mean().backward());
+  using update = compileRepeatable(() => {
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  const x = Tensor.rand([8, 8]).realize();
+  const step = (): void => {
+    gradients.call(x);
+    update.call();
+  };
+  for (let k = 0; k < 8; k++) step();
+  using calls = countingCalls();
+  for (let k = 0; k < 4; k++) step();
+  const set = calls.counts.get("clSetKernelArg") ?? 0;
+  assert(set < 30, `${set} arguments`);
+});
 
-testOpenCL(
-  "FormerPlaces: of several programs the four that ran last keep places",
-  () =>
-    asGPU(() => {
-      using ends = new DisposableStack();
-      const all = Array.from({ length: 5 }, () => ends.use(training(true)));
-      const { device } = all[0]!.x;
-      const held = all.map(({ call, x }) => {
-        const before = memory.stats(device).requestedBytes;
-        for (let k = 0; k < 5; k++) call(x).realize().dispose();
-        return memory.stats(device).requestedBytes - before;
-      });
-      // Places of weights and of their two moments.
-      const parameters = [...all[0]!.model.parameters()].reduce(
-        (sum, { size }) => sum + 4 * size,
-        0,
-      );
-      const last = held.pop()!;
-      for (const bytes of held) assert(bytes > 3 * parameters, `${bytes} bytes for ${parameters}`);
-      assert(last < 2 * parameters, `${last} bytes for ${parameters}`);
-    }),
-);
+testAsGPU("FormerPlaces: of several programs the four that ran last keep places", () => {
+  using ends = new DisposableStack();
+  const all = Array.from({ length: 5 }, () => ends.use(training(true)));
+  const { device } = all[0]!.x;
+  const held = all.map(({ call, x }) => {
+    const before = memory.stats(device).requestedBytes;
+    for (let k = 0; k < 5; k++) call(x).realize().dispose();
+    return memory.stats(device).requestedBytes - before;
+  });
+  // Places of weights and of their two moments.
+  const parameters = all[0]!.model.parameters().reduce((sum, { size }) => sum + 4 * size, 0);
+  const last = held.pop()!;
+  for (const bytes of held) assert(bytes > 3 * parameters, `${bytes} bytes for ${parameters}`);
+  assert(last < 2 * parameters, `${last} bytes for ${parameters}`);
+});

@@ -1,5 +1,14 @@
-/** Outcomes of calls of compiled functions: recorded, followed by a replay, or plain. */
+/** Ways to call a function, and outcomes of calls of compiled ones: recorded, followed by a replay, or plain. */
+import { Tensor } from "../../../mod.ts";
 import { Trace } from "../../../tensor/compile/trace.ts";
+
+/** Compiles a function, or leaves it as it is. */
+export type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
+
+/** A vector in device memory. */
+export function stored(...values: number[]): Tensor {
+  return Tensor.fromHost(values).add(0).realize();
+}
 
 /** The outcomes of the calls of compiled functions while `fn` ran. */
 export function outcomesOf(fn: () => void): string[] {

@@ -4,68 +4,34 @@
  * layers, losses and optimizers it is made of: what an operation makes on its way is not the user's.
  */
 import { assertEquals } from "@std/assert";
-import {
-  amp,
-  checkpoint,
-  device,
-  manualSeed,
-  memory,
-  nn,
-  optim,
-  Tensor,
-  withDevice,
-} from "../../../mod.ts";
+import { amp, checkpoint, manualSeed, memory, nn, optim, Tensor } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { learn } from "../training.ts";
 
-interface Case {
-  readonly layer: () => nn.Module;
-  /** The shape of the input; of integers below `classes` where that is given. */
-  readonly shape: readonly number[];
-  readonly classes?: number;
-}
+/** A model, and its input; the loop is that of a training with either. */
+type Case = readonly [model: () => nn.Module, input: () => Tensor];
+
+const rows = () => Tensor.rand([6, 12]), images = () => Tensor.rand([2, 3, 6, 6]);
+const linear = () => new nn.Linear(12, 8), conv = () => new nn.Conv2d(3, 4, 3);
 
 const cases: Record<string, Case> = {
-  Linear: { layer: () => new nn.Linear(12, 8), shape: [6, 12] },
-  Conv2d: { layer: () => new nn.Conv2d(3, 4, 3, { padding: 1 }), shape: [2, 3, 6, 6] },
-  LayerNorm: {
-    layer: () => new nn.Sequential(new nn.Linear(12, 8), new nn.LayerNorm(8)),
-    shape: [6, 12],
-  },
-  BatchNorm1d: {
-    layer: () => new nn.Sequential(new nn.Linear(12, 8), new nn.BatchNorm1d(8)),
-    shape: [6, 12],
-  },
-  BatchNorm2d: {
-    layer: () => new nn.Sequential(new nn.Conv2d(3, 4, 3), new nn.BatchNorm2d(4)),
-    shape: [2, 3, 6, 6],
-  },
-  Dropout: {
-    layer: () => new nn.Sequential(new nn.Linear(12, 8), new nn.Dropout(0.5)),
-    shape: [6, 12],
-  },
-  Embedding: { layer: () => new nn.Embedding(10, 8), shape: [4, 5], classes: 10 },
-  MultiheadAttention: {
-    layer: () => new nn.MultiheadAttention(8, 2, { batchFirst: true }),
-    shape: [2, 5, 8],
-  },
-  "pooling and activations": {
-    layer: () =>
-      new nn.Sequential(
-        new nn.Conv2d(3, 4, 3),
-        new nn.GELU(),
-        new nn.MaxPool2d(2),
-        new nn.Flatten(),
-        new nn.Linear(16, 4),
-        new nn.SiLU(),
-      ),
-    shape: [2, 3, 6, 6],
-  },
+  Linear: [linear, rows],
+  Conv2d: [() => new nn.Conv2d(3, 4, 3, { padding: 1 }), images],
+  LayerNorm: [() => new nn.Sequential(linear(), new nn.LayerNorm(8)), rows],
+  BatchNorm1d: [() => new nn.Sequential(linear(), new nn.BatchNorm1d(8)), rows],
+  BatchNorm2d: [() => new nn.Sequential(conv(), new nn.BatchNorm2d(4)), images],
+  Dropout: [() => new nn.Sequential(linear(), new nn.Dropout(0.5)), rows],
+  Embedding: [() => new nn.Embedding(10, 8), () => Tensor.randint(0, 10, [4, 5])],
+  MultiheadAttention: [
+    () => new nn.MultiheadAttention(8, 2, { batchFirst: true }),
+    () => Tensor.rand([2, 5, 8]),
+  ],
+  "pooling and activations": [() => {
+    const pooled = [conv(), new nn.GELU(), new nn.MaxPool2d(2), new nn.Flatten()];
+    return new nn.Sequential(...pooled, new nn.Linear(16, 4), new nn.SiLU());
+  }, images],
 };
-
-function inputOf({ shape, classes }: Case): Tensor {
-  return (classes ? Tensor.randint(0, classes, shape) : Tensor.rand(shape)).realize();
-}
 
 function heldAfterSteps(step: () => Tensor, steps = 8): number[] {
   return Array.from({ length: steps }, () => {
@@ -83,19 +49,12 @@ function assertFlat(held: readonly number[], scalars: number, what: string): voi
 // The backend's threads start with its first work, and stay.
 Tensor.ones([1], { device: "cpu" }).realize().dispose();
 
-for (const [name, item] of Object.entries(cases)) {
-  Deno.test(`a loop that trains ${name} holds the same after each step`, () => {
-    using _device = device("cpu");
+for (const [name, [model, input]] of Object.entries(cases)) {
+  testOnCPU(`a loop that trains ${name} holds the same after each step`, () => {
     manualSeed(0);
-    const layer = item.layer(), x = inputOf(item);
+    const layer = model(), x = input().realize();
     const optimizer = new optim.Adam(layer.parameters(), { lr: 1e-3 });
-    const held = heldAfterSteps(() => {
-      const loss = (layer.forward(x) as Tensor).square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      return loss;
-    });
+    const held = heldAfterSteps(() => learn(optimizer, layer.forward(x).square().mean()));
     assertFlat(held, 1, name);
   });
 }
@@ -111,8 +70,7 @@ const losses: Record<string, (y: Tensor) => Tensor> = {
 };
 
 for (const [name, lossOf] of Object.entries(losses)) {
-  Deno.test(`a loop that minimizes ${name}, clipped, holds the same after each step`, () => {
-    using _device = device("cpu");
+  testOnCPU(`a loop that minimizes ${name}, clipped, holds the same after each step`, () => {
     manualSeed(0);
     const layer = new nn.Linear(12, 8), x = Tensor.rand([6, 12]).realize();
     const optimizer = new optim.SGD(layer.parameters(), { lr: 1e-3, momentum: 0.9 });
@@ -131,44 +89,29 @@ for (const [name, lossOf] of Object.entries(losses)) {
 /** Ways in which a loss is made and gone back from, where views, casts and second walks leave tensors behind. */
 const ways: Record<string, (model: nn.Module, x: Tensor) => Tensor> = {
   "autocast to bfloat16": (model, x) =>
-    amp.autocast("bfloat16", () => (model.forward(x) as Tensor).square().mean()),
+    amp.autocast("bfloat16", () => model.forward(x).square().mean()),
   "autocast to float16": (model, x) =>
-    amp.autocast("float16", () => (model.forward(x) as Tensor).square().mean()),
-  "a checkpoint": (model, x) =>
-    checkpoint((x: Tensor) => model.forward(x) as Tensor, x).square().mean(),
+    amp.autocast("float16", () => model.forward(x).square().mean()),
+  "a checkpoint": (model, x) => checkpoint((x: Tensor) => model.forward(x), x).square().mean(),
   "a graph that is kept": (model, x) => {
-    const loss = (model.forward(x) as Tensor).square().mean();
+    const loss = model.forward(x).square().mean();
     loss.backward(undefined, { retainGraph: true });
     return loss;
   },
   "a loss that is read first": (model, x) => {
-    const loss = (model.forward(x) as Tensor).square().mean();
+    const loss = model.forward(x).square().mean();
     loss.itemSync();
     return loss;
   },
 };
 
 for (const [name, lossOf] of Object.entries(ways)) {
-  testOnBackends(`a loop of steps with ${name} holds the same after each step`, (backend) => {
+  testOnBackends(`a loop of steps with ${name} holds the same after each step`, () => {
     if (isEager()) return; // every value is stored, until the collector comes
-    withDevice(backend, () => {
-      manualSeed(0);
-      const model = new nn.Sequential(
-        new nn.Conv2d(3, 8, 3),
-        new nn.Flatten(),
-        new nn.GELU(),
-        new nn.Linear(128, 16),
-      );
-      const x = Tensor.rand([2, 3, 6, 6]).realize();
-      const optimizer = new optim.Adam(model.parameters(), { lr: 1e-3 });
-      const held = heldAfterSteps(() => {
-        const loss = lossOf(model, x);
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        return loss;
-      });
-      assertFlat(held, 1, name);
-    });
+    manualSeed(0);
+    const features = [new nn.Conv2d(3, 8, 3), new nn.Flatten(), new nn.GELU()];
+    const model = new nn.Sequential(...features, new nn.Linear(128, 16)), x = images().realize();
+    const optimizer = new optim.Adam(model.parameters(), { lr: 1e-3 });
+    assertFlat(heldAfterSteps(() => learn(optimizer, lossOf(model, x))), 1, name);
   });
 }

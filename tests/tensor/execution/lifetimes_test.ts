@@ -2,35 +2,26 @@
  * A value stays while anything may need it: programs that dispose of nothing that they use afterwards.
  * Each runs on both backends, and gives what it gives when every value is stored as soon as it is made.
  */
-import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { manualSeed, nn, noGrad, optim, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { assertNumbers, leaf, numbersOf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 /** Keeps values as they are made, where a program is run for its expected numbers. */
 type Keep = (tensor: Tensor) => Tensor;
 
 const STEPS = 6;
 
-interface Learner {
-  readonly net: nn.Linear;
-  readonly x: Tensor;
-  readonly optimizer: optim.Optimizer;
-  learn(loss: Tensor): void;
+function learner(make?: (parameters: Tensor[]) => optim.Optimizer) {
+  const net = new nn.Linear(4, 4), x = Tensor.fromHost([[1, 2, 3, 4], [0.5, -1, 2, 0]]);
+  const optimizer = make?.(net.parameters()) ?? new optim.SGD(net.parameters(), { lr: 0.1 });
+  return { net, x, optimizer, learn: (loss: Tensor): Tensor => learn(optimizer, loss) };
 }
 
-function learner(optimizer?: (parameters: Tensor[]) => optim.Optimizer): Learner {
-  const net = new nn.Linear(4, 4);
-  const made = optimizer?.(net.parameters()) ?? new optim.SGD(net.parameters(), { lr: 0.1 });
-  return {
-    net,
-    x: Tensor.fromHost([[1, 2, 3, 4], [0.5, -1, 2, 0]]),
-    optimizer: made,
-    learn(loss) {
-      made.zeroGrad();
-      loss.backward();
-      made.step();
-    },
-  };
+/** Results of steps, one after the other. */
+function steps(step: (k: number) => Tensor | Tensor[], count = STEPS): Tensor[] {
+  return Array.from({ length: count }, (_, k) => step(k)).flat();
 }
 
 /** Reads results of programs at their end: one after the other, then once more. */
@@ -63,28 +54,22 @@ const programs: Record<string, (keep: Keep) => Tensor[]> = {
   "backpropagation through time, truncated by detach": (keep) => {
     const { net, x, learn } = learner();
     let state = Tensor.zeros([2, 4]);
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    const losses = steps(() => {
       state = keep(net.forward(x.add(state.detach())).tanh());
-      const loss = keep(state.square().sum());
-      learn(loss);
-      losses.push(keep(loss.detach()));
-    }
+      return keep(learn(keep(state.square().sum())).detach());
+    });
     return [state, ...losses];
   },
   "the log-probabilities of an old policy": (keep) => {
     const { net, x, learn } = learner();
-    const losses: Tensor[] = [];
-    for (let k = 0; k < 3; k++) {
+    return steps(() => {
       const old = keep(noGrad(() => net.forward(x).logSoftmax(-1)));
-      for (let l = 0; l < 3; l++) {
+      return steps(() => {
         const ratio = net.forward(x).logSoftmax(-1).sub(old).exp();
-        const loss = ratio.clamp(0.8, 1.2).minimum(ratio).mean().neg();
-        learn(loss);
-        losses.push(keep(loss.detach()), old);
-      }
-    }
-    return losses;
+        const loss = learn(ratio.clamp(0.8, 1.2).minimum(ratio).mean().neg());
+        return [keep(loss.detach()), old];
+      }, 3);
+    }, 3);
   },
   "a queue of detached features": (keep) => {
     const { net, x, learn } = learner();
@@ -111,27 +96,19 @@ const programs: Record<string, (keep: Keep) => Tensor[]> = {
   "an anchor of the first weights, and a teacher": (keep) => {
     const { net, x, learn } = learner();
     const anchor = keep(net.weight.detach().mul(1)), teacher = keep(net.weight.detach());
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    const losses = steps(() => {
       const apart = net.forward(x).sub(x.matmul(teacher.transpose())).square().mean();
-      const loss = keep(apart.add(net.weight.sub(anchor).square().sum()).add(net.bias!.sum()));
-      learn(loss);
-      losses.push(loss);
-    }
+      return learn(keep(apart.add(net.weight.sub(anchor).square().sum()).add(net.bias!.sum())));
+    });
     return [anchor, teacher, ...losses];
   },
   "an inner step that is differentiated": (keep) => {
-    const { net, x, optimizer } = learner();
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    const { net, x, learn } = learner();
+    const losses = steps(() => {
       keep(net.forward(x)).square().mean().backward(undefined, { createGraph: true });
       const fast = keep(net.weight.sub(net.weight.grad!.mul(0.1)));
-      const loss = keep(x.matmul(fast.transpose()).square().mean());
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      losses.push(loss);
-    }
+      return learn(keep(x.matmul(fast.transpose()).square().mean()));
+    });
     return [net.weight, ...losses];
   },
   "an average of the weights by lerp": (keep) => {
@@ -149,56 +126,40 @@ const programs: Record<string, (keep: Keep) => Tensor[]> = {
   "schedules of the learning rate": (keep) => {
     const { net, x, optimizer, learn } = learner();
     const schedule = new optim.StepLR(optimizer, { stepSize: 2, gamma: 0.5 });
-    const seen: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    return steps(() => {
       const out = keep(net.forward(x));
       learn(out.square().mean());
       schedule.step();
-      seen.push(keep(out.sum()));
-    }
-    return seen;
+      return keep(out.sum());
+    });
   },
   "two optimizers that share a parameter": (keep) => {
     const { net, x, learn } = learner();
     const other = new optim.Adam([net.weight], { lr: 0.01 });
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
-      const loss = keep(net.forward(x).square().mean());
-      learn(loss);
+    const losses = steps(() => {
+      const loss = learn(keep(net.forward(x).square().mean()));
       other.step();
-      losses.push(loss.detach());
-    }
+      return loss.detach();
+    });
     return [net.weight, ...losses];
   },
   "two players, of which one sees the other's detached work": (keep) => {
     const maker = learner(), judge = learner();
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    return steps(() => {
       const made = keep(maker.net.forward(maker.x).tanh());
-      const right = judge.net.forward(maker.x).mean(),
-        wrong = judge.net.forward(made.detach()).mean();
-      const judged = keep(right.sub(wrong).square());
-      judge.learn(judged);
-      const fooled = keep(judge.net.forward(made).mean().neg());
-      maker.learn(fooled);
-      losses.push(judged, fooled, keep(made.abs().sum()));
-    }
-    return losses;
+      const [right, wrong] = [maker.x, made.detach()].map((x) => judge.net.forward(x).mean());
+      const judged = judge.learn(keep(right!.sub(wrong!).square()));
+      const fooled = maker.learn(keep(judge.net.forward(made).mean().neg()));
+      return [judged, fooled, keep(made.abs().sum())];
+    });
   },
   "a penalty on gradients": (keep) => {
-    const { net, x, optimizer } = learner();
-    const losses: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
-      const point = x.detach().mul(1);
-      point.requiresGrad = true;
+    const { net, x, learn } = learner();
+    return steps(() => {
+      const point = leaf(x.detach().mul(1));
       keep(net.forward(point).tanh()).sum().backward(undefined, { createGraph: true });
-      const loss = keep(point.grad!.square().sum().sub(1).square());
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
-      losses.push(loss);
-    }
-    return losses;
+      return learn(keep(point.grad!.square().sum().sub(1).square()));
+    });
   },
   "activations read after the step": (keep) => {
     const { net, x, learn } = learner();
@@ -250,35 +211,25 @@ const programs: Record<string, (keep: Keep) => Tensor[]> = {
   },
   "a metric that is consumed and read much later": (keep) => {
     const { net, x, learn } = learner();
-    const rows: Tensor[] = [];
-    for (let k = 0; k < STEPS; k++) {
+    return steps(() => {
       const weight = keep(noGrad(() => net.weight.mul(2)));
       noGrad(() => weight.sum()).itemSync();
       learn(net.forward(x).square().mean());
-      rows.push(weight);
-    }
-    return rows;
+      return weight;
+    });
   },
 };
 
-function numbersOf(tensors: readonly Tensor[]): number[][] {
-  const read = (): number[][] => tensors.map((t) => Array.from(t.toHostSync("float32")));
-  const numbers = read();
-  assertEquals(read(), numbers, "read again");
-  return numbers;
-}
-
 for (const [name, program] of Object.entries(programs)) {
   testOnBackends(`nobody disposes of anything: ${name}`, () => {
-    const run = (keep: Keep): number[][] => {
+    const run = (keep: Keep): number[] => {
       manualSeed(3);
-      return numbersOf(program(keep));
+      const results = program(keep), numbers = numbersOf(...results);
+      assertEquals(numbersOf(...results), numbers, "read again");
+      return numbers;
     };
-    const lazily = run((t) => t), stored = run((t) => t.realize());
-    assertEquals(lazily.length, stored.length);
-    lazily.forEach((row, k) => {
-      assert(row.every(Number.isFinite), `${row}`);
-      row.forEach((value, at) => assertAlmostEquals(value, stored[k]![at]!, 2e-4));
-    });
+    const lazily = run((t) => t);
+    assert(lazily.every(Number.isFinite), `${lazily}`);
+    assertNumbers(lazily, run((t) => t.realize()), 2e-4);
   });
 }

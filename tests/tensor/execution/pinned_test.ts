@@ -1,6 +1,6 @@
 // Suite: alone; asks what all pinned blocks of the process come to.
 /** Promises of `pinMemory` and `persistent`, and that uploads run beside kernels. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { backendOf, manager, profiler, withDevice } from "../../../backend/internal.ts";
 import { memory } from "../../../memory/mod.ts";
 import { DataLoader, TensorDataset } from "../../../tensor/data/mod.ts";
@@ -8,26 +8,24 @@ import { Tensor } from "../../../tensor/mod.ts";
 import * as optim from "../../../tensor/optim/mod.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 import { busyDevice } from "../../signals/busy.ts";
+import { learn } from "../training.ts";
 
 function ramp(length: number, from = 0): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length }, (_, i) => from + i);
 }
 
-testOpenCL(
-  "pinMemory makes the content in the pinned pool, which has it back afterwards",
-  async () => {
-    const device = manager.default("cl");
-    const count = () => memory.stats(device).pinned?.numAllocs ?? 0;
-    for (const length of [1, 1000, 100_000]) {
-      const before = count(), data = ramp(length);
-      using x = Tensor.fromHost(data, { device, pinMemory: true });
-      assertEquals(count(), before + 1);
-      data.fill(-1); // the caller's own again
-      assertEquals(await x.toHost(), ramp(length));
-      assertEquals(memory.stats(device).pinned!.requestedBytes, 0);
-    }
-  },
-);
+testOpenCL("pinMemory makes the content in the pinned pool, and gives it back", async () => {
+  const device = manager.default("cl");
+  const count = () => memory.stats(device).pinned?.numAllocs ?? 0;
+  for (const length of [1, 1000, 100_000]) {
+    const before = count(), data = ramp(length);
+    using x = Tensor.fromHost(data, { device, pinMemory: true });
+    assertEquals(count(), before + 1);
+    data.fill(-1); // the caller's own again
+    assertEquals(await x.toHost(), ramp(length));
+    assertEquals(memory.stats(device).pinned!.requestedBytes, 0);
+  }
+});
 
 testOpenCL("a loader's batches go through the pinned pool when it says pinMemory", async () => {
   const device = manager.default("cl");
@@ -47,30 +45,27 @@ testOpenCL("a loader's batches go through the pinned pool when it says pinMemory
   }
 });
 
-testOnBackends(
-  "persistent values lie in the persistent pool until they are disposed of",
-  (backend) => {
-    const device = manager.default(backend);
-    const live = () => memory.stats(device).persistent?.requestedBytes ?? 0;
-    const before = live(), all = memory.stats(device).requestedBytes;
-    const tensors = [
-      Tensor.fromHost(ramp(3), { device, persistent: true }),
-      Tensor.fromHost(ramp(50_000), { device, persistent: true, pinMemory: true }),
-      Tensor.zeros([7, 11], { device, persistent: true, dtype: "int32" }),
-      Tensor.rand([100], { device, persistent: true, requiresGrad: true }),
-      Tensor.ones([0], { device, persistent: true }),
-    ];
-    const bytes = 4 * (3 + 50_000 + 77 + 100);
-    assertEquals(live() - before, bytes);
-    assertEquals(memory.stats(device).requestedBytes - all, bytes, "the device's sum has them");
-    assertEquals([...tensors[0]!.toHostSync()], [0, 1, 2]);
-    assertEquals([...tensors[1]!.toHostSync()], [...ramp(50_000)]);
-    assertEquals([...tensors[2]!.toHostSync()], Array(77).fill(0));
-    assert(tensors[3]!.requiresGrad);
-    for (const tensor of tensors) tensor.dispose();
-    assertEquals(live(), before);
-  },
-);
+testOnBackends("persistent values are in the persistent pool until disposed", (backend) => {
+  const device = manager.default(backend);
+  const live = () => memory.stats(device).persistent?.requestedBytes ?? 0;
+  const before = live(), all = memory.stats(device).requestedBytes;
+  const tensors = [
+    Tensor.fromHost(ramp(3), { device, persistent: true }),
+    Tensor.fromHost(ramp(50_000), { device, persistent: true, pinMemory: true }),
+    Tensor.zeros([7, 11], { device, persistent: true, dtype: "int32" }),
+    Tensor.rand([100], { device, persistent: true, requiresGrad: true }),
+    Tensor.ones([0], { device, persistent: true }),
+  ];
+  const bytes = 4 * (3 + 50_000 + 77 + 100);
+  assertEquals(live() - before, bytes);
+  assertEquals(memory.stats(device).requestedBytes - all, bytes, "the device's sum has them");
+  assertEquals([...tensors[0]!.toHostSync()], [0, 1, 2]);
+  assertEquals([...tensors[1]!.toHostSync()], [...ramp(50_000)]);
+  assertEquals([...tensors[2]!.toHostSync()], Array(77).fill(0));
+  assert(tensors[3]!.requiresGrad);
+  for (const tensor of tensors) tensor.dispose();
+  assertEquals(live(), before);
+});
 
 testOnBackends("the limit of a device holds for its pools together", (backend) => {
   const device = manager.default(backend);
@@ -80,13 +75,7 @@ testOnBackends("the limit of a device holds for its pools together", (backend) =
   try {
     const make = () => Tensor.fromHost(new Uint8Array(16 * 2 ** 20), { device, persistent: true });
     using _first = make();
-    let error: unknown;
-    try {
-      make();
-    } catch (thrown) {
-      error = thrown;
-    }
-    assertEquals((error as Error)?.name, "OutOfMemoryError");
+    assertEquals(assertThrows(make, Error).name, "OutOfMemoryError");
     assertEquals(memory.stats(device).limitBytes, reservedBytes + 24 * 2 ** 20);
   } finally {
     memory.setLimit(null, device);
@@ -96,20 +85,13 @@ testOnBackends("the limit of a device holds for its pools together", (backend) =
 testOnBackends("a step trains alike with pinned and persistent memory", async (backend) => {
   const device = manager.default(backend);
   const train = async (pinMemory: boolean, persistent: boolean): Promise<number[]> => {
-    const weight = Tensor.fromHost(ramp(64), {
-      device,
-      shape: [64, 1],
-      persistent,
-      requiresGrad: true,
-    });
+    const options = { device, persistent, requiresGrad: true };
+    const weight = Tensor.fromHost(ramp(64), { shape: [64, 1], ...options });
     const optimizer = new optim.SGD([weight], { lr: 1e-9 });
     const losses: number[] = [];
     for (let step = 0; step < 6; step++) {
       using x = Tensor.fromHost(ramp(2000 * 64, step), { device, shape: [2000, 64], pinMemory });
-      const loss = x.matmul(weight).square().mean();
-      optimizer.zeroGrad();
-      loss.backward();
-      optimizer.step();
+      const loss = learn(optimizer, x.matmul(weight).square().mean());
       losses.push(await loss.item());
     }
     return losses;

@@ -14,31 +14,25 @@ testOnBackends("toNumbers gives numbers of every type", async () => {
   assertEquals(await Tensor.zeros([0, 3]).toNumbers(), []);
 });
 
-testOnBackends(
-  "print aligns values, shortens long axes and gives what it prints",
-  async (backend) => {
-    const texts: string[] = [];
-    const log = (text: string) => void texts.push(text);
-    const returned = await Tensor.fromHost([[1, -2.5], [NaN, 100]]).print({ log });
-    assertEquals(texts, [returned]);
-    assertEquals(
-      returned,
-      `Tensor([[  1.0,  -2.5],\n        [  nan, 100.0]], shape [2, 2], float32, ${backend})`,
-    );
-    assertMatch(await Tensor.fromHost([1e9, 1e-9, Infinity]).print(quiet), /1\.0000e\+9, .*inf/);
-    assertMatch(await Tensor.zeros([0, 2]).print(quiet), /^Tensor\(\[\], shape \[0, 2\]/);
-    assertMatch(
-      await Tensor.fromHost(7).cast("int64").print(quiet),
-      /^Tensor\(7, shape \[\], int64/,
-    );
-    const long = await Tensor.arange(3000).reshape([30, 100]).cast("int32").print(quiet);
-    assertEquals(long.split("\n").length, 7);
-    assertMatch(long, /^Tensor\(\[\[ {3}0, {4}1, {4}2, \.\.\., {3}97, {3}98, {3}99\],/);
-    assertMatch(long, /2997, 2998, 2999\]\], shape \[30, 100\], int32/);
-    // The elements between the ends never leave the device.
-    assert(long.length < 500);
-  },
-);
+testOnBackends("print aligns values, shortens long axes, gives what it prints", async (backend) => {
+  const texts: string[] = [];
+  const log = (text: string) => void texts.push(text);
+  const returned = await Tensor.fromHost([[1, -2.5], [NaN, 100]]).print({ log });
+  assertEquals(texts, [returned]);
+  assertEquals(
+    returned,
+    `Tensor([[  1.0,  -2.5],\n        [  nan, 100.0]], shape [2, 2], float32, ${backend})`,
+  );
+  assertMatch(await Tensor.fromHost([1e9, 1e-9, Infinity]).print(quiet), /1\.0000e\+9, .*inf/);
+  assertMatch(await Tensor.zeros([0, 2]).print(quiet), /^Tensor\(\[\], shape \[0, 2\]/);
+  assertMatch(await Tensor.fromHost(7).cast("int64").print(quiet), /^Tensor\(7, shape \[\], int64/);
+  const long = await Tensor.arange(3000).reshape([30, 100]).cast("int32").print(quiet);
+  assertEquals(long.split("\n").length, 7);
+  assertMatch(long, /^Tensor\(\[\[ {3}0, {4}1, {4}2, \.\.\., {3}97, {3}98, {3}99\],/);
+  assertMatch(long, /2997, 2998, 2999\]\], shape \[30, 100\], int32/);
+  // The elements between the ends never leave the device.
+  assert(long.length < 500);
+});
 
 testOnBackends("a console shows values that the host has, and computes nothing", (backend) => {
   const sum = Tensor.ones([3]).add(1);

@@ -3,18 +3,18 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   DisposedError,
   grad,
-  manager,
   memory,
   nn,
   optim,
   profiler,
   ShapeError,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
+import { leaf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 function kernelsOf(fn: () => unknown): number {
   profiler.reset();
@@ -74,11 +74,8 @@ const afterDisposal: Record<string, (a: Tensor) => { read: () => Tensor; expecte
     return { read: () => b, expected: 2 };
   },
   "an activation": (a) => {
-    const w = Tensor.full([1000], 1, { requiresGrad: true }),
-      h = a.mul(w),
-      sgd = new optim.SGD([w]);
-    h.square().sum().backward();
-    sgd.step();
+    const w = Tensor.full([1000], 1, { requiresGrad: true }), h = a.mul(w);
+    learn(new optim.SGD([w]), h.square().sum());
     return { read: () => h, expected: 2 };
   },
   "a gradient": (a) => {
@@ -90,13 +87,7 @@ const afterDisposal: Record<string, (a: Tensor) => { read: () => Tensor; expecte
     const w = Tensor.full([1000], 3, { requiresGrad: true });
     const y = a.mul(w).realize(), loss = y.square().sum();
     y.dispose();
-    return {
-      read: () => {
-        loss.backward();
-        return w.grad!;
-      },
-      expected: 24,
-    };
+    return { read: () => (loss.backward(), w.grad!), expected: 24 };
   },
 };
 
@@ -112,30 +103,25 @@ for (const [what, make] of Object.entries(afterDisposal)) {
   });
 }
 
-testOnBackends("an activation that nobody read is gone after the second step", (backend) => {
+testOnBackends("an activation that nobody read is gone after the second step", () => {
   if (isEager()) return; // every value is stored as it is made
-  withDevice(backend, () => {
-    const w = Tensor.fromHost([2, 3], { requiresGrad: true });
-    const step = (): Tensor => {
-      const h = w.mul(2);
-      w.grad = null;
-      h.sum().backward();
-      w.grad!.realize();
-      w.assign(Tensor.fromHost([1, 1])).realize();
-      return h;
-    };
-    const read = step();
-    assertEquals(read.toHostSync(), Float32Array.of(4, 6));
-    const unread = step();
-    step();
-    step();
-    assertEquals(read.toHostSync(), Float32Array.of(4, 6));
-    const error = assertThrows(() => unread.toHostSync(), DisposedError);
-    assert(
-      error.message.includes("realize()") && error.message.includes("next step"),
-      error.message,
-    );
-  });
+  const w = Tensor.fromHost([2, 3], { requiresGrad: true });
+  const step = (): Tensor => {
+    const h = w.mul(2);
+    w.grad = null;
+    h.sum().backward();
+    w.grad!.realize();
+    w.assign(Tensor.fromHost([1, 1])).realize();
+    return h;
+  };
+  const read = step();
+  assertEquals(read.toHostSync(), Float32Array.of(4, 6));
+  const unread = step();
+  step();
+  step();
+  assertEquals(read.toHostSync(), Float32Array.of(4, 6));
+  const error = assertThrows(() => unread.toHostSync(), DisposedError);
+  assert(error.message.includes("realize()") && error.message.includes("next step"), error.message);
 });
 
 testOnBackends("a pending read has the value, whatever becomes of its tensor", async () => {
@@ -154,14 +140,8 @@ testOnBackends("a pending read has the value, whatever becomes of its tensor", a
 testOnBackends("a state is loaded as often as one likes, into several models", () => {
   const learner = () => {
     const net = new nn.Linear(4, 4), adam = new optim.Adam(net.parameters(), { lr: 0.1 });
-    const step = (): number => {
-      const loss = net.forward(Tensor.ones([2, 4])).square().mean();
-      adam.zeroGrad();
-      loss.backward();
-      adam.step();
-      return loss.itemSync();
-    };
-    return { net, adam, step };
+    const lossOf = () => net.forward(Tensor.ones([2, 4])).square().mean();
+    return { net, adam, step: (): number => learn(adam, lossOf()).itemSync() };
   };
   const a = learner(), b = learner();
   a.step();
@@ -199,48 +179,24 @@ testOnBackends("more ranges than axes are an error", () => {
   assertEquals(Tensor.ones([4, 1]).slice(0, 0).shape, []);
 });
 
-testOnBackends("a loop that never awaits does not run out of memory by garbage", (backend) => {
-  withDevice(backend, (device) => {
-    const x = Tensor.ones([100_000]).realize(), kept = x.add(0.5).realize();
-    memory.emptyCache(device);
-    memory.setLimit(memory.stats(device).reservedBytes + 64 * 2 ** 20, device);
-    try {
-      for (let k = 0; k < 400; k++) x.add(k).realize(); // 160 MB
-      assert(kept.toHostSync().every((v) => v === 1.5), "moved to the host and back");
-      assertEquals(kept.add(x).sum().itemSync(), 250_000);
-    } finally {
-      memory.setLimit(null, device);
-    }
-  });
-});
-
-testOnBackends("a loop of steps that disposes of nothing stays flat", (backend) => {
-  if (isEager()) return; // every value is stored, until the collector comes
-  withDevice(backend, () => {
-    const device = manager.default(backend);
-    const net = new nn.Linear(64, 64), sgd = new optim.SGD(net.parameters(), { lr: 0.01 });
-    const x = Tensor.rand([32, 64]).realize();
-    let at = 0;
-    for (let k = 0; k < 120; k++) {
-      const loss = net.forward(x).tanh().square().mean();
-      sgd.zeroGrad();
-      loss.backward();
-      sgd.step();
-      if (k === 60) at = memory.stats(device).requestedBytes;
-    }
-    const grown = memory.stats(device).requestedBytes - at;
-    assert(grown <= 60 * 4, `${grown} bytes more`); // the losses alone, until the collector comes
-  });
+testOnBackends("a loop that never awaits does not run out of memory by garbage", () => {
+  const x = Tensor.ones([100_000]).realize(), kept = x.add(0.5).realize();
+  memory.emptyCache();
+  memory.setLimit(memory.stats().reservedBytes + 64 * 2 ** 20);
+  try {
+    for (let k = 0; k < 400; k++) x.add(k).realize(); // 160 MB
+    assert(kept.toHostSync().every((v) => v === 1.5), "moved to the host and back");
+    assertEquals(kept.add(x).sum().itemSync(), 250_000);
+  } finally {
+    memory.setLimit(null);
+  }
 });
 
 testOnBackends("a state that is passed on from step to step unread stays short", () => {
   const w = Tensor.ones([2], { requiresGrad: true }), sgd = new optim.SGD([w], { lr: 0.01 });
   let state = Tensor.zeros([]);
   for (let k = 0; k < 150; k++) {
-    const loss = w.square().sum();
-    sgd.zeroGrad();
-    loss.backward();
-    sgd.step();
+    const loss = learn(sgd, w.square().sum());
     state = state.mul(0.5).add(loss.detach());
     assert(nodeOf(state).depth < 120, `${nodeOf(state).depth} operations`);
   }
@@ -258,8 +214,7 @@ testOnBackends("assign computes a state that steps pass on unread before it is l
     "one with gradients on the way": () => {
       const w = Tensor.linspace(-1, 1, 8);
       const step = (): Tensor => {
-        const at = w.detach();
-        at.requiresGrad = true;
+        const at = leaf(w.detach());
         const [g] = grad(at.sin().square().sum(), [at]);
         return w.assign(w.sub(g!.mul(0.1)));
       };

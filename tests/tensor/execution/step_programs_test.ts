@@ -17,15 +17,12 @@ async function tried(...args: string[]): Promise<string> {
 /** Each seed's loop has a process of its own. */
 const seeds = { cpu: [1, 2, 4, 5, 12, 26], cl: [3] };
 
-testOnBackends(
-  "loops of random steps hold no more after 200 steps than in three",
-  async (backend) => {
-    for (const seed of seeds[backend]) {
-      const said = await tried("--device", backend, "--seed", `${seed}`, "--count", "1");
-      assertEquals(said, "1 loops tried, 0 grow", `seed ${seed}`);
-    }
-  },
-);
+testOnBackends("loops of random steps hold no more after 200 steps than 3", async (backend) => {
+  for (const seed of seeds[backend]) {
+    const said = await tried("--device", backend, "--seed", `${seed}`, "--count", "1");
+    assertEquals(said, "1 loops tried, 0 grow", `seed ${seed}`);
+  }
+});
 
 testOnCPU("loops of random steps behind each other, and of a loader, hold no more", async () => {
   const said = await tried("--device", "cpu", "--seed", "3", "--count", "5", "--loader");
