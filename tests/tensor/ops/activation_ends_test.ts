@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { type DType, memory, realizeAll, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { leaf, numbersOf } from "../numbers.ts";
 
 /** The lines of large positive and negative `x`, by their slopes and what is added. */
 interface Ends {
@@ -43,13 +44,10 @@ testOnBackends("activations and their gradients are lines for large numbers", (b
     const numbers = Float64Array.from(powers, (x, k) => k % 2 === 0 ? x : -x);
     for (const [name, { of, above, below }] of Object.entries(activations)) {
       if (backend === "cl" && (!steep.includes(name) || dtype.endsWith("16"))) continue;
-      const x = Tensor.fromHost(numbers).cast(dtype).realize();
-      x.requiresGrad = true;
-      const y = of(x);
+      const x = leaf(Tensor.fromHost(numbers).cast(dtype).realize()), y = of(x);
       y.sum().backward();
       realizeAll([y, x.grad!]);
-      const read = (t: Tensor): number[] =>
-        Array.from(t.toHostSync() as Iterable<number>, (v) => Number(v) + 0); // -0 is 0
+      const read = (t: Tensor): number[] => numbersOf(t).map((v) => v + 0); // -0 is 0
       const [given, values, slopes] = [read(x.detach()), read(y.detach()), read(x.grad!)];
       const ends = given.map((x) => x > 0 ? above : below);
       assertEquals(slopes, ends.map(([slope]) => slope), `gradient of ${name} (${dtype})`);
@@ -60,8 +58,7 @@ testOnBackends("activations and their gradients are lines for large numbers", (b
 });
 
 testOnBackends("leakyRelu keeps no mask behind its gradient", () => {
-  const x = Tensor.rand([1000]).sub(0.5).detach().realize();
-  x.requiresGrad = true;
+  const x = leaf(Tensor.rand([1000]).sub(0.5).detach().realize());
   const held = Array.from({ length: 5 }, () => {
     const y = x.leakyRelu(0.1), sum = y.sum();
     sum.backward();

@@ -1,5 +1,5 @@
 /** Kernels of a user's own: as lazy, as recorded and as checked as the operations that we have. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import {
   type BackendName,
   checkpoint,
@@ -17,7 +17,9 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { hasOpenCL, testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
+import { testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
+import { assertNumbers, numbersOf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 const like = (x: Tensor) => ({ shape: x.shape, dtype: x.dtype });
 
@@ -51,12 +53,8 @@ const sincos = rawKernel("sincos_both", {
   gradient: ([gs, gc], _inputs, [s, c]) => [gs!.mul(c!).sub(gc!.mul(s!))],
 });
 
-function assertNear(actual: unknown, expected: readonly number[]): void {
-  const found = [...actual as Float32Array].map(Number);
-  assertEquals(found.length, expected.length);
-  found.forEach((v, k) => {
-    assert(Math.abs(v - expected[k]!) < 1e-5 * (1 + Math.abs(v)), `${found}`);
-  });
+function assertNear(found: ArrayLike<number | bigint>, expected: readonly number[]): void {
+  assertNumbers(found, expected, 1e-5);
 }
 
 function counted(fn: () => void): number {
@@ -66,41 +64,32 @@ function counted(fn: () => void): number {
 }
 
 testOnBackends("rawKernel is fed by and feeds what fuses", async () => {
-  const a = Tensor.fromHost([1, 2, 3]).mul(2),
-    b = Tensor.arange(6, { dtype: "float32" }).reshape([3, 2]).slice(null, 1);
+  const a = Tensor.fromHost([1, 2, 3]).mul(2);
+  const b = Tensor.arange(6, { dtype: "float32" }).reshape([3, 2]).slice(null, 1);
   assertNear(await axpy(a, b, 0.5, 10).add(1).toHost(), [12, 33, 54]);
-  assertNear(await axpy(Tensor.ones([2, 2]), Tensor.full([], 3).expand([2, 2]), 1, 1).toHost(), [
-    4,
-    4,
-    4,
-    4,
-  ]);
+  const spread = axpy(Tensor.ones([2, 2]), Tensor.full([], 3).expand([2, 2]), 1, 1);
+  assertNear(await spread.toHost(), [4, 4, 4, 4]);
 });
 
-testOnBackends("the outputs of one rawKernel come from one launch", async (backend) => {
+testOnBackends("the outputs of one rawKernel come from one launch", async () => {
   if (isEager()) return;
-  await withDevice(backend, async () => {
-    const x = Tensor.fromHost([0, 1, -2]).realize();
-    const [s, c, sign] = sincos(x);
-    assertEquals(sign!.dtype, "bool");
-    assertEquals(counted(() => realizeAll([s!, c!, sign!])), 1);
-    assertNear(await s!.toHost(), [0, Math.sin(1), Math.sin(-2)]);
-    assertNear(await c!.toHost(), [1, Math.cos(1), Math.cos(-2)]);
-    assertEquals(await sign!.toArray(), [false, true, false]);
-    // In one expression, and by itself after that.
-    const [s2, c2] = sincos(x);
-    const sum = s2!.square().add(c2!.square());
-    assertEquals(counted(() => sum.realize()), 2);
-    assertNear(await sum.toHost(), [1, 1, 1]);
-    assertNear(await c2!.toHost(), [1, Math.cos(1), Math.cos(-2)]);
-    // Two calls are two launches.
-    const both = sincos(x)[0]!.add(sincos(x.add(1))[1]!);
-    assertNear(await both.toHost(), [
-      1 * Math.cos(1),
-      Math.sin(1) + Math.cos(2),
-      Math.sin(-2) + Math.cos(-1),
-    ]);
-  });
+  const x = Tensor.fromHost([0, 1, -2]).realize();
+  const [s, c, sign] = sincos(x);
+  assertEquals(sign!.dtype, "bool");
+  assertEquals(counted(() => realizeAll([s!, c!, sign!])), 1);
+  assertNear(await s!.toHost(), [0, Math.sin(1), Math.sin(-2)]);
+  assertNear(await c!.toHost(), [1, Math.cos(1), Math.cos(-2)]);
+  assertEquals(await sign!.toArray(), [false, true, false]);
+  // In one expression, and by itself after that.
+  const [s2, c2] = sincos(x);
+  const sum = s2!.square().add(c2!.square());
+  assertEquals(counted(() => sum.realize()), 2);
+  assertNear(await sum.toHost(), [1, 1, 1]);
+  assertNear(await c2!.toHost(), [1, Math.cos(1), Math.cos(-2)]);
+  // Two calls are two launches.
+  const both = sincos(x)[0]!.add(sincos(x.add(1))[1]!);
+  const { sin, cos } = Math;
+  assertNear(await both.toHost(), [cos(1), sin(1) + cos(2), sin(-2) + cos(-1)]);
 });
 
 testOnBackends("gradients of several outputs meet, also where one is not used", async () => {
@@ -125,11 +114,7 @@ testOnBackends("a compiled step with a rawKernel trains as one that is not", asy
     const w = Tensor.fromHost([0.3, -0.2, 0.9], { requiresGrad: true });
     const sgd = new optim.SGD([w], { lr: 0.1 });
     const plain = (x: Tensor, s: number): Tensor => {
-      sgd.zeroGrad();
-      const loss = axpy(w.mul(x), sincos(w)[0]!, s, 2).square().sum();
-      loss.backward();
-      sgd.step();
-      return loss;
+      return learn(sgd, () => axpy(w.mul(x), sincos(w)[0]!, s, 2).square().sum());
     };
     const step = isCompiled ? compile(plain) : plain;
     const found: number[] = [];
@@ -161,10 +146,8 @@ testOnBackends("element types are those that are declared", async () => {
     output: (x) => like(x),
     cpu: ([x], [y]) => x!.forEach((v, i) => y![i] = v),
   });
-  assertEquals(await halved(Tensor.fromHost([1.5, -2], { dtype: "bfloat16" })).toArray(), [
-    1.5,
-    -2,
-  ]);
+  const two = Tensor.fromHost([1.5, -2], { dtype: "bfloat16" });
+  assertEquals(await halved(two).toArray(), [1.5, -2]);
 });
 
 testOnBackends("empty tensors, no tensors, and a work-group of one's own", async () => {
@@ -192,10 +175,8 @@ testOnBackends("empty tensors, no tensors, and a work-group of one's own", async
 
 testOnBackends("a rawKernel says what was declared", () => {
   const x = Tensor.ones([2]);
-  const fails = (fn: () => unknown, pattern: RegExp): void => {
-    const error = assertThrows(fn, Error);
-    assert(pattern.test(error.message), error.message);
-  };
+  const fails = (fn: () => unknown, pattern: RegExp): void =>
+    assertMatch(assertThrows(fn, Error).message, pattern);
   fails(() => axpy(x, 1, 1), /axpy with 1 tensor: it declares 3 pointers \(global const float \*a/);
   fails(() => axpy(1, 1), /axpy with 0 tensors: its output\(\) takes 1/);
   fails(() => axpy(x, x, 1), /axpy with 1 number: it declares 2 \(float s, int n\)/);
@@ -204,27 +185,18 @@ testOnBackends("a rawKernel says what was declared", () => {
   fails(() => axpy(x, "a" as unknown as number), /as argument 1/);
   const made = (source: string, more = {}) =>
     rawKernel("k", { source, output: (x) => like(x), cpu: () => {}, ...more });
+  const taking = (parameters: string) => made(`kernel void k(${parameters}) {}`);
   fails(() => made("kernel void other(global float* x) {}"), /k: the source declares other/);
-  fails(
-    () => made("kernel void k(local float* x) {}"),
-    /"local float\* x", memory of a work-group/,
-  );
-  fails(() => made("kernel void k(int n, global float* x) {}"), /behind the number "int n"/);
-  fails(
-    () => made("kernel void k(global float* x, float4 v) {}"),
-    /"float4 v", which is no number/,
-  );
-  fails(
-    () => made("kernel void k(global float* x, global const float* y) {}")(x),
-    /its output 0 as "global const float\* y"/,
-  );
+  fails(() => taking("local float* x"), /"local float\* x", memory of a work-group/);
+  fails(() => taking("int n, global float* x"), /behind the number "int n"/);
+  fails(() => taking("global float* x, float4 v"), /"float4 v", which is no number/);
+  const constant = taking("global float* x, global const float* y");
+  fails(() => constant(x), /its output 0 as "global const float\* y"/);
   const plain = "kernel void k(global const float* x, global float* y) {}";
   fails(() => made(plain, { local: [3] })(x), /2\] work-items in groups of \[3\]/);
   fails(() => made(plain, { global: () => [0] })(x), /nobody would write/);
-  assertThrows(
-    () => made(plain, { output: () => ({ shape: [-1], dtype: "float32" }) })(x),
-    ShapeError,
-  );
+  const negative = made(plain, { output: () => ({ shape: [-1], dtype: "float32" }) });
+  assertThrows(() => negative(x), ShapeError);
   fails(() => made(plain, { outputs: 1 }), /outputs/);
   x.requiresGrad = true;
   fails(() => made(plain)(x).sum().backward(), /backward through the kernel k: it has no gradient/);
@@ -233,81 +205,62 @@ testOnBackends("a rawKernel says what was declared", () => {
 });
 
 testOpenCL("a rawKernel that does not compile is named, with its lines", async () => {
-  await withDevice("cl", async () => {
-    const bad = rawKernel("misspelt", {
-      source: "kernel void misspelt(global float* y) {\n  y[0] = undeclared;\n}",
-      output: () => ({ shape: [1], dtype: "float32" }),
-    });
-    const error = await assertRejects(async () => await bad().toHost(), KernelBuildError);
-    assert(/kernel misspelt:[\s\S]*undeclared/.test(error.message), error.message);
+  const bad = rawKernel("misspelt", {
+    source: "kernel void misspelt(global float* y) {\n  y[0] = undeclared;\n}",
+    output: () => ({ shape: [1], dtype: "float32" }),
   });
+  const error = await assertRejects(async () => await bad().toHost(), KernelBuildError);
+  assert(/kernel misspelt:[\s\S]*undeclared/.test(error.message), error.message);
 });
 
 testOpenCL("numbers of a rawKernel are no part of its text, and traces say its name", async () => {
-  await withDevice("cl", async () => {
-    const x = Tensor.ones([3]).realize();
-    await axpy(x, x, 1, 2).toHost();
-    const before = profiler.counters().programsBuilt;
-    for (let k = 0; k < 4; k++) assertNear(await axpy(x, x, k, 2).toHost(), [k + 2, k + 2, k + 2]);
-    assertEquals(profiler.counters().programsBuilt, before);
-    const path = await Deno.makeTempFile({ suffix: ".json" });
-    {
-      using _trace = profiler.trace(path);
-      await axpy(x, x, 9, 2).toHost();
-    }
-    const { traceEvents } = JSON.parse(await Deno.readTextFile(path));
-    await Deno.remove(path);
-    assert(traceEvents.some(({ name }: { name: string }) => name === "axpy"));
-  });
+  const x = Tensor.ones([3]).realize();
+  await axpy(x, x, 1, 2).toHost();
+  const before = profiler.counters().programsBuilt;
+  for (let k = 0; k < 4; k++) assertNear(await axpy(x, x, k, 2).toHost(), [k + 2, k + 2, k + 2]);
+  assertEquals(profiler.counters().programsBuilt, before);
+  const path = await Deno.makeTempFile({ suffix: ".json" });
+  {
+    using _trace = profiler.trace(path);
+    await axpy(x, x, 9, 2).toHost();
+  }
+  const { traceEvents } = JSON.parse(await Deno.readTextFile(path));
+  await Deno.remove(path);
+  assert(traceEvents.some(({ name }: { name: string }) => name === "axpy"));
 });
 
-Deno.test(
-  "a layer with a rawKernel is the same on both backends",
-  { ignore: !hasOpenCL },
-  async () => {
-    const run = (backend: BackendName) =>
-      withDevice(backend, async () => {
-        const layer = new nn.Linear(3, 2);
-        for (const p of layer.parameters()) p.assign(p.fullLike(0.25));
-        const y = layer.forward(axpy(Tensor.ones([4, 3]), Tensor.ones([4, 3]), 2, 3));
-        y.sum().backward();
-        return [...await layer.weight.grad!.toHost()].map(Number);
-      });
-    assertEquals(await run("cl"), await run("cpu"));
-  },
-);
+testOpenCL("a layer with a rawKernel is the same on both backends", () => {
+  const run = (backend: BackendName): number[] =>
+    withDevice(backend, () => {
+      const layer = new nn.Linear(3, 2);
+      for (const p of layer.parameters()) p.assign(p.fullLike(0.25));
+      const y = layer.forward(axpy(Tensor.ones([4, 3]), Tensor.ones([4, 3]), 2, 3));
+      y.sum().backward();
+      return numbersOf(layer.weight.grad!);
+    });
+  assertEquals(run("cl"), run("cpu"));
+});
 
-testOpenCL(
-  "a kernel of one's own may have any comment, also one that our kernels give a meaning",
-  () =>
-    withDevice("cl", async () => {
-      const noted = rawKernel("noted", {
-        source: `//@ author somebody
+testOpenCL("a kernel of one's own may have any comment, also one of ours", async () => {
+  const noted = rawKernel("noted", {
+    source: `//@ author somebody
 kernel void noted(global const float* x, global float* y) { //@ twice
   y[get_global_id(0)] = 2 * x[get_global_id(0)];
 }`,
-        output: (x) => like(x),
-      });
-      assertEquals(await noted(Tensor.fromHost([1, 2, 3])).toArray(), [2, 4, 6]);
-    }),
-);
+    output: (x) => like(x),
+  });
+  assertEquals(await noted(Tensor.fromHost([1, 2, 3])).toArray(), [2, 4, 6]);
+});
 
-testOnCPU(
-  "a cpu function that goes on after an await is refused: its outputs would be old memory",
-  async () => {
-    const later = rawKernel("later", {
-      source: "",
-      output: (x) => like(x),
-      cpu: (async (_: unknown, [y]: Float32Array[]) => {
-        await Promise.resolve();
-        y!.fill(1);
-      }) as never,
-    });
-    const computed = () => later(Tensor.ones([2])).toHost();
-    await assertRejects(
-      async () => await computed(),
-      TypeError,
-      "later by an asynchronous function",
-    );
-  },
-);
+testOnCPU("a cpu function that goes on after an await is refused", async () => {
+  const later = rawKernel("later", {
+    source: "",
+    output: (x) => like(x),
+    cpu: (async (_: unknown, [y]: Float32Array[]) => {
+      await Promise.resolve();
+      y!.fill(1);
+    }) as never,
+  });
+  const computed = () => later(Tensor.ones([2])).toHost();
+  await assertRejects(async () => await computed(), TypeError, "later by an asynchronous function");
+});

@@ -18,20 +18,17 @@ testOnBackends("the gradient of cumprod is differentiated at zeros, too", () => 
   assertEquals([...grad([first!.sum()], [x])[0]!.toHostSync()], [4, 6, 2]);
 });
 
-testOnBackends(
-  "running results of one input are told apart, in every call of a compiled function",
-  () => {
-    const step = compile((x: Tensor) =>
-      Tensor.stack([x.cumsum(0), x.cumprod(0), x.cummax(0).values, x.cummin(0).values])
-    );
-    for (let k = 1; k < 5; k++) {
-      const [a, b, c] = [k, -1, 2], out = [...step(Tensor.fromHost([a, b, c])).toHostSync()];
-      const sums = [a, a + b, a + b + c], products = [a, a * b, a * b * c];
-      const most = [a, a, Math.max(a, c)];
-      assertEquals(out, [...sums, ...products, ...most, a, b, b]);
-    }
-  },
-);
+testOnBackends("running results of one input are told apart, compiled as well", () => {
+  const step = compile((x: Tensor) =>
+    Tensor.stack([x.cumsum(0), x.cumprod(0), x.cummax(0).values, x.cummin(0).values])
+  );
+  for (let k = 1; k < 5; k++) {
+    const [a, b, c] = [k, -1, 2], out = [...step(Tensor.fromHost([a, b, c])).toHostSync()];
+    const sums = [a, a + b, a + b + c], products = [a, a * b, a * b * c];
+    const most = [a, a, Math.max(a, c)];
+    assertEquals(out, [...sums, ...products, ...most, a, b, b]);
+  }
+});
 
 testOnBackends("running extremes of many rows along a first axis", () => {
   const rows = Float32Array.from({ length: 600 }, (_, k) => (k * 37) % 101);

@@ -1,17 +1,15 @@
 /** Sorting and running results of rows of every length, on CPU devices and as GPUs compute them. */
 import { assert, assertEquals } from "@std/assert";
 import { backendOf } from "../../../backend/internal.ts";
-import { type DType, manager, memory, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { type DType, manager, memory, profiler, Tensor } from "../../../mod.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 /** Numbers with many equal ones, zeros of both signs, infinities and NaN. */
 function numbers(size: number): Float32Array<ArrayBuffer> {
   const special = [NaN, Infinity, -Infinity, 0, -0];
-  return Float32Array.from(
-    { length: size },
-    (_, k) => special[(k * 31) % 97] ?? ((k * 7919) % 1013) / 8 - 60,
-  );
+  const value = (k: number) => special[(k * 31) % 97] ?? ((k * 7919) % 1013) / 8 - 60;
+  return Float32Array.from({ length: size }, (_, k) => value(k));
 }
 
 /** The order that PyTorch promises: stable, NaN the largest. */
@@ -53,9 +51,7 @@ async function sorts(): Promise<void> {
   }
 }
 
-testOnBackends("argsort is stable, and NaN the largest, at every length and type", (backend) => {
-  return withDevice(backend, sorts);
-});
+testOnBackends("argsort is stable, and NaN the largest, at every length and type", sorts);
 
 /** `isBuilt`: kernels are compiled for each number and type, so there are few. */
 async function selects(isBuilt: boolean): Promise<void> {
@@ -81,10 +77,9 @@ async function selects(isBuilt: boolean): Promise<void> {
   }
 }
 
-testOnBackends(
-  "topk is the beginning of a sorted row, at every length and type",
-  (backend) => selects(backend === "cl"),
-);
+testOnBackends("topk begins a sorted row, at every length and type", (backend) => {
+  return selects(backend === "cl");
+});
 
 testOnBackends("topk of other axes and of nothing", async () => {
   const x = Tensor.fromHost([[1, 5], [4, 2], [3, 3]]);
@@ -143,9 +138,7 @@ async function scans(): Promise<void> {
   }
 }
 
-testOnBackends("running results are right at every length", (backend) => {
-  return withDevice(backend, scans);
-});
+testOnBackends("running results are right at every length", scans);
 
 testOpenCL("running results as GPUs compute them are right", () => withDeviceType("gpu", scans));
 

@@ -12,55 +12,41 @@ import {
   optim,
   profiler,
   Tensor,
-  withDevice,
 } from "../../../mod.ts";
 import { testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
+import { withCapabilities } from "../capabilities.ts";
+import { leaf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 /** Runs as on a device that gathers gradients, or on one that has them whole. */
-async function gathering<R>(
-  name: BackendName,
-  gathersGradients: boolean,
-  run: () => Promise<R>,
-): Promise<R> {
-  const { capabilities } = backendOf(manager.default(name));
-  const former = capabilities.gathersGradients;
-  Object.assign(capabilities, { gathersGradients });
-  try {
-    return await run();
-  } finally {
-    Object.assign(capabilities, { gathersGradients: former });
-  }
+function gathering<R>(name: BackendName, gathers: boolean, run: () => Promise<R>): Promise<R> {
+  return withCapabilities(name, { gathersGradients: gathers }, run);
 }
 
 const rows = 2 ** 12;
 /** Some twice, some often, the first and the last. */
-const ids = (count: number): Tensor =>
-  Tensor.fromHost(
-    Int32Array.from({ length: count }, (_, k) =>
-      k % 5 === 0 ? 7 : k % 7 === 0 ? rows - 1 : (k * 37) % rows),
-  );
+const ids = (count: number): Tensor => {
+  const id = (k: number) => k % 5 === 0 ? 7 : k % 7 === 0 ? rows - 1 : (k * 37) % rows;
+  return Tensor.fromHost(Int32Array.from({ length: count }, (_, k) => id(k)));
+};
 
 const shapes: readonly (readonly number[])[] = [[rows, 65], [rows, 5, 13], [rows * 64]];
 
 for (const dtype of ["float32", "float16", "bfloat16"] as const satisfies readonly DType[]) {
-  testOnBackends(
-    `the gradient of a few of many rows is that of all, in ${dtype}`,
-    async (backend) => {
-      for (const shape of shapes) {
-        const gradient = async (gathers: boolean): Promise<unknown> => {
-          manualSeed(5);
-          const x = Tensor.rand(shape).cast(dtype).realize();
-          x.requiresGrad = true;
-          const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
-          return await gathering(backend, gathers, () => {
-            const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
-            return found!.cast("float32").toHost();
-          });
-        };
-        assertEquals(await gradient(true), await gradient(false));
-      }
-    },
-  );
+  testOnBackends(`gradients of few of many rows are those of all, in ${dtype}`, async (backend) => {
+    for (const shape of shapes) {
+      const gradient = async (gathers: boolean): Promise<unknown> => {
+        manualSeed(5);
+        const x = leaf(Tensor.rand(shape).cast(dtype).realize());
+        const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
+        return await gathering(backend, gathers, () => {
+          const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
+          return found!.cast("float32").toHost();
+        });
+      };
+      assertEquals(await gradient(true), await gradient(false));
+    }
+  });
 }
 
 testOnBackends("an embedding learns the same where its gradient is gathered", async (backend) => {
@@ -69,13 +55,7 @@ testOnBackends("an embedding learns the same where its gradient is gathered", as
       manualSeed(2);
       const table = new nn.Embedding(rows, 64, { paddingIndex: 7 });
       const optimizer = new optim.AdamW(table.parameters(), { lr: 0.1 });
-      const step = (ids: Tensor): Tensor => {
-        const loss = table.forward(ids).square().sum();
-        optimizer.zeroGrad();
-        loss.backward();
-        optimizer.step();
-        return loss;
-      };
+      const step = (ids: Tensor) => learn(optimizer, table.forward(ids).square().sum());
       const compiled = compile(step), losses: number[] = [];
       for (const call of [step, step, compiled, compiled, compiled, step]) {
         losses.push(await call(ids(200)).item() as number);
@@ -87,8 +67,7 @@ testOnBackends("an embedding learns the same where its gradient is gathered", as
 });
 
 testOnCPU("second derivatives of picked rows", async () => {
-  const x = Tensor.rand([rows, 64]).realize();
-  x.requiresGrad = true;
+  const x = leaf(Tensor.rand([rows, 64]).realize());
   const y = x.indexSelect(0, ids(9)).pow(3).sum();
   const [slope] = grad([y], [x], { createGraph: true });
   const [second] = grad([slope!.sum()], [x]);
@@ -97,30 +76,21 @@ testOnCPU("second derivatives of picked rows", async () => {
   sums.forEach((sum, row) => assertEquals(sum !== 0, picked.has(row)));
 });
 
-testOpenCL("an embedding's update goes over its rows once", () =>
-  withDevice("cl", async () => {
-    if (!backendOf(manager.default("cl")).capabilities.gathersGradients) return;
-    const table = new nn.Embedding(rows, 64),
-      optimizer = new optim.SGD(table.parameters(), { lr: 0.1 });
-    const picked = ids(100).realize();
-    const step = compile((ids: Tensor): Tensor => {
-      const sum = table.forward(ids).sum();
-      optimizer.zeroGrad();
-      sum.backward();
-      optimizer.step();
-      return sum;
-    });
-    for (let k = 0; k < 3; k++) await step(picked).item();
-    profiler.reset();
-    await step(picked).item();
-    // Rows are looked up, read and written: 7 times the weights with zeros and sums of all rows.
-    const bytes = profiler.counters().bytesMoved, weights = rows * 64 * 4;
-    assert(bytes < 4 * weights, `${bytes} bytes for ${weights}`);
-  }));
+testOpenCL("an embedding's update goes over its rows once", async () => {
+  if (!backendOf(manager.default("cl")).capabilities.gathersGradients) return;
+  const table = new nn.Embedding(rows, 64), picked = ids(100).realize();
+  const optimizer = new optim.SGD(table.parameters(), { lr: 0.1 });
+  const step = compile((ids: Tensor): Tensor => learn(optimizer, table.forward(ids).sum()));
+  for (let k = 0; k < 3; k++) await step(picked).item();
+  profiler.reset();
+  await step(picked).item();
+  // Rows are looked up, read and written: 7 times the weights with zeros and sums of all rows.
+  const bytes = profiler.counters().bytesMoved, weights = rows * 64 * 4;
+  assert(bytes < 4 * weights, `${bytes} bytes for ${weights}`);
+});
 
 testOnBackends("an index that no row has is an error of its gradient, too", async () => {
-  const x = Tensor.rand([rows, 64]).realize();
-  x.requiresGrad = true;
+  const x = leaf(Tensor.rand([rows, 64]).realize());
   const [found] = grad([x.indexSelect(0, Tensor.fromHost(Int32Array.of(3, rows))).sum()], [x]);
   await assertRejects(() => found!.toArray(), RangeError, `${rows}`);
 });

@@ -48,19 +48,17 @@ const ways: Readonly<Record<string, (x: Tensor) => unknown>> = {
   "to": () => Tensor.fromHost(doubles, cpu).to("cl"),
 };
 
-testOpenCL(
-  "every way into float64 names the device and the remedy, and builds no kernel",
-  () =>
-    withoutDoubles(() => {
-      const x = Tensor.ones([3], { requiresGrad: true }).realize();
-      const { programsBuilt } = profiler.counters(), { deviceName } = manager.default("cl");
-      for (const make of Object.values(ways)) {
-        const { message } = assertThrows(() => make(x), DTypeError, "no double precision");
-        for (const part of [deviceName, '"float32"', '"cpu"']) assertStringIncludes(message, part);
-      }
-      assertEquals(profiler.counters().programsBuilt, programsBuilt);
-    }),
-);
+testOpenCL("every way into float64 names the device and the remedy, builds no kernel", () => {
+  return withoutDoubles(() => {
+    const x = Tensor.ones([3], { requiresGrad: true }).realize();
+    const { programsBuilt } = profiler.counters(), { deviceName } = manager.default("cl");
+    for (const make of Object.values(ways)) {
+      const { message } = assertThrows(() => make(x), DTypeError, "no double precision");
+      for (const part of [deviceName, '"float32"', '"cpu"']) assertStringIncludes(message, part);
+    }
+    assertEquals(profiler.counters().programsBuilt, programsBuilt);
+  });
+});
 
 testOpenCL("files of float64 name the device and the remedy, and load on the CPU", async () => {
   const folder = await Deno.makeTempDir();
@@ -76,26 +74,19 @@ testOpenCL("files of float64 name the device and the remedy, and load on the CPU
   await Deno.remove(folder, { recursive: true });
 });
 
-testOpenCL(
-  "arange and linspace have NumPy's numbers where kernels have no doubles",
-  () =>
-    withoutDoubles(() => {
-      const tenths = Float32Array.from({ length: 3000 }, (_, k) => k * 0.1);
-      assertEquals(Tensor.arange(0, 299.95, 0.1).toHostSync(), tenths);
-      assertEquals(compile(() => Tensor.arange(0, 299.95, 0.1))().toHostSync(), tenths);
-      assertEquals(
-        Tensor.arange(0.25, 3, 0.5, { dtype: "int32" }).toHostSync(),
-        Int32Array.of(0, 0, 1, 1, 2, 2),
-      );
-      assertEquals(
-        Tensor.linspace(0.1, 0.7, 8).toHostSync(),
-        Float32Array.from(
-          { length: 8 },
-          (_, k) => k < 4 ? k * (0.7 - 0.1) / 7 + 0.1 : (k - 7) * (0.7 - 0.1) / 7 + 0.7,
-        ),
-      );
-      const ends = Tensor.linspace(-3, 7, 1001, { requiresGrad: true });
-      assertEquals([ends.requiresGrad, ends.dtype], [true, "float32"]);
-      assertEquals(Tensor.arange(0, 0, 0.1).shape, [0]);
-    }),
-);
+testOpenCL("arange and linspace have NumPy's numbers where kernels have no doubles", () => {
+  return withoutDoubles(() => {
+    const tenths = Float32Array.from({ length: 3000 }, (_, k) => k * 0.1);
+    assertEquals(Tensor.arange(0, 299.95, 0.1).toHostSync(), tenths);
+    assertEquals(compile(() => Tensor.arange(0, 299.95, 0.1))().toHostSync(), tenths);
+    const whole = Tensor.arange(0.25, 3, 0.5, { dtype: "int32" });
+    assertEquals(whole.toHostSync(), Int32Array.of(0, 0, 1, 1, 2, 2));
+    const step = (0.7 - 0.1) / 7,
+      place = (k: number) => k < 4 ? k * step + 0.1 : (k - 7) * step + 0.7;
+    const places = Float32Array.from({ length: 8 }, (_, k) => place(k));
+    assertEquals(Tensor.linspace(0.1, 0.7, 8).toHostSync(), places);
+    const ends = Tensor.linspace(-3, 7, 1001, { requiresGrad: true });
+    assertEquals([ends.requiresGrad, ends.dtype], [true, "float32"]);
+    assertEquals(Tensor.arange(0, 0, 0.1).shape, [0]);
+  });
+});

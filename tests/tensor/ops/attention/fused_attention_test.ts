@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { amp, memory, Tensor } from "../../../../mod.ts";
 import { scaledDotProductAttention } from "../../../../tensor/nn/mod.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
+import { leaf } from "../../numbers.ts";
 import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
 
 testOpenCL("fusedAttention: a product behind half-type heads reads them where they lie", () => {
@@ -10,11 +11,7 @@ testOpenCL("fusedAttention: a product behind half-type heads reads them where th
   const labels: string[] = [];
   const gpu = paperGPU({ warps: true, matrixUnits: "mma", warpgroups: true });
   withPaperDevice(gpu, ({ label }) => labels.push(label), () => {
-    const draw = (...shape: number[]): Tensor => {
-      const x = Tensor.rand(shape).realize();
-      x.requiresGrad = true;
-      return x;
-    };
+    const draw = (...shape: number[]): Tensor => leaf(Tensor.rand(shape).realize());
     const x = draw(batch, length, 3 * width), weight = draw(width, width);
     const loss = amp.autocast("bfloat16", () => {
       const split = x.split(width, -1).map((part) =>
@@ -31,11 +28,9 @@ testOpenCL("fusedAttention: a product behind half-type heads reads them where th
 });
 
 testOnBackends("fusedAttention: a result that is disposed of leaves nothing of its graph", () => {
-  const inputs = Array.from({ length: 3 }, () => {
-    const x = Tensor.rand([2, 4, 64, 32]).cast("bfloat16").detach().realize();
-    x.requiresGrad = true;
-    return x;
-  }) as [Tensor, Tensor, Tensor];
+  const inputs = [1, 2, 3].map(() =>
+    leaf(Tensor.rand([2, 4, 64, 32]).cast("bfloat16").detach().realize())
+  ) as [Tensor, Tensor, Tensor];
   // Of leaves, and of values that only the graph has.
   for (const isMade of [false, true]) {
     const held = Array.from({ length: 6 }, () => {

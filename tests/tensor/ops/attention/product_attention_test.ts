@@ -4,37 +4,20 @@
  * everywhere, float32 where products are faster than tiles. Held against the operations as written.
  */
 import { assert, assertEquals } from "@std/assert";
-import {
-  type BackendName,
-  compile,
-  type DeviceHandle,
-  grad,
-  manager,
-  manualSeed,
-  memory,
-  nn,
-  Tensor,
-  withDevice,
-} from "../../../../mod.ts";
+import { compile, grad, manager, manualSeed, memory, nn, Tensor } from "../../../../mod.ts";
 import { backendOf, isEager } from "../../../../backend/internal.ts";
 import { attentionWeights } from "../../../../tensor/nn/attention/scaled_dot_product_attention.ts";
 import { dropout } from "../../../../tensor/nn/layers/dropout.ts";
 import { stateOf } from "../../../../tensor/core/internals.ts";
 import { withDeviceType } from "../../../backend/opencl/fixture.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
+import { withCapabilities } from "../../capabilities.ts";
 
 const LEAD = [5], QUERIES = 61, KEYS = 83, FEATURES = 13, VALUES = 7;
 
-/** Runs as on devices that keep no scores for backward, however few they are. */
-function keepingNone(backend: BackendName, run: () => void): void {
-  const { capabilities } = backendOf(manager.default(backend));
-  const former = capabilities.keptAttentionBytes;
-  Object.assign(capabilities, { keptAttentionBytes: 0 });
-  try {
-    withDevice(backend, run);
-  } finally {
-    Object.assign(capabilities, { keptAttentionBytes: former });
-  }
+/** Tests as on devices that keep no scores for backward, however few they are. */
+function testKeepingNone(name: string, run: () => void): void {
+  testOnBackends(name, (backend) => withCapabilities(backend, { keptAttentionBytes: 0 }, run));
 }
 
 type Options = NonNullable<Parameters<typeof nn.scaledDotProductAttention>[3]>;
@@ -71,63 +54,54 @@ function assertNear(found: Tensor, wanted: Tensor, what: string): void {
 
 for (const [name, makeMask] of Object.entries(masks)) {
   for (const isCausal of [false, true]) {
-    testOnBackends(
-      `${name}${isCausal ? ", causal" : ""}: values and gradients are those of the operations`,
-      (backend) =>
-        keepingNone(backend, () => {
-          manualSeed(11);
-          const inputs = leaves(), mask = makeMask();
-          const seed = Tensor.randn([...LEAD, QUERIES, VALUES], { dtype: "float64" }).realize();
-          const results = [nn.scaledDotProductAttention, written].map((attend) => {
-            const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
-            const y = attend(q, k, v, { isCausal, ...(mask && { mask }) });
-            return [y, ...grad([y], inputs, { gradients: [seed] })];
-          });
-          assertEquals(stateOf(results[0]![0]!).gradFn?.name, "attention", "it is one operation");
-          ["output", "query", "key", "value"].forEach((what, k) =>
-            assertNear(results[0]![k]!, results[1]![k]!, what)
-          );
-        }),
+    testKeepingNone(
+      `${name}${isCausal ? ", causal" : ""}: values, gradients of the operations`,
+      () => {
+        manualSeed(11);
+        const inputs = leaves(), mask = makeMask();
+        const seed = Tensor.randn([...LEAD, QUERIES, VALUES], { dtype: "float64" }).realize();
+        const results = [nn.scaledDotProductAttention, written].map((attend) => {
+          const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
+          const y = attend(q, k, v, { isCausal, ...(mask && { mask }) });
+          return [y, ...grad([y], inputs, { gradients: [seed] })];
+        });
+        assertEquals(stateOf(results[0]![0]!).gradFn?.name, "attention", "it is one operation");
+        ["output", "query", "key", "value"].forEach((what, k) =>
+          assertNear(results[0]![k]!, results[1]![k]!, what)
+        );
+      },
     );
   }
 }
 
-testOnBackends(
-  "productAttention: the weights that were dropped are dropped again in backward",
-  (backend) =>
-    keepingNone(backend, () => {
-      const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
-      const results = [nn.scaledDotProductAttention, written].map((attend) => {
-        manualSeed(5);
-        const y = attend(q, k, v, { dropout: 0.4 });
-        return [y, ...grad([y.square().sum()], [q, k, v])];
-      });
-      for (let at = 0; at < 4; at++) assertNear(results[0]![at]!, results[1]![at]!, `${at}`);
-    }),
-);
+testKeepingNone("productAttention: the dropped weights are dropped in backward", () => {
+  const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
+  const results = [nn.scaledDotProductAttention, written].map((attend) => {
+    manualSeed(5);
+    const y = attend(q, k, v, { dropout: 0.4 });
+    return [y, ...grad([y.square().sum()], [q, k, v])];
+  });
+  for (let at = 0; at < 4; at++) assertNear(results[0]![at]!, results[1]![at]!, `${at}`);
+});
 
-testOnBackends(
-  "productAttention: second derivatives, and calls that are compiled, are the same",
-  (backend) =>
-    keepingNone(backend, () => {
-      const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
-      const results = [nn.scaledDotProductAttention, written].map((attend) => {
-        const [first] = grad([attend(q, k, v, {}).square().sum()], [q], { createGraph: true });
-        return grad([first!.square().sum()], [k])[0]!;
-      });
-      assertNear(results[0]!, results[1]!, "second");
-      const step = (q: Tensor): Tensor => {
-        const y = nn.scaledDotProductAttention(q, k, v, { isCausal: true });
-        return grad([y.square().sum()], [k])[0]!;
-      };
-      const compiled = compile(step), wanted = step(q);
-      for (let call = 0; call < 3; call++) assertNear(compiled(q), wanted, `call ${call}`);
-    }),
-);
+testKeepingNone("productAttention: second derivatives and compiled calls agree", () => {
+  const [q, k, v] = leaves() as [Tensor, Tensor, Tensor];
+  const results = [nn.scaledDotProductAttention, written].map((attend) => {
+    const [first] = grad([attend(q, k, v, {}).square().sum()], [q], { createGraph: true });
+    return grad([first!.square().sum()], [k])[0]!;
+  });
+  assertNear(results[0]!, results[1]!, "second");
+  const step = (q: Tensor): Tensor => {
+    const y = nn.scaledDotProductAttention(q, k, v, { isCausal: true });
+    return grad([y.square().sum()], [k])[0]!;
+  };
+  const compiled = compile(step), wanted = step(q);
+  for (let call = 0; call < 3; call++) assertNear(compiled(q), wanted, `call ${call}`);
+});
 
 /** No more scores are in memory than those of a layer or two. */
-function holdsFewScores(device: DeviceHandle): void {
-  const { capabilities } = backendOf(device), layers = 6;
+function holdsFewScores(): void {
+  const { capabilities } = backendOf(manager.active), layers = 6;
   const has = (capabilities.attention as Set<string>).delete("float32");
   try {
     const [q, k, v] = [0, 1, 2].map(() =>
@@ -151,16 +125,10 @@ function holdsFewScores(device: DeviceHandle): void {
   }
 }
 
-testOnBackends(
-  "productAttention: scores of layers are not in memory side by side, in float32 as in float64",
-  (backend) => {
-    if (isEager()) return;
-    const device = manager.default(backend);
-    withDevice(device, () => holdsFewScores(device));
-  },
-);
+testOnBackends("productAttention: scores of layers are not in memory side by side", () => {
+  if (!isEager()) holdsFewScores();
+});
 
-testOpenCL(
-  "productAttention: scores of layers that would share launches on a GPU do not wait for each other",
-  () => withDeviceType("gpu", () => Promise.resolve(holdsFewScores(Tensor.zeros([1]).device))),
-);
+testOpenCL("productAttention: scores of layers on a GPU do not wait for each other", () => {
+  return withDeviceType("gpu", () => Promise.resolve(holdsFewScores()));
+});

@@ -1,7 +1,8 @@
 /** Attention written by hand: what it becomes, and that it means the same. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertThrows } from "@std/assert";
 import { noGrad, Tensor } from "../../../../mod.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
+import { assertNumbers } from "../../numbers.ts";
 import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
 
 type Heads = [query: Tensor, key: Tensor, value: Tensor];
@@ -41,15 +42,7 @@ for (const dtype of ["float32", "bfloat16"] as const) {
       for (const x of heads) x.requiresGrad = true;
       // Where gradients are recorded it is computed as it stands there.
       const want = await attend(...heads).detach().cast("float32").toFloat32();
-      const tolerance = dtype === "float32" ? 1e-5 : 4e-2;
-      assertEquals(made.length, want.length);
-      for (const [k, value] of want.entries()) {
-        const isSame = Number.isNaN(value) ? Number.isNaN(made[k]!) : true;
-        assert(
-          isSame && !(Math.abs(made[k]! - value) > tolerance),
-          `${k}: ${made[k]}, not ${value}`,
-        );
-      }
+      assertNumbers(made, want, dtype === "float32" ? 1e-5 : 4e-2);
     });
   }
 }
@@ -79,11 +72,5 @@ testOpenCL("writtenAttention has the one kernel where no gradient is wanted", ()
 testOnBackends("writtenAttention leaves the error of shapes that do not meet", () => {
   const [q, k, v] = [[2, 8, 4], [2, 8, 4], [3, 8, 4]].map((shape) => Tensor.zeros(shape)) as Heads;
   const weights = q.matmul(k.transpose(-2, -1)).softmax(-1);
-  let message = "";
-  try {
-    weights.matmul(v);
-  } catch (error) {
-    message = (error as Error).message;
-  }
-  assert(message.startsWith("Cannot matmul tensors of shapes"), message);
+  assertThrows(() => weights.matmul(v), Error, "Cannot matmul tensors of shapes");
 });
