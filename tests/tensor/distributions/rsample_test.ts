@@ -56,13 +56,8 @@ law("Gamma's square", [[0.5, 2, 9], [1, 3, 5]], (a, r) => new d.Gamma(a!, r!), s
 law("Chi2", [[0.7, 3, 20]], (a) => new d.Chi2(a!), own, (p) => p.mean);
 law("Beta", [[0.4, 2, 30], [0.6, 5, 20]], (a, b) => new d.Beta(a!, b!), square, second);
 law("Dirichlet", [[0.4, 2, 5]], (a) => new d.Dirichlet(a!), square, second);
-law(
-  "StudentT",
-  [[9, 20], [1, -1], [1, 2]],
-  (...p) => new d.StudentT(p[0]!, p[1], p[2]),
-  square,
-  second,
-);
+const student = (...p: Tensor[]) => new d.StudentT(p[0]!, p[1], p[2]);
+law("StudentT", [[9, 20], [1, -1], [1, 2]], student, square, second);
 
 testOnBackends("Dirichlet and Beta draw shares where their concentrations are tiny", () => {
   manualSeed(2);

@@ -6,6 +6,7 @@ import { assert, assertRejects } from "@std/assert";
 import { type DType, fft, func, linalg, Tensor, withDevice } from "../../../mod.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { numbersOf } from "../numbers.ts";
 
 type Sides = readonly number[];
 
@@ -22,24 +23,17 @@ const transposed = (a: Tensor): Tensor => a.transpose(-1, -2);
 const definite = (a: Tensor): Tensor =>
   a.matmul(transposed(a)).add(Tensor.eye(a.shape.at(-1)!, { dtype: a.dtype }));
 
-async function numbersOf(results: Tensor[]): Promise<number[][]> {
-  const all: number[][] = [];
-  for (const x of results) {
-    all.push([...await x.contiguous().toHost() as Iterable<number>].map(Number));
-  }
-  return all;
-}
-
 /** Results of tensors of these shapes, near those of the built-in backend in float64. */
 async function assertSame(
   shapes: readonly Sides[],
   dtype: DType,
   fn: (inputs: Tensor[]) => Tensor[],
 ): Promise<void> {
-  const run = (type: DType) => numbersOf(fn(shapes.map((shape, k) => filled(shape, type, k + 1))));
+  const run = (type: DType): number[][] =>
+    fn(shapes.map((shape, k) => filled(shape, type, k + 1))).map((x) => numbersOf(x.contiguous()));
   let found: number[][] = [];
-  await withDeviceType("gpu", async () => void (found = await run(dtype)));
-  const expected = await withDevice("cpu", () => run("float64"));
+  await withDeviceType("gpu", () => Promise.resolve(void (found = run(dtype))));
+  const expected = withDevice("cpu", () => run("float64"));
   const tolerance = dtype === "float64" ? 1e-11 : 2e-4;
   expected.forEach((values, k) => {
     const size = Math.max(1, ...values.map(Math.abs));
@@ -59,115 +53,80 @@ function withGradients(inputs: Tensor[], fn: (inputs: Tensor[]) => Tensor[]): Te
   return [...results.map((x) => x.detach()), ...inputs.map((input) => input.grad!)];
 }
 
-const types = ["float32", "float64"] as const;
-
-for (const dtype of types) {
-  for (const shape of [[2, 33, 33], [64, 64], [100, 100]]) {
-    testOpenCL(
-      `cholesky and solveTriangular by groups: ${dtype} [${shape}]`,
-      () =>
-        assertSame(
-          [shape, [...shape.slice(0, -1), 3]],
-          dtype,
-          (inputs) =>
-            withGradients(inputs, ([a, b]) => {
-              const l = linalg.cholesky(definite(a!)), upper = transposed(l);
-              return [
-                l,
-                linalg.solveTriangular(l, b!, { upper: false }),
-                linalg.solveTriangular(upper.div(9), b!, { upper: true, unitriangular: true }),
-              ];
-            }),
-        ),
-    );
+/** A test for each type: results, and gradients where they are asked for, of tensors of these shapes. */
+function testGroups(
+  name: string,
+  shapes: readonly Sides[],
+  fn: (inputs: Tensor[]) => Tensor[],
+  options: { gradients: boolean } = { gradients: true },
+): void {
+  for (const dtype of ["float32", "float64"] as const) {
+    testOpenCL(`${name} by groups: ${dtype} [${shapes.join("], [")}]`, () => {
+      return assertSame(
+        shapes,
+        dtype,
+        (inputs) => options.gradients ? withGradients(inputs, fn) : fn(inputs),
+      );
+    });
   }
-  for (const shape of [[3, 5, 5], [2, 40, 40], [70, 70]]) {
-    testOpenCL(
-      `solve, det and inv by groups: ${dtype} [${shape}]`,
-      () =>
-        assertSame(
-          [shape, [...shape.slice(0, -1), 3]],
-          dtype,
-          (inputs) =>
-            withGradients(inputs, ([a, b]) => {
-              const near = a!.add(Tensor.eye(shape.at(-1)!, { dtype }).mul(4));
-              return [linalg.solve(near, b!), linalg.logdet(near.matmul(transposed(near)))];
-            }),
-        ),
-    );
-  }
-  for (const shape of [[2, 7, 40], [90, 37], [50, 50]]) {
-    testOpenCL(
-      `luFactor and qr by groups: ${dtype} [${shape}]`,
-      () =>
-        assertSame([shape], dtype, ([a]) => {
-          const { lu, permutation } = linalg.luFactor(a!), { q, r } = linalg.qr(a!);
-          return [lu, permutation, q, r, linalg.qr(a!, { mode: "complete" }).q.square().sum()];
-        }),
-    );
-  }
-  testOpenCL(
-    `eigh and svd by groups: ${dtype}`,
-    () =>
-      assertSame([[2, 35, 35], [60, 40]], dtype, (inputs) =>
-        withGradients(inputs, ([a, b]) => {
-          const { values, vectors } = linalg.eigh(a!.add(transposed(a!)));
-          const { u, s, vh } = linalg.svd(b!, { fullMatrices: false });
-          const root = (x: Tensor) => x.mul(0.2).add(2).sqrt().unsqueeze(-2);
-          return [
-            values,
-            vectors.mul(root(values)).matmul(transposed(vectors)),
-            s,
-            u.mul(root(s)).matmul(vh),
-          ];
-        })),
-  );
 }
+
+for (const shape of [[2, 33, 33], [64, 64], [100, 100]]) {
+  testGroups("cholesky and solveTriangular", [shape, [...shape.slice(0, -1), 3]], ([a, b]) => {
+    const l = linalg.cholesky(definite(a!)),
+      lower = linalg.solveTriangular(l, b!, { upper: false });
+    const unit = { upper: true, unitriangular: true };
+    return [l, lower, linalg.solveTriangular(transposed(l).div(9), b!, unit)];
+  });
+}
+
+for (const shape of [[3, 5, 5], [2, 40, 40], [70, 70]]) {
+  testGroups("solve, det and inv", [shape, [...shape.slice(0, -1), 3]], ([a, b]) => {
+    const near = a!.add(Tensor.eye(shape.at(-1)!, { dtype: a!.dtype }).mul(4));
+    return [linalg.solve(near, b!), linalg.logdet(near.matmul(transposed(near)))];
+  });
+}
+
+for (const shape of [[2, 7, 40], [90, 37], [50, 50]]) {
+  testGroups("luFactor and qr", [shape], ([a]) => {
+    const { lu, permutation } = linalg.luFactor(a!), { q, r } = linalg.qr(a!);
+    return [lu, permutation, q, r, linalg.qr(a!, { mode: "complete" }).q.square().sum()];
+  }, { gradients: false });
+}
+
+testGroups("eigh and svd", [[2, 35, 35], [60, 40]], ([a, b]) => {
+  const { values, vectors } = linalg.eigh(a!.add(transposed(a!)));
+  const { u, s, vh } = linalg.svd(b!, { fullMatrices: false });
+  const root = (x: Tensor) => x.mul(0.2).add(2).sqrt().unsqueeze(-2);
+  const matrix = vectors.mul(root(values)).matmul(transposed(vectors));
+  return [values, matrix, s, u.mul(root(s)).matmul(vh)];
+});
 
 const lines: readonly [shape: Sides, axis: number][] = [
-  [[3, 30], -1],
-  [[2, 16, 5], 1],
-  [[4, 121, 9], 1],
-  [[2, 1024], -1],
-  [[10000], -1],
-  [[2, 34], -1],
-  [[2, 67], -1],
+  ...[[3, 30], [2, 1024], [10000], [2, 34], [2, 67]].map((shape) => [shape, -1] as [Sides, -1]),
+  ...[[2, 16, 5], [4, 121, 9]].map((shape) => [shape, 1] as [Sides, 1]),
 ];
 
-for (const dtype of types) {
-  for (const [shape, axis] of lines) {
-    testOpenCL(
-      `fft by groups: ${dtype} [${shape}], axis ${axis}`,
-      () =>
-        assertSame([shape, shape], dtype, (inputs) =>
-          withGradients(inputs, ([re, im]) => {
-            const x = new fft.ComplexTensor(re!, im!), there = fft.fft(x, { axis, norm: "ortho" });
-            return [there.real, there.imag, fft.ifft(there.mul(there), { axis }).real];
-          })),
-    );
-  }
+for (const [shape, axis] of lines) {
+  testGroups(`fft along axis ${axis}`, [shape, shape], ([re, im]) => {
+    const there = fft.fft(new fft.ComplexTensor(re!, im!), { axis, norm: "ortho" });
+    return [there.real, there.imag, fft.ifft(there.mul(there), { axis }).real];
+  });
 }
 
-testOpenCL(
-  "vmap of solve, cholesky, qr and fft by groups",
-  () =>
-    assertSame([[3, 34, 34], [3, 34]], "float32", ([a, b]) => {
-      const one = (a: Tensor, b: Tensor) => [
-        linalg.solve(a, b),
-        linalg.cholesky(definite(a)),
-        linalg.qr(a).r,
-        fft.fft(b).imag,
-      ];
-      return func.vmap(one)(a!, b!) as Tensor[];
-    }),
-);
+testOpenCL("vmap of solve, cholesky, qr and fft by groups", () => {
+  const one = (a: Tensor, b: Tensor) => {
+    const factors = [linalg.cholesky(definite(a)), linalg.qr(a).r];
+    return [linalg.solve(a, b), ...factors, fft.fft(b).imag];
+  };
+  const each = ([a, b]: Tensor[]) => func.vmap(one)(a!, b!) as Tensor[];
+  return assertSame([[3, 34, 34], [3, 34]], "float32", each);
+});
 
-testOpenCL(
-  "solve and cholesky by groups name the matrix that has none",
-  () =>
-    withDeviceType("gpu", async () => {
-      const singular = Tensor.zeros([2, 40, 40]), b = Tensor.ones([2, 40, 1]);
-      await assertRejects(() => linalg.solve(singular, b).toHost(), RangeError, "solve");
-      await assertRejects(() => linalg.cholesky(singular.sub(1)).toHost(), RangeError, "cholesky");
-    }),
-);
+testOpenCL("solve and cholesky by groups name the matrix that has none", () => {
+  return withDeviceType("gpu", async () => {
+    const singular = Tensor.zeros([2, 40, 40]), b = Tensor.ones([2, 40, 1]);
+    await assertRejects(() => linalg.solve(singular, b).toHost(), RangeError, "solve");
+    await assertRejects(() => linalg.cholesky(singular.sub(1)).toHost(), RangeError, "cholesky");
+  });
+});

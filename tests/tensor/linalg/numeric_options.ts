@@ -9,43 +9,20 @@ import {
   percentile,
   Tensor,
 } from "../../../mod.ts";
-
-// deno-lint-ignore no-explicit-any -- a caller without types may pass anything
-type Untyped = any;
+import { type Call, rowsOf, type Untyped } from "../../laws/option_rows.ts";
 
 const a = Tensor.eye(2), learned = { requiresGrad: true };
 
 /** Each function with its options last. */
-export const numericCalls: Readonly<Record<string, (options: Untyped) => unknown>> = {
-  "fft.fft(1)": (o) => fft.fft(a, o),
-  "fft.fft2(1)": (o) => fft.fft2(a, o),
-  "fft.fftfreq(2)": (o) => fft.fftfreq(4, 1, o),
-  "fft.fftn(1)": (o) => fft.fftn(a, o),
-  "fft.bartlett(1)": (o) => fft.bartlett(4, o),
+export const numericCalls: Readonly<Record<string, Call>> = {
+  ...rowsOf("fft.", fft, [a], "dst fft fft2 fftn hfft hfft2 hfftn idst ifft ifft2 ifftn ihfft"),
+  ...rowsOf("fft.", fft, [a], "ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn stft"),
+  ...rowsOf("fft.", fft, [4, 1], "fftfreq rfftfreq"),
+  ...rowsOf("fft.", fft, [4], "bartlett kaiser"),
   "fft.dct(1)": (o) => fft.dct(a, { ...o }),
-  "fft.dst(1)": (o) => fft.dst(a, o),
-  "fft.hfft2(1)": (o) => fft.hfft2(a, o),
-  "fft.hfftn(1)": (o) => fft.hfftn(a, o),
   "fft.idct(1)": (o) => fft.idct(a, { ...o }),
-  "fft.idst(1)": (o) => fft.idst(a, o),
-  "fft.ihfft2(1)": (o) => fft.ihfft2(a, o),
-  "fft.ihfftn(1)": (o) => fft.ihfftn(a, o),
-  "fft.irfft2(1)": (o) => fft.irfft2(a, o),
-  "fft.kaiser(1)": (o) => fft.kaiser(4, o),
-  "fft.rfft2(1)": (o) => fft.rfft2(a, o),
-  "fft.hfft(1)": (o) => fft.hfft(a, o),
-  "fft.ifft(1)": (o) => fft.ifft(a, o),
-  "fft.ifft2(1)": (o) => fft.ifft2(a, o),
-  "fft.ifftn(1)": (o) => fft.ifftn(a, o),
-  "fft.ihfft(1)": (o) => fft.ihfft(a, o),
-  "fft.irfft(1)": (o) => fft.irfft(a, o),
-  "fft.irfftn(1)": (o) => fft.irfftn(a, o),
-  "fft.rfft(1)": (o) => fft.rfft(a, o),
-  "fft.rfftfreq(2)": (o) => fft.rfftfreq(4, 1, o),
-  "fft.rfftn(1)": (o) => fft.rfftn(a, o),
   "fft.istft(1)": (o) => fft.istft(new fft.ComplexTensor(a, a), o),
   "fft.melFilters(0)": (o) => fft.melFilters(o),
-  "fft.stft(1)": (o) => fft.stft(a, o),
   ...Object.fromEntries(
     (["Bernoulli", "Categorical", "Geometric", "OneHotCategorical"] as const).map((name) => [
       `new distributions.${name}(0)`,
@@ -80,18 +57,8 @@ export const numericCalls: Readonly<Record<string, (options: Untyped) => unknown
   "percentile(2)": (o) => percentile(a, 50, o),
   "Tensor::mode(1)": (o) => a.mode(0, o),
   "Tensor::scatterReduce(3)": (o) => a.scatterReduce(0, a.cast("int32"), a, o as { reduce: "sum" }),
-  "linalg.cholesky(1)": (o) => linalg.cholesky(a, o),
-  "linalg.choleskyInverse(1)": (o) => linalg.choleskyInverse(a, o),
-  "linalg.choleskySolve(2)": (o) => linalg.choleskySolve(a, a, o),
-  "linalg.eigh(1)": (o) => linalg.eigh(a, o),
-  "linalg.eigvalsh(1)": (o) => linalg.eigvalsh(a, o),
+  ...rowsOf("linalg.", linalg, [a], "cholesky choleskyInverse eigh eigvalsh matrixRank pinv qr"),
+  ...rowsOf("linalg.", linalg, [a], "svd vectorNorm"),
+  ...rowsOf("linalg.", linalg, [a, a], "choleskySolve lstsq solve solveTriangular"),
   "linalg.matrixNorm(2)": (o) => linalg.matrixNorm(a, "fro", o),
-  "linalg.solve(2)": (o) => linalg.solve(a, a, o),
-  "linalg.lstsq(2)": (o) => linalg.lstsq(a, a, o),
-  "linalg.matrixRank(1)": (o) => linalg.matrixRank(a, o),
-  "linalg.pinv(1)": (o) => linalg.pinv(a, o),
-  "linalg.qr(1)": (o) => linalg.qr(a, o),
-  "linalg.solveTriangular(2)": (o) => linalg.solveTriangular(a, a, o),
-  "linalg.svd(1)": (o) => linalg.svd(a, o),
-  "linalg.vectorNorm(1)": (o) => linalg.vectorNorm(a, o),
 };
