@@ -37,19 +37,13 @@ Deno.test("TensorDataset says what does not fit together", () => {
   assertThrows(() => new TensorDataset(), RangeError, "of no fields: pass at least one");
   assertThrows(() => new TensorDataset({ ...points, shape: [] }), RangeError, "no axis");
   assertThrows(() => new TensorDataset({ ...points, shape: [2, 2] }), RangeError, "6 values do");
-  assertThrows(
-    () => new TensorDataset(points, { data: new Float32Array(2), shape: [2] }),
-    RangeError,
-    "of fields of 3, 2 samples",
-  );
+  const two = { data: new Float32Array(2), shape: [2] };
+  assertThrows(() => new TensorDataset(points, two), RangeError, "of fields of 3, 2 samples");
   const dataset = new TensorDataset(points);
   for (const index of [-1, 3, 0.5]) {
-    assertThrows(
-      () => dataset.get(index),
-      RangeError,
-      `Cannot take sample ${index}: the dataset has 3`,
-    );
-    assertThrows(() => dataset.getBatch([0, index]), RangeError, `Cannot take sample ${index}`);
+    const text = `Cannot take sample ${index}`;
+    assertThrows(() => dataset.get(index), RangeError, `${text}: the dataset has 3`);
+    assertThrows(() => dataset.getBatch([0, index]), RangeError, text);
   }
 });
 
@@ -58,61 +52,40 @@ Deno.test("Dataset: stackSamples says which samples differ", () => {
   const two = sample(Float32Array.of(1, 2), [2]);
   assertThrows(() => stackSamples([]), RangeError, "no samples");
   assertThrows(() => stackSamples([two, [...two, ...two]]), RangeError, "of 1 and of 2 fields");
-  assertThrows(
-    () => stackSamples([two, sample(new Float32Array(3), [3])]),
-    RangeError,
-    "[2] and [3]",
-  );
-  assertThrows(
-    () => stackSamples([two, sample(new Float32Array(1), [2])]),
-    RangeError,
-    "2 and 1 values",
-  );
-  assertThrows(
-    () => stackSamples([two, sample(Int32Array.of(1, 2), [2])]),
-    TypeError,
-    "Float32Array and Int32Array",
-  );
+  const rows: [Field[], type: ErrorConstructor, text: string][] = [
+    [sample(new Float32Array(3), [3]), RangeError, "[2] and [3]"],
+    [sample(new Float32Array(1), [2]), RangeError, "2 and 1 values"],
+    [sample(Int32Array.of(1, 2), [2]), TypeError, "Float32Array and Int32Array"],
+  ];
+  for (const [other, type, text] of rows) {
+    assertThrows(() => stackSamples([two, other]), type, text);
+  }
 });
 
-testOnBackends(
-  "TensorDataset takes tensors, and a DataLoader gives as many of their types",
-  async () => {
-    const x = Tensor.fromHost([[1, 2], [3, 4], [5, 6]]),
-      y = Tensor.fromHost(Int32Array.of(7, 8, 9));
-    const half = x.to("bfloat16"), flags = y.gt(7);
-    const data = new TensorDataset(x.slice([0, 3], [1, 2]), y, half, flags);
-    const batches = new DataLoader(data, { batchSize: 2 });
-    const seen: unknown[] = [];
-    for await (const [left, right, other, bool] of batches) {
-      const shapes: (readonly number[])[] = [left.shape, right.shape, other.shape, bool.shape];
-      seen.push(shapes, [left.dtype, right.dtype, other.dtype, bool.dtype], await right.toArray());
-    }
-    assertEquals(seen, [
-      [[2, 1], [2], [2, 2], [2]],
-      ["float32", "int32", "bfloat16", "bool"],
-      [7, 8],
-      [[1, 1], [1], [1, 2], [1]],
-      ["float32", "int32", "bfloat16", "bool"],
-      [9],
-    ]);
-  },
-);
+testOnBackends("TensorDataset takes tensors, and loaders keep their types", async () => {
+  const x = Tensor.fromHost([[1, 2], [3, 4], [5, 6]]), y = Tensor.fromHost(Int32Array.of(7, 8, 9));
+  const half = x.to("bfloat16"), flags = y.gt(7);
+  const data = new TensorDataset(x.slice([0, 3], [1, 2]), y, half, flags);
+  const seen: unknown[] = [];
+  for await (const [left, right, other, bool] of new DataLoader(data, { batchSize: 2 })) {
+    assertEquals([left.dtype, right.dtype], ["float32", "int32"]);
+    assertEquals([other.dtype, bool.dtype], ["bfloat16", "bool"]);
+    seen.push([left.shape, right.shape, other.shape, bool.shape], await right.toArray());
+  }
+  assertEquals(seen, [[[2, 1], [2], [2, 2], [2]], [7, 8], [[1, 1], [1], [1, 2], [1]], [9]]);
+});
 
-testOnBackends(
-  "Dataset: DataLoader names the tensors of a batch from its dataset, or as it is told",
-  async () => {
-    const made: Dataset = { length: 1, get: () => [field([1]), field([2])] };
-    for await (const [a, b] of new DataLoader<[Tensor, Tensor]>(made)) {
-      assertEquals([a.shape, b.shape], [[1, 1], [1, 1]]);
-    }
-    const [part, rest] = randomSplit(new TensorDataset(Tensor.zeros([4, 2])), [3, 1]);
-    for await (const [a] of new DataLoader(part, { batchSize: 3 })) assertEquals(a.shape, [3, 2]);
-    assertEquals((await rest.get(0))[0].shape, [2]);
-    const typed: Dataset<[Field]> = { length: 1, get: () => [field([1])] };
-    for await (const [a] of new DataLoader(typed)) assertEquals(a.shape, [1, 1]);
-  },
-);
+testOnBackends("Dataset: names of a batch's tensors are its own, or those given", async () => {
+  const made: Dataset = { length: 1, get: () => [field([1]), field([2])] };
+  for await (const [a, b] of new DataLoader<[Tensor, Tensor]>(made)) {
+    assertEquals([a.shape, b.shape], [[1, 1], [1, 1]]);
+  }
+  const [part, rest] = randomSplit(new TensorDataset(Tensor.zeros([4, 2])), [3, 1]);
+  for await (const [a] of new DataLoader(part, { batchSize: 3 })) assertEquals(a.shape, [3, 2]);
+  assertEquals((await rest.get(0))[0].shape, [2]);
+  const typed: Dataset<[Field]> = { length: 1, get: () => [field([1])] };
+  for await (const [a] of new DataLoader(typed)) assertEquals(a.shape, [1, 1]);
+});
 
 function field(values: readonly number[]): Field {
   return { data: Float32Array.from(values), shape: [values.length] };

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { DTypeError, manualSeed, ShapeError, Tensor, transforms } from "../../../mod.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { assertNumbers } from "../numbers.ts";
 
 /** Images that are full of their own number, and labels that are it. */
 function numbered(count: number, side: number): { x: Tensor; labels: Tensor } {
@@ -77,19 +78,15 @@ testOnBackends("a rotation turns counterclockwise about the middle", async () =>
   const x = Tensor.arange(0, 2 * 2 * 9).cast("float32").reshape([2, 2, 3, 3]);
   const given = await x.toArray() as number[][][][];
   const turned = await transforms.randomRotation(x, [90, 90]).toArray() as number[][][][];
-  turned.forEach((image, n) =>
-    image.forEach((channel, c) =>
-      channel.forEach((row, i) =>
-        row.forEach((v, j) => assert(Math.abs(v - given[n]![c]![j]![2 - i]!) < 1e-4))
-      )
-    )
+  const due = given.map((image) =>
+    image.map((rows) => rows.map((_, i) => rows.map((row) => row[2 - i]!)))
   );
+  assertNumbers(turned.flat(3), due.flat(3), 1e-4);
   manualSeed(2);
   const some = await transforms.randomRotation(x.add(1), 180).toArray() as number[][][][];
   // The middle stays, and each image has an angle of its own.
-  some.forEach((image, n) =>
-    assert(Math.abs(image[0]![1]![1]! - given[n]![0]![1]![1]! - 1) < 1e-3)
-  );
+  const middle = (images: number[][][][]) => images.map((image) => image[0]![1]![1]!);
+  assertNumbers(middle(some), middle(given).map((v) => v + 1), 1e-3);
   const p = Tensor.ones([1, 1, 4, 4], { requiresGrad: true });
   transforms.randomRotation(p, [180, 180]).sum().backward();
   assert((await p.grad!.toNumbers()).every((v) => Math.abs(v - 1) < 1e-4));

@@ -18,12 +18,9 @@ testOnBackends("flips choose each image by itself, and leave or flip it whole", 
   const given = await x.toArray() as Images;
   const mirrored = (image: number[][][]) => image.map((c) => c.map((row) => row.toReversed()));
   const turned = (image: number[][][]) => image.map((c) => c.toReversed());
-  for (
-    const [flip, change] of [
-      [transforms.randomHorizontalFlip, mirrored],
-      [transforms.randomVerticalFlip, turned],
-    ] as const
-  ) {
+  const { randomHorizontalFlip, randomVerticalFlip } = transforms;
+  const flips = [[randomHorizontalFlip, mirrored], [randomVerticalFlip, turned]] as const;
+  for (const [flip, change] of flips) {
     const found = await flip(x).toArray() as Images;
     const flipped = found.filter((image, k) => {
       if (`${image}` === `${given[k]}`) return false;
@@ -58,10 +55,8 @@ testOnBackends("a crop is a window of the padded image, at every place", async (
 });
 
 testOnBackends("weights say how often a sample is drawn, also where a loader goes on", async () => {
-  const dataset = new TensorDataset({
-    data: Float32Array.from({ length: 400 }, (_, k) => k),
-    shape: [400],
-  });
+  const data = Float32Array.from({ length: 400 }, (_, k) => k);
+  const dataset = new TensorDataset({ data, shape: [400] });
   const weights: number[] = Array.from({ length: 400 }, (_, k) => k < 200 ? 0 : k < 300 ? 3 : 1);
   for (const seed of [undefined, 3]) {
     manualSeed(2);

@@ -1,13 +1,9 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
-import {
-  beginInterruption,
-  completeInterruption,
-  resetInterruption,
-} from "../../../backend/lifecycle/interruption.ts";
-import { InterruptedError, manager, withDevice } from "../../../backend/mod.ts";
+import { InterruptedError } from "../../../backend/mod.ts";
 import { memory } from "../../../memory/mod.ts";
-import { DataLoader, type DataLoaderOptions, Subset } from "../../../tensor/mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { DataLoader, Subset } from "../../../tensor/mod.ts";
+import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { interrupted } from "./interrupted.ts";
 import squares from "./squares.ts";
 
 const module = new URL("squares.ts", import.meta.url);
@@ -31,80 +27,66 @@ async function pass(loader: DataLoader): Promise<number[][]> {
 }
 
 /** The error that ends a pass over datasets of a module's. */
-function failure(module: URL, options: DataLoaderOptions = {}): Promise<Error> {
-  const loader = new DataLoader(squares, { ...options, workers: { module, count: 2 } });
-  return withDevice("cpu", () => assertRejects(() => pass(loader), Error)) as Promise<Error>;
+function failure(module: URL): Promise<Error> {
+  const loader = new DataLoader(squares, { workers: { module, count: 2 } });
+  return assertRejects(() => pass(loader), Error);
 }
 
-testOnBackends("workers read the batches, in the order without workers", async (backend) => {
+testOnBackends("workers read the batches, in the order without workers", async () => {
   const options = { batchSize: 8, shuffle: true, seed: 5, prefetch: 4 };
-  await withDevice(backend, async () => {
-    const loader = new DataLoader(first70, { ...options, workers: { module, count: 3 } });
-    const [once, again] = [await pass(loader), await pass(loader)];
-    const plain = new DataLoader(first70, options);
-    for (const batches of [once, again]) {
-      const expected: number[][] = [];
-      for await (const [values, flags] of plain) {
-        using v = values!, _ = flags!;
-        expected.push((await v.toArray() as number[][]).map(([index]) => index!));
-      }
-      assertEquals(batches, expected);
+  const loader = new DataLoader(first70, { ...options, workers: { module, count: 3 } });
+  const [once, again] = [await pass(loader), await pass(loader)];
+  const plain = new DataLoader(first70, options);
+  for (const batches of [once, again]) {
+    const expected: number[][] = [];
+    for await (const [values, flags] of plain) {
+      using v = values!, _ = flags!;
+      expected.push((await v.toArray() as number[][]).map(([index]) => index!));
     }
-  });
+    assertEquals(batches, expected);
+  }
 });
 
-Deno.test("an error in a worker reaches the pass in its turn, with the sample's index", async () => {
-  const loader = new DataLoader(squares, { batchSize: 10, workers: { module, count: 2 } });
-  const seen: number[] = [];
-  await withDevice("cpu", async () => {
-    const error = await assertRejects(
-      async () => {
-        for await (const [values, flags] of loader) {
-          using v = values!, _ = flags!;
-          seen.push(v.shape[0]!);
-        }
-      },
-      Error,
-      `Cannot read sample 77 of ${module} in a worker: no disk`,
-    );
-    assertInstanceOf((error as Error).cause, RangeError);
-  });
-  assertEquals(seen.length, 7);
-});
+testOnCPU(
+  "an error in a worker reaches the pass in its turn, with the sample's index",
+  async () => {
+    const loader = new DataLoader(squares, { batchSize: 10, workers: { module, count: 2 } });
+    const seen: number[] = [];
+    const run = async () => {
+      for await (const [values, flags] of loader) {
+        using v = values!, _ = flags!;
+        seen.push(v.shape[0]!);
+      }
+    };
+    const text = `Cannot read sample 77 of ${module} in a worker: no disk`;
+    assertInstanceOf((await assertRejects(run, Error, text)).cause, RangeError);
+    assertEquals(seen.length, 7);
+  },
+);
 
-testOnBackends("a pass that ends early ends its workers, and gives back what was read", async (
-  backend,
-) => {
-  const device = manager.default(backend);
-  const loader = new DataLoader(first70, { prefetch: 6, workers: { module, count: 2 } });
-  await withDevice(device, async () => {
+testOnBackends(
+  "a pass that ends early ends its workers, and gives back what was read",
+  async () => {
+    const loader = new DataLoader(first70, { prefetch: 6, workers: { module, count: 2 } });
     await pass(new DataLoader(new Subset(squares, [0]), { workers: { module, count: 1 } }));
-    const before = memory.stats(device).currentAllocated;
+    const before = memory.stats().currentAllocated;
     for await (const tensors of loader) {
       tensors.forEach((tensor) => tensor.dispose());
       break;
     }
     // Less where a tensor that an earlier test forgot was collected meanwhile.
-    assert(memory.stats(device).currentAllocated <= before);
-  });
-});
+    assert(memory.stats().currentAllocated <= before);
+  },
+);
 
-Deno.test("Ctrl+C ends the wait for workers", async () => {
+testOnCPU("Ctrl+C ends the wait for workers", async () => {
   const never = inWorkers("export default { length: 9, get: () => new Promise(() => {}) };");
-  await withDevice("cpu", async () => {
-    const loader = new DataLoader(squares, { workers: { module: never, count: 2 } });
-    const wait = loader[Symbol.asyncIterator]().next();
-    try {
-      beginInterruption();
-      completeInterruption();
-      await assertRejects(() => wait, InterruptedError);
-    } finally {
-      resetInterruption();
-    }
-  });
+  const loader = new DataLoader(squares, { workers: { module: never, count: 2 } });
+  const wait = loader[Symbol.asyncIterator]().next();
+  await interrupted(async () => void await assertRejects(() => wait, InterruptedError));
 });
 
-Deno.test("a module that is none, or exports no dataset, is an error that says so", async () => {
+testOnCPU("a module that is none, or exports no dataset, is an error that says so", async () => {
   const broken = await failure(inWorkers("export default {"));
   assert(/^Cannot read the dataset of data:.* in a worker: /.test(broken.message), broken.message);
   const empty = await failure(inWorkers("export default 3;"));
@@ -113,11 +95,10 @@ Deno.test("a module that is none, or exports no dataset, is an error that says s
   assertInstanceOf(throws.cause, TypeError);
 });
 
-Deno.test("a worker that breaks down is an error, also where its error cannot travel", async () => {
-  const outside = await failure(inWorkers(
-    "export default { get: () => new Promise(() => { throw_(); }) };" +
-      'function throw_() { setTimeout(() => { throw new Error("later"); }); }',
-  ));
+testOnCPU("a worker that breaks down is an error, also where its error cannot travel", async () => {
+  const code = "export default { get: () => new Promise(() => { throw_(); }) };" +
+    'function throw_() { setTimeout(() => { throw new Error("later"); }); }';
+  const outside = await failure(inWorkers(code));
   assert(outside.message.includes("later"), outside.message);
   const strange = await failure(inWorkers("export default { get() { throw () => 7; } };"));
   assert(strange.message.includes("Cannot read sample 0 of"), strange.message);
@@ -126,10 +107,7 @@ Deno.test("a worker that breaks down is an error, also where its error cannot tr
 
 Deno.test("DataLoader refuses a number of workers that cannot be", () => {
   for (const count of [0, 1.5, -1]) {
-    assertThrows(
-      () => new DataLoader(squares, { workers: { module, count } }),
-      RangeError,
-      `workers of a DataLoader with count ${count}: pass a whole number of at least 1`,
-    );
+    const text = `workers of a DataLoader with count ${count}: pass a whole number of at least 1`;
+    assertThrows(() => new DataLoader(squares, { workers: { module, count } }), RangeError, text);
   }
 });

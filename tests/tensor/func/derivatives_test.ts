@@ -2,13 +2,11 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { compile, fft, func, grad, noGrad, ShapeError, Tensor } from "../../../mod.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { assertNumbers, leaf, numbersOf } from "../numbers.ts";
 
-function close(actual: readonly number[], expected: readonly number[], tolerance = 1e-5): void {
-  assertEquals(actual.length, expected.length);
-  actual.forEach((value, k) => assertAlmostEquals(value, expected[k]!, tolerance));
-}
-
-const flat = async (x: Tensor) => (await x.toNumbers() as number[]).flat(9);
+const flat = (x: Tensor): number[] => numbersOf(x);
+const near = (found: Tensor, expected: Tensor): void =>
+  assertNumbers(flat(found), flat(expected), 1e-5);
 
 testOnBackends("func.grad leaves what it is called with alone, and is nested", async () => {
   const x = Tensor.fromHost([1, 2]), w = Tensor.fromHost([3, 4], { requiresGrad: true });
@@ -28,37 +26,33 @@ testOnBackends("func.grad leaves what it is called with alone, and is nested", a
   assertEquals(await byW!.toArray(), [2, 4]);
 });
 
-testOnBackends("forward mode has what reverse mode has", async () => {
+testOnBackends("forward mode has what reverse mode has", () => {
   const x = Tensor.linspace(0.2, 0.9, 6).reshape([2, 3]).realize(), w = Tensor.linspace(-1, 1, 3);
   const f = (x: Tensor) => x.matmul(w).tanh().mul(x.softmax(-1).max(1)).exp();
   const [forward, reverse] = [func.jacfwd(f)(x), func.jacrev(f)(x)];
   assertEquals([forward.shape, reverse.shape], [[2, 2, 3], [2, 2, 3]]);
-  close(await flat(forward), await flat(reverse));
+  near(forward, reverse);
   const tangent = Tensor.linspace(1, -1, 6).reshape([2, 3]);
   const [value, change] = func.jvp(f, [x], [tangent]);
-  close(await flat(value), await flat(f(x)));
-  close(await flat(change), await flat(reverse.mul(tangent).sum([1, 2])));
+  near(value, f(x));
+  near(change, reverse.mul(tangent).sum([1, 2]));
   const [, back] = func.vjp(f, x), cotangent = Tensor.fromHost([1, -2]);
-  close(
-    await flat(back(cotangent)[0]!),
-    await flat(reverse.mul(cotangent.reshape([2, 1, 1])).sum(0)),
-  );
+  near(back(cotangent)[0]!, reverse.mul(cotangent.reshape([2, 1, 1])).sum(0));
 });
 
-testOnBackends("a Hessian is symmetric, and hvp is its product", async () => {
+testOnBackends("a Hessian is symmetric, and hvp is its product", () => {
   const x = Tensor.fromHost([0.3, 0.5, 0.7]), v = Tensor.fromHost([1, -1, 2]);
   const f = (x: Tensor) => x.sin().prod().add(x.pow(3).sum());
   const hessian = func.hessian(f)(x);
-  close(await flat(hessian), await flat(hessian.transpose()));
+  near(hessian, hessian.transpose());
   const [a, b, c] = [0.3, 0.5, 0.7] as const;
-  assertAlmostEquals((await flat(hessian))[1]!, Math.cos(a) * Math.cos(b) * Math.sin(c), 1e-5);
-  close(await flat(func.hvp(f, x, v)), await flat(hessian.matmul(v)));
-  close(await flat(func.jacfwd(func.grad(f))(x)), await flat(hessian));
+  assertAlmostEquals(flat(hessian)[1]!, Math.cos(a) * Math.cos(b) * Math.sin(c), 1e-5);
+  near(func.hvp(f, x, v), hessian.matmul(v));
+  near(func.jacfwd(func.grad(f))(x), hessian);
 });
 
 testOnBackends("jvp and vjp are differentiated themselves", async () => {
-  const x = Tensor.fromHost([1, 2], { requiresGrad: true }),
-    t = Tensor.fromHost([1, 10], { requiresGrad: true });
+  const [x, t] = [[1, 2], [1, 10]].map((row) => leaf(Tensor.fromHost(row))) as [Tensor, Tensor];
   const [, tangent] = func.jvp((x) => x.pow(3), [x], [t]);
   const [byX, byT] = grad([tangent.sum()], [x, t]);
   assertEquals([await byX!.toArray(), await byT!.toArray()], [[6, 120], [3, 12]]);
@@ -79,56 +73,45 @@ testOnCPU("derivatives refuse what does not fit, by name", () => {
   assertThrows(() => func.jacrev(f)(1 as unknown as Tensor), TypeError, "jacrev");
 });
 
-testOnBackends(
-  "derivatives take and give trees, several arguments, and what stands beside",
-  async () => {
-    const a = Tensor.fromHost([1, 2]), b = Tensor.fromHost([3, 4]);
-    const f = (x: Tensor, y: Tensor) => x.mul(y).sum();
-    const both = func.grad(f, { argument: [0, 1] })(a, b);
-    assertEquals([await flat(both[0]!), await flat(both[1]!)], [[3, 4], [1, 2]]);
-    const [gradient, aux] = func.grad((x: Tensor) => [x.sum(), x.mul(3)] as const, {
-      hasAux: true,
-    })(a);
-    assertEquals([await flat(gradient), await flat(aux)], [[1, 1], [3, 6]]);
-    const tree = func.jacrev((t: { a: Tensor; b: Tensor }) => [t.a.mul(t.b), t.a.sum()] as const);
-    for (
-      const jacobian of [
-        tree,
-        func.jacfwd((t: { a: Tensor; b: Tensor }) => [t.a.mul(t.b), t.a.sum()] as const),
-      ]
-    ) {
-      const found = jacobian({ a, b });
-      assertEquals(await flat(found[0].b), [1, 0, 0, 2]);
-      assertEquals([found[1].a.shape, await flat(found[1].a)], [[2], [1, 1]]);
-    }
-    const second = func.hessian((t: { a: Tensor; b: Tensor }) => f(t.a, t.b))({ a, b });
-    assertEquals([await flat(second.a.b), await flat(second.b.b)], [[1, 0, 0, 1], [0, 0, 0, 0]]);
-    assertEquals(await flat(func.hessian((x: Tensor) => x.square())(a)), [2, 0, 0, 0, 0, 0, 0, 2]);
-    const [, back] = func.vjp((x: Tensor) => ({ x: x.mul(2), sum: x.sum() }), a);
-    assertEquals(await flat(back({ x: Tensor.ones([2]), sum: Tensor.ones([]) })[0]), [3, 3]);
-    const [value, along] = func.linearize((x: Tensor) => x.square(), a);
-    assertEquals([await flat(value), await flat(along(b)), await flat(along(a))], [[1, 4], [
-      6,
-      16,
-    ], [2, 8]]);
-    const [, place] = func.jvp((x: Tensor) => x.argmax(), [a], [b]);
-    assertEquals([place.dtype, await place.item()], ["int32", 0]);
-  },
-);
+testOnBackends("derivatives take and give trees, several arguments and extras", async () => {
+  const a = Tensor.fromHost([1, 2]), b = Tensor.fromHost([3, 4]);
+  const f = (x: Tensor, y: Tensor) => x.mul(y).sum();
+  const both = func.grad(f, { argument: [0, 1] })(a, b);
+  assertEquals([flat(both[0]!), flat(both[1]!)], [[3, 4], [1, 2]]);
+  const withAux = (x: Tensor) => [x.sum(), x.mul(3)] as const;
+  const [gradient, aux] = func.grad(withAux, { hasAux: true })(a);
+  assertEquals([flat(gradient), flat(aux)], [[1, 1], [3, 6]]);
+  const tree = (t: { a: Tensor; b: Tensor }) => [t.a.mul(t.b), t.a.sum()] as const;
+  for (const jacobian of [func.jacrev(tree), func.jacfwd(tree)]) {
+    const found = jacobian({ a, b });
+    assertEquals(flat(found[0].b), [1, 0, 0, 2]);
+    assertEquals([found[1].a.shape, flat(found[1].a)], [[2], [1, 1]]);
+  }
+  const second = func.hessian((t: { a: Tensor; b: Tensor }) => f(t.a, t.b))({ a, b });
+  assertEquals([flat(second.a.b), flat(second.b.b)], [[1, 0, 0, 1], [0, 0, 0, 0]]);
+  assertEquals(flat(func.hessian((x: Tensor) => x.square())(a)), [2, 0, 0, 0, 0, 0, 0, 2]);
+  const [, back] = func.vjp((x: Tensor) => ({ x: x.mul(2), sum: x.sum() }), a);
+  assertEquals(flat(back({ x: Tensor.ones([2]), sum: Tensor.ones([]) })[0]), [3, 3]);
+  const [value, along] = func.linearize((x: Tensor) => x.square(), a);
+  assertEquals([flat(value), flat(along(b)), flat(along(a))], [[1, 4], [6, 16], [2, 8]]);
+  const [, place] = func.jvp((x: Tensor) => x.argmax(), [a], [b]);
+  assertEquals([place.dtype, await place.item()], ["int32", 0]);
+});
 
 testOnBackends("derivatives go through complex tensors, as trees of two", async () => {
   const x = Tensor.fromHost([1, 2, 3, 4]), t = Tensor.fromHost([1, 0, -1, 2]);
   const [, change] = func.jvp((x: Tensor) => fft.rfft(x), [x], [t]);
-  close(await flat(change.pairs()), await flat(fft.rfft(t).pairs()));
+  near(change.pairs(), fft.rfft(t).pairs());
   const power = func.vmap((z: fft.ComplexTensor) => z.absSquare().sum())(
     fft.rfft(x.reshape([2, 2])),
   );
-  close(await flat(power), [10, 50]);
+  assertNumbers(flat(power), [10, 50], 1e-5);
   const slope = func.grad((z: fft.ComplexTensor) => z.absSquare().sum())(fft.rfft(x));
-  close(await flat(slope.pairs()), await flat(fft.rfft(x).mul(2).pairs()));
+  near(slope.pairs(), fft.rfft(x).mul(2).pairs());
   const step = compile((z: fft.ComplexTensor) => z.mul(z));
   for (const k of [1, 2, 3]) {
     const z = new fft.ComplexTensor(Tensor.full([2], k), Tensor.ones([2]));
-    close(await flat((await step(z)).pairs()), [k * k - 1, 2 * k, k * k - 1, 2 * k]);
+    const found = flat((await step(z)).pairs());
+    assertNumbers(found, [k * k - 1, 2 * k, k * k - 1, 2 * k], 1e-5);
   }
 });

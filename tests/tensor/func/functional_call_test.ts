@@ -14,38 +14,26 @@ testOnBackends("functionalCall uses other parameters for one call", async () => 
   assertEquals([await other.grad!.toArray(), weight!.grad], [[[1, 1]], null]);
   assertEquals(model.parameters()[0], weight);
   assertThrows(() => func.functionalCall(model, { weight: other }, x), RangeError, "0.weight");
-  assertThrows(
-    () => func.functionalCall(model, { "0.weight": x.reshape([2]) }, x),
-    ShapeError,
-    "[1, 2]",
-  );
-  assertThrows(
-    () => func.functionalCall(model, { "0.weight": other }, Tensor.ones([1, 3])),
-    ShapeError,
-  );
+  const call = (weight: Tensor, x: Tensor) => () =>
+    func.functionalCall(model, { "0.weight": weight }, x);
+  assertThrows(call(x.reshape([2]), x), ShapeError, "[1, 2]");
+  assertThrows(call(other, Tensor.ones([1, 3])), ShapeError);
   assertEquals(model.parameters()[0], weight);
 });
 
 testOnBackends("functionalCall replaces a tied weight everywhere", async () => {
-  const [first, second] = [
-    new nn.Linear(1, 1, { bias: false }),
-    new nn.Linear(1, 1, { bias: false }),
-  ];
-  second.weight = first.weight;
-  const model = new nn.Sequential(first, second);
+  const layers = [1, 2].map(() => new nn.Linear(1, 1, { bias: false }));
+  layers[1]!.weight = layers[0]!.weight;
+  const model = new nn.Sequential(...layers);
   const y = func.functionalCall(model, { "1.weight": Tensor.full([1, 1], 3) }, Tensor.ones([1, 1]));
   assertEquals(await y.item(), 9);
 });
 
 testOnBackends("functionalCall: gradients of each sample are those of batches of one", async () => {
-  const model = new nn.Sequential(
-    new nn.Conv2d(1, 2, 3),
-    new nn.ReLU(),
-    new nn.Flatten(),
-    new nn.Linear(8, 3),
-  );
-  const images = Tensor.randn([3, 1, 4, 4]).realize(),
-    labels = Tensor.fromHost(Int32Array.of(0, 2, 1));
+  const features = [new nn.Conv2d(1, 2, 3), new nn.ReLU(), new nn.Flatten()];
+  const model = new nn.Sequential(...features, new nn.Linear(8, 3));
+  const images = Tensor.randn([3, 1, 4, 4]).realize();
+  const labels = Tensor.fromHost(Int32Array.of(0, 2, 1));
   const parameters = Object.fromEntries(model.namedParameters());
   const loss = (parameters: Record<string, Tensor>, image: Tensor, label: Tensor) =>
     func.functionalCall(model, parameters, image.unsqueeze(0)).crossEntropy(label.unsqueeze(0));
@@ -54,11 +42,8 @@ testOnBackends("functionalCall: gradients of each sample are those of batches of
     for (const k of [0, 1, 2]) {
       model.zeroGrad();
       model.forward(images.slice([k, k + 1])).crossEntropy(labels.slice([k, k + 1])).backward();
-      assertEquals(
-        await gradients.slice(k).allClose(parameters[name]!.grad!, { atol: 1e-5 }),
-        true,
-        name,
-      );
+      const isClose = await gradients.slice(k).allClose(parameters[name]!.grad!, { atol: 1e-5 });
+      assertEquals(isClose, true, name);
     }
   }
 });

@@ -1,35 +1,23 @@
 /** Every operation of the conformance tables in forward mode and under vmap, beside reverse mode and single calls. */
 import { assert } from "@std/assert";
 import { func, type Tensor, Tensor as T } from "../../../mod.ts";
-import {
-  type Case,
-  cotangent,
-  decode,
-  families,
-  readCases,
-  titleOf,
-} from "../../conformance/fixture.ts";
+import { allCases, type Case, cotangent, decode, titleOf } from "../../conformance/fixture.ts";
 import { apart, operations } from "../../conformance/operations.ts";
 import { testOnCPU } from "../../opencl.ts";
 
 /** Some cases of each operation with gradients, beside the places where there is none. */
-const cases = [
-  ...Map.groupBy(
-    families.flatMap((family) => readCases(family)).filter((c) =>
-      c.grads !== undefined && !apart.has(titleOf(c)) && !/edges|special|at 0/.test(c.variant) &&
-      c.outputs.some(({ dtype }) => dtype === "float64")
-    ),
-    ({ op }) => op,
-  ).values(),
-].flatMap((found) => found.slice(0, 3));
+const smooth = allCases().filter((c) =>
+  c.grads !== undefined && !apart.has(titleOf(c)) && !/edges|special|at 0/.test(c.variant) &&
+  c.outputs.some(({ dtype }) => dtype === "float64")
+);
+const cases = [...Map.groupBy(smooth, ({ op }) => op).values()]
+  .flatMap((found) => found.slice(0, 3));
 
 function inputsOf(c: Case): Tensor[] {
-  return c.inputs.map(({ shape, dtype, data }) =>
-    T.fromHost(dtype === "int64" ? BigInt64Array.from(data.map(BigInt)) : data.map(decode), {
-      shape,
-      dtype,
-    })
-  );
+  return c.inputs.map(({ shape, dtype, data }) => {
+    const host = dtype === "int64" ? BigInt64Array.from(data.map(BigInt)) : data.map(decode);
+    return T.fromHost(host, { shape, dtype });
+  });
 }
 
 /** The operation as a function of its floating inputs, whose results are floating. */

@@ -1,5 +1,5 @@
 /** vmap beside the same function called sample by sample: values and gradients of every kind of operation. */
-import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   compile,
   func,
@@ -12,6 +12,7 @@ import {
   Tensor,
 } from "../../../mod.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
+import { assertNumbers, leaf, numbersOf } from "../numbers.ts";
 
 const { vmap } = func;
 
@@ -58,39 +59,37 @@ const functions: Readonly<Record<string, Sample>> = {
 const numbers = Array.from({ length: 48 }, (_, k) => Math.sin(3 * k) + k / 50);
 
 /** The value of a function of all samples, and the gradients of these and of what they share. */
-async function outcome(all: (given: Given) => Tensor): Promise<number[]> {
-  const x = Tensor.fromHost(numbers).reshape([4, 3, 4]).detach();
-  const w = Tensor.linspace(-1, 1, 20).reshape([4, 5]).detach();
-  x.requiresGrad = w.requiresGrad = true;
+function outcome(all: (given: Given) => Tensor): number[] {
+  const x = leaf(Tensor.fromHost(numbers).reshape([4, 3, 4]).detach());
+  const w = leaf(Tensor.linspace(-1, 1, 20).reshape([4, 5]).detach());
   const y = all({ x, w, at: Tensor.fromHost(Int32Array.of(2, 0)) });
   y.mul(Tensor.linspace(0, 1, y.size).reshape(y.shape)).sum().backward();
-  const gradients = [x, w].map((leaf) => leaf.grad ?? leaf.zerosLike());
-  return (await Promise.all([y, ...gradients].map((t) => t.toNumbers()))).flat(9) as number[];
+  return numbersOf(y, ...[x, w].map((leaf) => leaf.grad ?? leaf.zerosLike()));
 }
 
-/** Calls a function that must say nothing. */
-async function quietly<T>(fn: () => Promise<T>): Promise<T> {
-  const { warn } = console;
-  console.warn = (text) => {
-    throw new Error(text);
-  };
+/** Warnings of a function. */
+async function warnings(fn: () => void | Promise<void>): Promise<string[]> {
+  const said: string[] = [], { warn } = console;
+  console.warn = (text) => void said.push(text);
   try {
-    return await fn();
+    await fn();
   } finally {
     console.warn = warn;
   }
+  return said;
 }
 
 for (const [name, f] of Object.entries(functions)) {
   testOnCPU(`vmap has the values and gradients of single calls: ${name}`, async () => {
-    const alone = await outcome((given) =>
+    const alone = outcome((given) =>
       Tensor.stack(given.x.unbind(0).map((x) => f({ ...given, x })))
     );
-    const together = await quietly(() =>
-      outcome((given) => vmap((x: Tensor) => f({ ...given, x }))(given.x))
-    );
-    assertEquals(together.length, alone.length);
-    together.forEach((value, k) => assertAlmostEquals(value, alone[k]!, 1e-4));
+    let together: number[] = [];
+    const said = await warnings(() => {
+      together = outcome((given) => vmap((x: Tensor) => f({ ...given, x }))(given.x));
+    });
+    assertNumbers(together, alone, 1e-4);
+    assertEquals(said, []);
   });
 }
 
@@ -103,33 +102,28 @@ testOnBackends("vmap keeps a product with what all samples share one product", (
 });
 
 testOnBackends("vmap takes axes anywhere, trees of tensors, arguments that all share", async () => {
-  const x = Tensor.arange(6, { dtype: "float32" }).reshape([2, 3]),
-    y = Tensor.fromHost([1, 10]);
+  const x = Tensor.arange(6, { dtype: "float32" }).reshape([2, 3]), y = Tensor.fromHost([1, 10]);
   const f = ({ a }: { a: Tensor }, b: Tensor, times: number) => ({ sum: a.add(b).mul(times), a });
   const found = vmap(f, { inAxes: [1, null, null], outAxis: 1 })({ a: x }, y, 2);
   assertEquals(await found.sum.toArray(), await x.add(y.unsqueeze(1)).mul(2).toArray());
   assertEquals(await found.a.toArray(), await x.toArray());
-  const table = vmap(vmap((a: Tensor, b: Tensor) => a.mul(b), { inAxes: [null, 0] }), {
-    inAxes: [0, null],
-  });
+  const row = vmap((a: Tensor, b: Tensor) => a.mul(b), { inAxes: [null, 0] });
+  const table = vmap(row, { inAxes: [0, null] });
   assertEquals(await table(y, y).toArray(), [[1, 10], [10, 100]]);
 });
 
-testOnBackends(
-  "vmap of gradients is differentiated again, by what the function holds too",
-  async () => {
-    const x = Tensor.fromHost([1, 2, 3], { requiresGrad: true });
-    const a = Tensor.fromHost(2, { requiresGrad: true });
-    const slopes = vmap(func.grad((x: Tensor) => x.pow(3).mul(a)))(x);
-    assertEquals(await slopes.toArray(), [6, 24, 54]);
-    const [byX, byA] = grad([slopes.sum()], [x, a], { createGraph: true });
-    assertEquals([await byX!.toArray(), await byA!.item()], [[12, 24, 36], 42]);
-    const [third, mixed] = grad([byX!.sum()], [x, a]);
-    assertEquals([await third!.toArray(), await mixed!.item()], [[12, 12, 12], 36]);
-    const unrecorded = vmap(func.grad((x: Tensor) => x.square()))(Tensor.ones([2]));
-    assertEquals(unrecorded.requiresGrad, false);
-  },
-);
+testOnBackends("vmap of gradients is differentiated again, by its closure too", async () => {
+  const x = Tensor.fromHost([1, 2, 3], { requiresGrad: true });
+  const a = Tensor.fromHost(2, { requiresGrad: true });
+  const slopes = vmap(func.grad((x: Tensor) => x.pow(3).mul(a)))(x);
+  assertEquals(await slopes.toArray(), [6, 24, 54]);
+  const [byX, byA] = grad([slopes.sum()], [x, a], { createGraph: true });
+  assertEquals([await byX!.toArray(), await byA!.item()], [[12, 24, 36], 42]);
+  const [third, mixed] = grad([byX!.sum()], [x, a]);
+  assertEquals([await third!.toArray(), await mixed!.item()], [[12, 12, 12], 36]);
+  const unrecorded = vmap(func.grad((x: Tensor) => x.square()))(Tensor.ones([2]));
+  assertEquals(unrecorded.requiresGrad, false);
+});
 
 testOnBackends("vmap: a loss through vmap trains as one without it", async () => {
   const run = async (isMapped: boolean) => {
@@ -146,21 +140,16 @@ testOnBackends("vmap: a loss through vmap trains as one without it", async () =>
     }
     return losses;
   };
-  const [plain, mapped] = [await run(false), await run(true)];
-  plain.forEach((loss, k) => assertAlmostEquals(mapped[k]!, loss, 1e-5));
+  assertNumbers(await run(true), await run(false), 1e-5);
 });
 
 testOnBackends("vmap has rules for matrices' kernels, attention and recurrences", async () => {
-  const said: string[] = [], { warn } = console;
-  console.warn = (text) => void said.push(text);
-  try {
+  const said = await warnings(async () => {
     manualSeed(2);
     const gru = new nn.GRU(3, 4);
     const programs: Record<string, [f: (x: Tensor) => Tensor, shape: number[]]> = {
       solve: [(x) => linalg.solve(x.add(Tensor.eye(3).mul(4)), Tensor.ones([3, 2])), [3, 3]],
-      cholesky: [(x) => {
-        return linalg.cholesky(x.matmul(x.transpose()).add(Tensor.eye(3)));
-      }, [3, 3]],
+      cholesky: [(x) => linalg.cholesky(x.matmul(x.transpose()).add(Tensor.eye(3))), [3, 3]],
       eigh: [(x) => linalg.eigh(x.add(x.transpose())).values, [3, 3]],
       bessel: [(x) => special.i0(x), [5]],
       attention: [(x) => nn.scaledDotProductAttention(x, x, x, { isCausal: true }), [2, 16, 8]],
@@ -174,16 +163,12 @@ testOnBackends("vmap has rules for matrices' kernels, attention and recurrences"
       const [together, apart] = [all, each].map((y) => grad([y.mul(weights).sum()], [x])[0]!);
       assert(await together!.allClose(apart!, { atol: 1e-3, rtol: 1e-3 }), `${name}, gradient`);
     }
-  } finally {
-    console.warn = warn;
-  }
+  });
   assertEquals(said, []);
 });
 
 testOnBackends("vmap calls for each sample what has no rule, and says so once", async () => {
-  const said: string[] = [], { warn } = console;
-  console.warn = (text) => void said.push(text);
-  try {
+  const said = await warnings(async () => {
     const x = Tensor.fromHost([[3, 1, 2], [9, 7, 8]], { requiresGrad: true });
     const smallest = vmap(function pick(x: Tensor) {
       return x.mul(Math.sign(x.sum().itemSync())).min();
@@ -191,24 +176,15 @@ testOnBackends("vmap calls for each sample what has no rule, and says so once", 
     assertEquals(await smallest(x).toArray(), [1, 7]);
     smallest(x.neg()).sum().backward();
     assertEquals(await x.grad!.abs().toArray(), [[0, 1, 0], [0, 1, 0]]);
-  } finally {
-    console.warn = warn;
-  }
+  });
   assertEquals(said, ["vmap calls pick for each of the samples: it reads a value"]);
 });
 
 testOnCPU("vmap refuses what does not fit, by name", () => {
   const x = Tensor.ones([2, 3]), running = Tensor.zeros([3]);
-  assertThrows(
-    () => vmap((a: Tensor, b: Tensor) => a.add(b))(x, Tensor.ones([3])),
-    ShapeError,
-    "2, 3",
-  );
-  assertThrows(
-    () => vmap((a: Tensor) => a, { inAxes: [0, 0] })(x),
-    TypeError,
-    "1 arguments along 2",
-  );
+  const sum = vmap((a: Tensor, b: Tensor) => a.add(b)), two = { inAxes: [0, 0] };
+  assertThrows(() => sum(x, Tensor.ones([3])), ShapeError, "2, 3");
+  assertThrows(() => vmap((a: Tensor) => a, two)(x), TypeError, "1 arguments along 2");
   assertThrows(() => vmap((a: Tensor) => a, { inAxes: null })(x), ShapeError, "without a tensor");
   assertThrows(() => vmap((a: Tensor) => a, { inAxes: 2 })(x), ShapeError, "axis 2");
   assertThrows(() => vmap((_: Tensor) => 1)(x), TypeError, "it must give tensors");
@@ -241,14 +217,10 @@ testOnBackends("vmap draws the same numbers for all samples, or different ones",
   assertEquals(new Set(held).size, 1);
   // Also where each sample is computed by itself.
   const looped = (x: Tensor) => draw(x).add(x.itemSync());
-  const warn = console.warn;
-  console.warn = () => {};
-  try {
+  await warnings(async () => {
     assertEquals(new Set(await rows(vmap(looped)(x))).size, 1);
     assertEquals(new Set(await rows(vmap(looped, different)(x))).size, 3);
-  } finally {
-    console.warn = warn;
-  }
+  });
 });
 
 testOnCPU("vmap takes axes in the shape of arguments and results", async () => {
@@ -261,31 +233,24 @@ testOnCPU("vmap takes axes in the shape of arguments and results", async () => {
   assertThrows(() => vmap(f, { inAxes: [0], outAxis: null })({ a: x, b: x }), TypeError, "outAxis");
 });
 
-testOnBackends(
-  "vmap after replaceAllBatchNormModules: batches of samples have their own moments and gradients",
-  () => {
-    manualSeed(4);
-    const model = new nn.Sequential(
-      new nn.Linear(3, 4),
-      new nn.BatchNorm1d(4),
-      new nn.Linear(4, 1),
-    );
-    const x = Tensor.randn([5, 6, 3]);
-    const loss = (parameters: Record<string, Tensor>, x: Tensor) =>
-      func.functionalCall(model, parameters, x).square().sum();
-    const each = () =>
-      vmap(func.grad(loss), { inAxes: [null, 0] })(Object.fromEntries(model.namedParameters()), x);
-    assertThrows(each, Error, "func.replaceAllBatchNormModules");
-    assertEquals(func.replaceAllBatchNormModules(model), model);
-    const found = each();
-    x.unbind(0).forEach((batch, k) => {
-      model.zeroGrad();
-      model.forward(batch).square().sum().backward();
-      for (const [name, p] of model.namedParameters()) {
-        const far = found[name]!.slice(k).sub(p.grad!).abs().max().itemSync();
-        assert(far < 1e-4 * (1 + p.grad!.abs().max().itemSync()), `${name} ${k}: ${far}`);
-      }
-    });
-    assertThrows(() => func.replaceAllBatchNormModules(1 as never), TypeError, "pass a module");
-  },
-);
+testOnBackends("vmap after replaceAllBatchNormModules: each batch has its own moments", () => {
+  manualSeed(4);
+  const model = new nn.Sequential(new nn.Linear(3, 4), new nn.BatchNorm1d(4), new nn.Linear(4, 1));
+  const x = Tensor.randn([5, 6, 3]);
+  const loss = (parameters: Record<string, Tensor>, x: Tensor) =>
+    func.functionalCall(model, parameters, x).square().sum();
+  const each = () =>
+    vmap(func.grad(loss), { inAxes: [null, 0] })(Object.fromEntries(model.namedParameters()), x);
+  assertThrows(each, Error, "func.replaceAllBatchNormModules");
+  assertEquals(func.replaceAllBatchNormModules(model), model);
+  const found = each();
+  x.unbind(0).forEach((batch, k) => {
+    model.zeroGrad();
+    model.forward(batch).square().sum().backward();
+    for (const [name, p] of model.namedParameters()) {
+      const far = found[name]!.slice(k).sub(p.grad!).abs().max().itemSync();
+      assert(far < 1e-4 * (1 + p.grad!.abs().max().itemSync()), `${name} ${k}: ${far}`);
+    }
+  });
+  assertThrows(() => func.replaceAllBatchNormModules(1 as never), TypeError, "pass a module");
+});
