@@ -15,6 +15,7 @@ import {
   TensorDataset,
 } from "../../mod.ts";
 import { wayOf } from "./ways/way.ts";
+import { learn } from "../tensor/training.ts";
 
 const { way, args } = wayOf(import.meta.url);
 using _dev = device(args[0]!);
@@ -69,9 +70,7 @@ function train(model: nn.Sequential, forward: Step, x: Tensor, y: Tensor, way: W
   for (let step = 0; step < 3; step++) way(optimizer, model, () => forward(model, x, y));
 }
 const plain: Way = (optimizer, _model, loss) => {
-  optimizer.zeroGrad();
-  loss().backward();
-  optimizer.step();
+  learn(optimizer, loss());
 };
 const [allX, allY] = samples(8 * size);
 const own = [8 * rank, 8 * (rank + 1)] as const;
@@ -169,11 +168,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
     return loss;
   });
   const whole = compile((x: Tensor, y: Tensor) => {
-    const loss = parallel.forward(x).crossEntropy(y);
-    optimizer.zeroGrad();
-    loss.backward();
-    optimizer.step();
-    return loss;
+    return learn(optimizer, parallel.forward(x).crossEntropy(y));
   });
   for (let k = 0; k < 4; k++) {
     parallel.noSync(() => gradients(x, y));
@@ -296,9 +291,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
   // Values of the programs above may move to the host meanwhile.
   assert(bytes < 1.5 * allBytes / size, `${bytes} of ${allBytes} bytes`);
   for (let k = 0; k < 3; k++) {
-    optimizer.zeroGrad();
-    parallel.forward(x).crossEntropy(y).backward();
-    optimizer.step();
+    learn(optimizer, parallel.forward(x).crossEntropy(y));
     plain(other, expected, () => alone(expected, allX, allY));
   }
   const weights = await weightsOf(model);

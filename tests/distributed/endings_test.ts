@@ -40,11 +40,9 @@ testRanks("a rank that is killed in the middle ends the others", async () => {
 
 /** Ranks of an OpenCL device end while it waits for gradients of the others. */
 function testLeft(name: string, how: string, check: (ended: Ended) => void): void {
-  Deno.test(
-    name,
-    { ignore: !hasMpirun || !hasOpenCL },
-    async () => check(await mpirun(2, "left_program.ts", [how])),
-  );
+  Deno.test(name, { ignore: !hasMpirun || !hasOpenCL }, async () => {
+    return check(await mpirun(2, "left_program.ts", [how]));
+  });
 }
 
 testLeft("a late rank's gradients are waited for by every kind of read", "read", (ended) => {

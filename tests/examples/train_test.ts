@@ -46,33 +46,31 @@ Deno.test("a run without flags reads unseen digits, and both backends learn the 
     }
   }));
 
-testOnBackends(
-  "a short run writes the model, the loss curve and its numbers",
-  (backend) =>
-    inFolder(async (folder) => {
-      const args = ["--device", backend, "--model", "cnn", "--epochs", "1", "--batch-size", "128"];
-      const run = await runTrain(folder, [...args, "--seed", "3"]);
-      assertEquals(run.code, 0, run.err);
-      for (const name of ["model.safetensors", "loss.svg", "loss.json"]) {
-        assertStringIncludes(run.out, `out/${name}`);
-      }
-      const { arrays, metadata } = decodeSafetensors(
-        await Deno.readFile(`${folder}/out/model.safetensors`),
-      );
-      assertEquals(
-        Object.entries(arrays).map(([name, { shape }]) => `${name} ${shape}`).sort(),
-        ["0.bias 16", "0.weight 16,1,3,3", "3.bias 32", "3.weight 32,16,3,3", "7.bias 10"].concat(
-          "7.weight 10,128",
-        ),
-      );
-      assertEquals({ ...metadata }, { dataset: "digits", model: "cnn", seed: "3" });
-      assertEquals((await losses(`${folder}/out`)).length, Math.ceil(1437 / 128));
-      assertMatch(
-        await Deno.readTextFile(`${folder}/out/loss.svg`),
-        /^<svg [^]*digits, cnn, seed 3/,
-      );
-    }),
-);
+testOnBackends("a short run writes the model, the loss curve and its numbers", (backend) => {
+  return inFolder(async (folder) => {
+    const args = ["--device", backend, "--model", "cnn", "--epochs", "1", "--batch-size", "128"];
+    const run = await runTrain(folder, [...args, "--seed", "3"]);
+    assertEquals(run.code, 0, run.err);
+    for (const name of ["model.safetensors", "loss.svg", "loss.json"]) {
+      assertStringIncludes(run.out, `out/${name}`);
+    }
+    const { arrays, metadata } = decodeSafetensors(
+      await Deno.readFile(`${folder}/out/model.safetensors`),
+    );
+    assertEquals(
+      Object.entries(arrays).map(([name, { shape }]) => `${name} ${shape}`).sort(),
+      ["0.bias 16", "0.weight 16,1,3,3", "3.bias 32", "3.weight 32,16,3,3", "7.bias 10"].concat(
+        "7.weight 10,128",
+      ),
+    );
+    assertEquals({ ...metadata }, { dataset: "digits", model: "cnn", seed: "3" });
+    assertEquals((await losses(`${folder}/out`)).length, Math.ceil(1437 / 128));
+    assertMatch(
+      await Deno.readTextFile(`${folder}/out/loss.svg`),
+      /^<svg [^]*digits, cnn, seed 3/,
+    );
+  });
+});
 
 testOnBackends("Ctrl+C saves the model before it ends", (backend) =>
   inFolder(async (folder) => {
@@ -118,22 +116,20 @@ Deno.test("a wrong flag ends with status 2 and the right ones", () =>
     assertStringIncludes(help.out, "--batch-size N");
   }));
 
-testOpenCL(
-  "deno run without flags asks for what it needs, and works after y",
-  () =>
-    inFolder(async (folder) => {
-      const command = `'${Deno.execPath()}' run --no-check '${train}' --epochs 1`;
-      const replies = [{ when: "Allow? [y/n/A]", type: "y\n" }];
-      const { screen, code, answered } = await onTerminal(command, replies, folder);
-      assertEquals(code, 0, screen);
-      assert(answered.length <= 4, `asked ${answered.length} times`);
-      assertMatch(screen, /device: +OpenCL /);
-      assertMatch(screen, /\repoch 1\/1 +step +\d+\/45 +loss .* samples\/s +\d+ s left/);
-      assertMatch(screen, /━━ training +━━ unseen/);
-      assertMatch(screen, /accuracy: +0\.\d+ on unseen samples/);
-      assert((await Deno.stat(`${folder}/out/model.safetensors`)).isFile);
-    }),
-);
+testOpenCL("deno run without flags asks for what it needs, and works after y", () => {
+  return inFolder(async (folder) => {
+    const command = `'${Deno.execPath()}' run --no-check '${train}' --epochs 1`;
+    const replies = [{ when: "Allow? [y/n/A]", type: "y\n" }];
+    const { screen, code, answered } = await onTerminal(command, replies, folder);
+    assertEquals(code, 0, screen);
+    assert(answered.length <= 4, `asked ${answered.length} times`);
+    assertMatch(screen, /device: +OpenCL /);
+    assertMatch(screen, /\repoch 1\/1 +step +\d+\/45 +loss .* samples\/s +\d+ s left/);
+    assertMatch(screen, /━━ training +━━ unseen/);
+    assertMatch(screen, /accuracy: +0\.\d+ on unseen samples/);
+    assert((await Deno.stat(`${folder}/out/model.safetensors`)).isFile);
+  });
+});
 
 Deno.test("a permission that is refused is told before the work begins", () =>
   inFolder(async (folder) => {

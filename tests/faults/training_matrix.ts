@@ -7,6 +7,7 @@ import { manager, manualSeed, memory, nn, optim, Tensor, withDevice } from "../.
 import { liveObjects } from "@netcl/netcl/ffi";
 import { countingCalls } from "../ffi/counting_calls.ts";
 import { type Fault, withFaults } from "../../ffi/mod.ts";
+import { learn } from "../tensor/training.ts";
 const device = manager.default("cl");
 const images = Float32Array.from({ length: 8 * 64 }, (_, i) => Math.sin(i));
 const classes = Int32Array.from({ length: 8 }, (_, i) => i % 10);
@@ -35,10 +36,7 @@ function train(structure: number): Promise<number[]> {
       const optimizer = keep(new optim.Adam(model.parameters(), { lr: 0.01 }));
       const losses: number[] = [];
       for (let step = 0; step < 2; step++) {
-        optimizer.zeroGrad();
-        using loss = model.forward(x).crossEntropy(labels);
-        loss.backward();
-        optimizer.step();
+        using loss = learn(optimizer, () => model.forward(x).crossEntropy(labels));
         losses.push(await loss.item() as number);
       }
       const weights = keep(unusual(model.parameters()[0]!, structure)).toHostSync("float32");

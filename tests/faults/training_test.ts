@@ -81,7 +81,7 @@ function complaint({ kind, call, nth, error, works, left }: Outcome): string | n
 }
 
 testOpenCL(
-  "every function that a training step calls may fail, and the program goes on",
+  "any function that a training step calls may fail, and the program goes on",
   async () => {
     const cache = await Deno.makeTempDir();
     const complaints: string[] = [];

@@ -54,9 +54,5 @@ export function testWay(
   const all = inTurn.get(key) ?? new InTurn(ranks, env);
   inTurn.set(key, all);
   all.add(way);
-  Deno.test(
-    name,
-    { ignore: !hasMpirun || ignoreOn(device) },
-    () => all.assertGood(way),
-  );
+  Deno.test(name, { ignore: !hasMpirun || ignoreOn(device) }, () => all.assertGood(way));
 }
