@@ -60,7 +60,7 @@ export const tests: Readonly<Record<string, Readonly<Record<string, FaultName>>>
     "random graphs mean the same with NETCL_EAGER=1 (cl)": "doubles",
   },
   "tensor/io/files_test.ts": {
-    "loadSafetensors puts a file of the project's own package on the device (cl)": "doubles",
+    "loadSafetensors puts a file of another writer on the device (cl)": "doubles",
     "loadNpy puts NumPy's float64.npy on the device (cl)": "doubles",
   },
 };
