@@ -77,14 +77,17 @@ function sampleOf(name: string, bytes: Bytes, structure: Sample["structure"]): S
   return structure ? { name, bytes, structure } : { name, bytes };
 }
 
-/** Throws where an array's values are not as many as its shape says. */
+/** Throws where an array's values are not as many as its shape says, nested deep or in a ring as it may be. */
 function look(what: unknown): void {
-  if (Array.isArray(what)) return what.forEach(look);
-  if (typeof what !== "object" || what === null || ArrayBuffer.isView(what)) return;
-  const { data, shape } = what as HostArray;
-  if (!shape || !ArrayBuffer.isView(data)) return Object.values(what).forEach(look);
-  const size = shape.reduce((product, n) => product * n, 1);
-  if (data.length !== size) throw new Error(`${data.length} values have the shape [${shape}]`);
+  const all = new Set([what]);
+  for (const next of all) {
+    if (typeof next !== "object" || next === null || ArrayBuffer.isView(next)) continue;
+    const { data, shape } = next as HostArray, isArray = shape && ArrayBuffer.isView(data);
+    if (isArray && data.length !== shape.reduce((product, n) => product * n, 1)) {
+      throw new Error(`${data.length} values have the shape [${shape}]`);
+    }
+    for (const part of Object.values(next)) all.add(part);
+  }
 }
 
 /** A format whose bytes are read in memory. */

@@ -59,6 +59,15 @@ export async function sentenceSettings(folder: string, limit: unknown): Promise<
         `netcl reads ${readParts.join(", ")}`,
     );
   }
+  const outside = list.find(({ path = "" }) =>
+    typeof path !== "string" || /(^|[\\/])\.\.([\\/]|$)/.test(path)
+  );
+  if (outside) {
+    throw new FileFormatError(
+      `Cannot load the embedder in "${folder}": its modules.json names ${shown(outside.path)}: ` +
+        "expected a folder in it",
+    );
+  }
   const place = parts.find(({ type }) => type === "Pooling")?.path ?? `${folder}/1_Pooling`;
   const config = await readJson(`${place}/config.json`) ?? {};
   const own = await readJson(`${folder}/sentence_bert_config.json`) ?? {};

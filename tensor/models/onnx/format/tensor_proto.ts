@@ -66,7 +66,8 @@ function bytesOf(proto: TensorProto, external?: ExternalData): Uint8Array<ArrayB
   }
   const all = external(location), from = Number(offset);
   const to = length === undefined ? all.length : from + Number(length);
-  if (!(from >= 0 && to >= from && to <= all.length)) {
+  const isPlace = Number.isInteger(from) && Number.isInteger(to) && from >= 0;
+  if (!(isPlace && to >= from && to <= all.length)) {
     throw new FileFormatError(`Tensor ${name} lies beyond the end of ${shown(location)}`);
   }
   return all.subarray(from, to);

@@ -165,6 +165,14 @@ Deno.test("Embedder names what sentence-transformers says and it does not read, 
       await write("modules.json", [{ type: "models.Dense", path: "1_Pooling" }]);
       await write("1_Pooling/config.json", { activation_function: "torch.nn.Mish" });
       await assertRejects(() => Embedder.load(folder), TypeError, '"Mish"');
+      for (const path of ["../other", 5]) {
+        await write("modules.json", [{ type: "models.Pooling", path }]);
+        await assertRejects(
+          () => Embedder.load(folder),
+          FileFormatError,
+          "expected a folder in it",
+        );
+      }
       await write("modules.json", []);
       await write("config.json", { ...fixtures.bert!.config, position_embedding_type: "relative" });
       await assertRejects(() => Embedder.load(folder), TypeError, "position_embedding_type");

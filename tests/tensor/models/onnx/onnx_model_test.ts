@@ -3,7 +3,8 @@ import { type DType, DTypeError, noGrad, optim, ShapeError, Tensor } from "../..
 import { encodeModel } from "../../../../tensor/models/onnx/format/schema.ts";
 import { loadOnnx, OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
 import { orderNodes } from "../../../../tensor/models/onnx/ordering.ts";
-import type { GraphProto } from "../../../../tensor/models/onnx/format/schema.ts";
+import { decodeTensor } from "../../../../tensor/models/onnx/format/tensor_proto.ts";
+import type { GraphProto, TensorProto } from "../../../../tensor/models/onnx/format/schema.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { testDamage } from "../../io/arbitraries.ts";
@@ -150,6 +151,23 @@ Deno.test("loadOnnx reads no weights from elsewhere than beside the file", async
     await assertRejects(() => loadOnnx(`${folder}/x.onnx`), FileFormatError, says!);
   }
   await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("loadOnnx reads weights beside the file from whole places only", () => {
+  const at = (offset: string, length: string) =>
+    decodeTensor({
+      dims: [1],
+      data_type: 1,
+      data_location: 1,
+      external_data: Object.entries({ location: "a", offset, length })
+        .map(([key, value]) => ({ key, value })),
+    } as unknown as TensorProto, () => new Uint8Array(8));
+  assertEquals(at("4", "4").data.length, 1);
+  for (
+    const [offset, length] of [["0.5", "4"], ["0", "4.5"], ["-1", "4"], ["6", "4"], ["x", "4"]]
+  ) {
+    assertThrows(() => at(offset!, length!), FileFormatError, "lies beyond the end");
+  }
 });
 
 const files = () =>
