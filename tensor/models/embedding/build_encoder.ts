@@ -16,6 +16,7 @@ import {
   type EncoderArchitecture,
   type EncoderPart,
   encoders,
+  ggufEncoders,
 } from "./encoder_rows.ts";
 
 /** Last layers that make no vectors of tokens. */
@@ -96,7 +97,8 @@ class Builder {
     const { words, positions, kinds, projection, distances, norm, end, layers } = this.#row;
     const parts = new Map<string, AnyModule | readonly AnyModule[]>();
     for (const name of [words, positions, kinds, distances]) {
-      if (name !== undefined) parts.set(name, await this.#vectors(name));
+      const isLeftOut = name === kinds && this.#row.isPlain && !this.#has(name!);
+      if (name !== undefined && !isLeftOut) parts.set(name, await this.#vectors(name));
     }
     parts.set(norm, await this.#norm(norm));
     if (projection && this.#has(projection)) {
@@ -169,15 +171,21 @@ class Builder {
 /**
  * Reads the weights of an encoder.
  *
- * @param config config.json.
+ * @param config config.json, or the same of a GGUF file's header.
  * @param reader The file.
+ * @param isGguf True for the names of GGUF files.
  * @throws {TypeError} When the architecture, or a setting, is not known.
  * @throws {FileFormatError} When the file lacks a tensor, or has others.
  */
-export async function buildEncoder(config: RawConfig, reader: WeightReader): Promise<Encoder> {
-  const row = encoders.find(({ types }) => types.includes(String(config.model_type)));
+export async function buildEncoder(
+  config: RawConfig,
+  reader: WeightReader,
+  isGguf: boolean,
+): Promise<Encoder> {
+  const rows = isGguf ? ggufEncoders : encoders;
+  const row = rows.find(({ types }) => types.includes(String(config.model_type)));
   if (!row) {
-    const known = encoders.flatMap(({ types }) => types).join(", ");
+    const known = rows.flatMap(({ types }) => types).join(", ");
     throw new TypeError(
       `Cannot load an encoder of architecture ${
         JSON.stringify(config.model_type)

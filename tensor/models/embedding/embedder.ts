@@ -10,34 +10,33 @@ import {
 import { Tensor } from "../../class/tensor.ts";
 import type { AnyModule } from "../../nn/module/module.ts";
 import { undivided } from "../../distributed/tensor_parallel/split_work.ts";
-import type { RawConfig } from "../language/decoder/architectures/config.ts";
 import { completeConfig, decoderConfig } from "../language/decoder/architectures/decoder_config.ts";
 import { architectures } from "../language/decoder/architectures/table.ts";
 import { buildDecoder } from "../language/decoder/build_decoder.ts";
-import { openWeights, readJson, requiredJson } from "../language/model_files.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
-import { SafetensorsWeights, weightForm } from "../weights/weight_reader.ts";
+import type { WeightReader } from "../weights/weight_reader.ts";
 import { buildEncoder } from "./build_encoder.ts";
+import { type EmbedderFiles, openEmbedder } from "./embedder_files.ts";
 import { pooled, type Pooling, poolings } from "./pooling.ts";
-import { type DenseLayer, readDense, sentenceSettings } from "./sentence_files.ts";
+import { type DenseLayer, readDense } from "./sentence_files.ts";
 
 /** Options for loading a model of vectors. */
 export interface LoadEmbedderOptions {
-  /** The type that weights are held in; default float32. */
+  /** The type that weights are held in, or "packed" for all as the file has it; default float32. */
   dtype?: string;
   /** Its device; default the active device. */
   device?: string | DeviceHandle;
   /**
    * Reduction of a text's token vectors to one: their "mean", "max", sum by the "root" of their number, mean
-   * "weighted" by place, the "first" or the "last"; default as the folder says it, else "mean".
+   * "weighted" by place, the "first" or the "last"; default as the files say it, else "mean".
    */
   pooling?: Pooling;
-  /** True for vectors of length 1; default as the folder says it. */
+  /** True for vectors of length 1; default as the folder says it, true for GGUF files. */
   normalize?: boolean;
 }
 
 const rules: Rules<LoadEmbedderOptions> = {
-  dtype: takes.oneOf("float32", "float16", "bfloat16"),
+  dtype: takes.oneOf("packed", "float32", "float16", "bfloat16"),
   device: deviceChoice,
   pooling: takes.oneOf(...poolings),
   normalize: takes.bool,
@@ -61,24 +60,29 @@ interface TextEncoder {
   readonly forward: (ids: Tensor, isText: Tensor) => Tensor;
 }
 
-/** An encoder, or a model that reads from left to right: it never looks at padding behind a text. */
-async function textEncoder(config: RawConfig, reader: SafetensorsWeights): Promise<TextEncoder> {
+/** An encoder, or a decoder, in which nobody looks at padding behind a text either. */
+async function textEncoder(
+  { config, isGguf }: EmbedderFiles,
+  reader: WeightReader,
+  device: DeviceHandle,
+): Promise<TextEncoder> {
   const type = String(config.model_type);
   const row = Object.values(architectures).find(({ types }) => types.includes(type));
   if (!row) {
-    const model = await buildEncoder(config, reader);
+    const model = await buildEncoder(config, reader, isGguf);
     return {
       model,
       contextLength: model.contextLength,
       forward: (ids, isText) => model.forward(ids, isText),
     };
   }
-  const raw = completeConfig(row, config), { device } = reader;
-  const isTied = !reader.has(`${row.outer.head}.weight`);
-  const options = { device, isGguf: false, isTied, work: undivided };
+  // The header of a GGUF file leaves nothing out.
+  const raw = isGguf ? config : completeConfig(row, config);
+  const isTied = !reader.has(isGguf ? "output.weight" : `${row.outer.head}.weight`);
+  const options = { device, isGguf, isTied, work: undivided };
   const model = await buildDecoder(row, decoderConfig(row, raw), reader, options);
   const { contextLength } = model.config;
-  return { model, contextLength, forward: (ids) => model.hidden(ids) };
+  return { model, contextLength, forward: (ids, isText) => model.encode(ids, isText) };
 }
 
 /** Rows that are computed at once: more would pad short texts to the length of long ones. */
@@ -120,33 +124,27 @@ export class Embedder implements Disposable {
 
   /**
    * Loads a model: a folder with config.json, safetensors and tokenizer.json, of bert, roberta, xlm-roberta,
-   * camembert, electra, distilbert, mpnet, albert, nomic_bert or modernbert, or of an architecture of
-   * `LanguageModel`. What sentence-transformers writes beside them says how texts become one vector.
+   * camembert, electra, distilbert, mpnet, albert, nomic_bert or modernbert, or a GGUF file of bert, nomic-bert or
+   * modern-bert, or either of an architecture of `LanguageModel`. How texts become one vector stands in
+   * what sentence-transformers writes beside a folder's model, and in a GGUF file's header.
    *
-   * @param folder The folder.
+   * @param path The folder or file.
    * @param options The type of the weights, the device, what makes one vector.
    * @throws {FileFormatError} When a file is missing or damaged, or its tensors are not those of the model.
    * @throws {TypeError} When the architecture is not known.
    */
-  static async load(folder: string, options: LoadEmbedderOptions = {}): Promise<Embedder> {
-    requireValue("load an embedder", "folder", folder, takes.path);
+  static async load(path: string, options: LoadEmbedderOptions = {}): Promise<Embedder> {
+    requireValue("load an embedder", "path", path, takes.path);
     checkOptions("load an embedder", options, rules);
-    const config = await requiredJson(folder, "config.json");
-    const tokenizer = await requiredJson(folder, "tokenizer.json");
-    const settings = await readJson(`${folder}/tokenizer_config.json`) ?? {};
-    const said = await sentenceSettings(folder, settings.model_max_length);
+    using files = await openEmbedder(path);
+    const { said } = files;
     const pooling = options.pooling ? [options.pooling] : said.pooling();
     const device = manager.resolve(options.device ?? manager.active);
-    using file = await openWeights(folder);
-    const form = weightForm(options.dtype ?? "float32", device, 0);
-    const encoder = await textEncoder(config, new SafetensorsWeights(file, device, form));
+    const reader = files.weights(device, options.dtype ?? "float32");
+    const encoder = await textEncoder(files, reader, device);
     encoder.model.eval();
     const dense = await Promise.all(said.dense.map((path) => readDense(path, device)));
-    // What cuts and pads texts stands in the file for others; here batches are made by length.
-    const own = new Tokenizer({
-      tokenizer: { ...tokenizer, truncation: null, padding: null },
-      config: settings,
-    });
+    const own = new Tokenizer(files.tokenizer);
     const given = (text: string) => said.prompt + (said.isLower ? text.toLowerCase() : text);
     const { normalize: isNormalized = said.isNormalized } = options;
     const most = Math.min(said.most, encoder.contextLength);

@@ -8,6 +8,7 @@ import { scaledDotProductAttention } from "../../nn/attention/scaled_dot_product
 import type { LayerNorm } from "../../nn/normalization/layer_norm.ts";
 import { type AnyModule, Module } from "../../nn/module/module.ts";
 import type { RotaryConfig } from "../language/decoder/architectures/config.ts";
+import { aroundMask } from "../language/decoder/attention.ts";
 import { type Angles, RotaryTable, rotated } from "../language/decoder/positions.ts";
 import type { Projection, TokenEmbedding } from "../weights/projection.ts";
 import { distanceBuckets } from "./distances.ts";
@@ -139,7 +140,7 @@ export class Encoder extends Module<[ids: Tensor, isText: Tensor]> {
     const places = ids.indexLike([ids.shape[1]!]).add(this.#config.firstPosition);
     let x = this.#run(words, ids);
     if (positions) x = x.add(this.#run(positions, places));
-    if (kinds) x = x.add(this.#run(kinds, places.mul(0)));
+    if (kinds && this.parts.has(kinds)) x = x.add(this.#run(kinds, places.mul(0)));
     x = this.#run(projection, this.#run(norm, x));
     const own = this.parts.get(layers) as readonly EncoderLayer[], pass = this.#passes(isText);
     this.#config.views.forEach((view, k) => x = own[isRepeated ? 0 : k]!.forward(x, pass(view)));
@@ -152,10 +153,7 @@ export class Encoder extends Module<[ids: Tensor, isText: Tensor]> {
     const masks = new Map<number | undefined, Tensor>();
     const maskOf = (reach: number | undefined): Tensor => {
       if (this.#row.distances) return isSeen.where(this.#distances(isText), -Infinity);
-      if (reach === undefined || reach >= length) return isSeen;
-      const places = isText.indexLike([length]);
-      const isNear = places.unsqueeze(1).sub(places).abs().le(reach);
-      return isSeen.logicalAnd(isNear);
+      return aroundMask(isText, reach === undefined ? null : reach + 1);
     };
     return ({ reach, rotary }) => {
       if (!masks.has(reach)) masks.set(reach, maskOf(reach));

@@ -51,12 +51,14 @@ export interface EncoderArchitecture {
   readonly end?: string;
   /** True where norms stand in front of the parts of a layer, not behind. */
   readonly isPreNorm?: boolean;
-  /** True where matrices and norms have a bias only if the file has one. */
+  /** True where matrices and norms have a bias only if the file has one, and tokens kinds of texts. */
   readonly isPlain?: boolean;
   /** True where positions are counted from behind the padding's id. */
   readonly isOffset?: boolean;
   /** The activation that files leave out, or call otherwise; default "gelu". */
   readonly activation?: string;
+  /** Its name in GGUF files. */
+  readonly gguf?: string;
   /** The view of a layer. */
   readonly view?: (reader: ConfigReader, layer: number, headFeatures: number) => EncoderView;
 }
@@ -89,21 +91,24 @@ export const contextNames = ["max_position_embeddings", "n_positions"] as const;
 /** Waves of ModernBERT: layers that see their neighbours alone have others. */
 function modernView(reader: ConfigReader, layer: number, headFeatures: number): EncoderView {
   const { raw } = reader, kinds = raw.layer_types;
-  const period = reader.optional("global_attn_every_n_layers") ?? 3;
+  const period = reader.optional("global_attn_every_n_layers", "sliding_window_pattern") ?? 3;
   const isFar = Array.isArray(kinds) ? kinds[layer] === "full_attention" : layer % period === 0;
   const kind = isFar ? "full_attention" : "sliding_attention";
   const base = isFar
-    ? reader.optional("global_rope_theta") ?? 160_000
+    ? reader.optional("global_rope_theta", "rope_theta") ?? 160_000
     : reader.optional("local_rope_theta") ?? 10_000;
-  const own = raw.rope_parameters ? raw : { rope_theta: base };
+  const isNamed = Object.keys(raw.rope_parameters ?? {}).length > 0;
+  const own = isNamed ? raw : { rope_theta: base };
   const rotary = rotaryOf(own, headFeatures, reader.size(...contextNames), kind);
-  const reach = isFar ? undefined : Math.floor((reader.optional("local_attention") ?? 128) / 2);
+  const both = reader.optional("local_attention", "sliding_window") ?? 128;
+  const reach = isFar ? undefined : Math.floor(both / 2);
   return { rotary, reach };
 }
 
 /** The table. */
 export const encoders: readonly EncoderArchitecture[] = [
-  bert,
+  // RoBERTa and its kin are of this kind there, with positions that begin with the first one.
+  { ...bert, gguf: "bert" },
   {
     ...bert,
     types: ["roberta", "xlm-roberta", "camembert"],
@@ -178,6 +183,7 @@ export const encoders: readonly EncoderArchitecture[] = [
     norm: "emb_ln",
     kinds: bert.kinds!,
     isPlain: true,
+    gguf: "nomic-bert",
     activation: "silu",
     view: (reader, _, headFeatures) => ({
       rotary: rotaryOf(
@@ -205,6 +211,50 @@ export const encoders: readonly EncoderArchitecture[] = [
     end: "final_norm",
     isPreNorm: true,
     isPlain: true,
+    gguf: "modern-bert",
     view: modernView,
   },
 ];
+
+/** Names of parts in GGUF files, but for norms. */
+const ggufLayer: EncoderArchitecture["layer"] = {
+  query: "attn_q",
+  key: "attn_k",
+  value: "attn_v",
+  queryKeyValue: "attn_qkv",
+  output: "attn_output",
+  gate: "ffn_gate",
+  up: "ffn_up",
+  gateUp: "ffn_up",
+  down: "ffn_down",
+};
+
+/** The same architecture under the names of GGUF files. */
+function asGguf(row: EncoderArchitecture): EncoderArchitecture {
+  const { isPreNorm, layer, positions, kinds, end } = row;
+  const all: EncoderArchitecture["layer"] = {
+    ...ggufLayer,
+    attentionNorm: isPreNorm ? "attn_norm" : "attn_output_norm",
+    mlpNorm: isPreNorm ? "ffn_norm" : "layer_output_norm",
+  };
+  return {
+    ...row,
+    types: [row.gguf!],
+    prefix: "",
+    layers: "blk",
+    layer: Object.fromEntries(
+      (Object.keys(layer) as EncoderPart[]).map((part) => [part, all[part]!]),
+    ),
+    words: "token_embd",
+    norm: "token_embd_norm",
+    ...positions && { positions: "position_embd" },
+    ...kinds && { kinds: "token_types" },
+    ...end && { end: "output_norm" },
+    isPlain: true,
+  };
+}
+
+/** The rows of GGUF files. */
+export const ggufEncoders: readonly EncoderArchitecture[] = encoders
+  .filter(({ gguf }) => gguf !== undefined)
+  .map(asGguf);

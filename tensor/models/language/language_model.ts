@@ -146,6 +146,12 @@ export class LanguageModel implements Disposable {
     const reader = files.weights(device, options.dtype);
     const isTied = raw.tie_word_embeddings === true;
     const config = decoderConfig(row, raw);
+    if (config.looksAhead) {
+      throw new TypeError(
+        `Cannot load the model in "${path}": it looks ahead, and so makes vectors, no text: ` +
+          "Embedder.load reads it",
+      );
+    }
     const work = options.parallel ? splitOver(options.parallel as Group) : undivided;
     try {
       const decoder = await buildDecoder(row, config, reader, { device, isGguf, isTied, work });

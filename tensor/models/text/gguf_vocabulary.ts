@@ -85,9 +85,72 @@ function piecesFiles({ tokens, types, metadata }: Vocabulary): Json {
   };
 }
 
+const SPACE = "▁";
+
+/** BERT's WordPiece. Files mark the beginning of a word, tokenizer.json what goes on with it. */
+function wordPieceFiles({ tokens, metadata }: Vocabulary): Json {
+  const isLower = metadata["tokenizer.ggml.normalizer.lowercase"] !== false;
+  const marked = (token: string): string => {
+    if (token.startsWith(SPACE)) return token.slice(1);
+    return token.startsWith("[") && token.endsWith("]") ? token : `##${token}`;
+  };
+  return {
+    normalizer: {
+      type: "BertNormalizer",
+      clean_text: true,
+      handle_chinese_chars: true,
+      strip_accents: metadata["tokenizer.ggml.normalizer.strip_accents"] ?? isLower,
+      lowercase: isLower,
+    },
+    pre_tokenizer: { type: "BertPreTokenizer" },
+    decoder: { type: "WordPiece", prefix: "##", cleanup: true },
+    model: {
+      type: "WordPiece",
+      unk_token: tokens[metadata["tokenizer.ggml.unknown_token_id"] as number ?? 100],
+      continuing_subword_prefix: "##",
+      max_input_chars_per_word: 100,
+      vocab: vocabularyOf(tokens.map(marked)),
+    },
+  };
+}
+
+/** SentencePiece's unigrams: the pieces of a text whose scores have the largest sum. */
+function unigramFiles({ tokens, metadata }: Vocabulary): Json {
+  const scores = metadata["tokenizer.ggml.scores"] as readonly number[];
+  const map = metadata["tokenizer.ggml.precompiled_charsmap"] as readonly number[] | undefined;
+  const single = { type: "Replace", pattern: { Regex: " {2,}" }, content: " " };
+  const isSingle = metadata["tokenizer.ggml.remove_extra_whitespaces"] === true;
+  const strip = { type: "Strip", strip_left: true, strip_right: true };
+  const hasPrefix = metadata["tokenizer.ggml.add_space_prefix"] !== false;
+  const spaces = {
+    type: "Metaspace",
+    replacement: SPACE,
+    prepend_scheme: hasPrefix ? "always" : "never",
+    split: true,
+  };
+  const charmap = map && { type: "Precompiled", precompiled_charsmap: base64Of(map) };
+  const normalizers = [...charmap ? [charmap] : [], ...isSingle ? [single, strip] : []];
+  return {
+    normalizer: { type: "Sequence", normalizers },
+    pre_tokenizer: spaces,
+    decoder: spaces,
+    model: {
+      type: "Unigram",
+      unk_id: metadata["tokenizer.ggml.unknown_token_id"] ?? null,
+      vocab: tokens.map((token, id) => [token, scores[id]]),
+    },
+  };
+}
+
+function base64Of(bytes: readonly number[]): string {
+  return Uint8Array.from(bytes).toBase64();
+}
+
 const kinds: Readonly<Record<string, (vocabulary: Vocabulary) => Json>> = {
   gpt2: byteLevelFiles,
   llama: piecesFiles,
+  bert: wordPieceFiles,
+  t5: unigramFiles,
 };
 
 /** The ids by token. */
@@ -113,9 +176,12 @@ function mergesOf(tokens: readonly string[], scores: readonly number[]): [string
 function around({ tokens, metadata }: Vocabulary, kind: string): Json | null {
   const id = (name: string) => metadata[`tokenizer.ggml.${name}_token_id`] as number | undefined;
   const flag = (name: string) => metadata[`tokenizer.ggml.add_${name}_token`];
-  const isBegun = kind === "llama" || cutOf(metadata).hasBegin === true;
-  const first = (flag("bos") ?? isBegun) ? id("bos") : undefined;
-  const last = flag("eos") ? id("eos") : undefined;
+  const isBert = kind === "bert";
+  const isBegun = kind === "gpt2" ? cutOf(metadata).hasBegin === true : kind !== "t5";
+  const first = (flag("bos") ?? isBegun) ? isBert ? id("cls") ?? id("bos") : id("bos") : undefined;
+  const isEnded = flag("eos") ?? kind === "t5";
+  // llama.cpp's own spelling.
+  const last = isEnded ? id("eos") : flag("sep") ?? isBert ? id("seperator") : undefined;
   const special = [first, last].filter((k) => k !== undefined).map((k) => tokens[k]!);
   if (special.length === 0) return null;
   const token = (k: number | undefined) =>

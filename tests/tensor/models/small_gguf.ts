@@ -58,6 +58,14 @@ const outer: Readonly<Record<string, string>> = {
   "transformer.wte": "token_embd",
   "transformer.wpe": "position_embd",
   "transformer.ln_f": "output_norm",
+  "embeddings.word_embeddings": "token_embd",
+  "embeddings.tok_embeddings": "token_embd",
+  "embeddings.position_embeddings": "position_embd",
+  "embeddings.token_type_embeddings": "token_types",
+  "embeddings.LayerNorm": "token_embd_norm",
+  "embeddings.norm": "token_embd_norm",
+  "emb_ln": "token_embd_norm",
+  "final_norm": "output_norm",
 };
 
 const inLayers: Readonly<Record<string, string>> = {
@@ -89,6 +97,26 @@ const inLayers: Readonly<Record<string, string>> = {
   "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
   "mlp.shared_expert.up_proj": "ffn_up_shexp",
   "mlp.shared_expert.down_proj": "ffn_down_shexp",
+  "attention.self.query": "attn_q",
+  "attention.self.key": "attn_k",
+  "attention.self.value": "attn_v",
+  "attention.output.dense": "attn_output",
+  "attention.output.LayerNorm": "attn_output_norm",
+  "intermediate.dense": "ffn_up",
+  "output.dense": "ffn_down",
+  "output.LayerNorm": "layer_output_norm",
+  "attn.Wqkv": "attn_qkv",
+  "attn.out_proj": "attn_output",
+  "norm1": "attn_output_norm",
+  "mlp.fc11": "ffn_up",
+  "mlp.fc12": "ffn_gate",
+  "mlp.fc2": "ffn_down",
+  "norm2": "layer_output_norm",
+  "attn_norm": "attn_norm",
+  "attn.Wo": "attn_output",
+  "mlp_norm": "ffn_norm",
+  "mlp.Wi": "ffn_up",
+  "mlp.Wo": "ffn_down",
 };
 
 /** Some have a norm behind attention, which is called as that in front of what follows. */
@@ -97,14 +125,16 @@ const withEnds: Readonly<Record<string, string>> = {
   "post_attention_layernorm": "post_attention_norm",
   "pre_feedforward_layernorm": "ffn_norm",
 };
-const ended = /^(gemma[23]|olmo2|exaone4|seed_oss)/;
+const ended = /^(gemma[23-]|olmo2|exaone4|seed_oss)/;
 
 function nameOf(name: string, type: string): string {
   const [, rest, kind] = /^(.*)\.(weight|bias)$/.exec(name.replace(/\.experts\.\d+/, ".experts"))!;
-  const layer = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(rest!);
+  const layer = /^(?:model\.layers|transformer\.h|encoder\.layers?|layers)\.(\d+)\.(.*)$/.exec(
+    rest!,
+  );
   const part = layer
     ? `blk.${layer[1]}.${(ended.test(type) ? withEnds : inLayers)[layer[2]!]}`
-    : outer[rest!];
+    : outer[rest!] ?? outer[`model.${rest}`];
   return `${part}.${kind}`;
 }
 
@@ -131,7 +161,8 @@ const keys: readonly (readonly [theirs: string, ...ours: string[]])[] = [
   ["embedding_scale", "embedding_multiplier"],
   ["residual_scale", "residual_multiplier"],
   ["logit_scale", "logits_scaling"],
-  ["attention.sliding_window", "sliding_window"],
+  ["attention.sliding_window", "sliding_window", "local_attention"],
+  ["attention.sliding_window_pattern", "global_attn_every_n_layers"],
   ["attn_logit_softcapping", "attn_logit_softcapping"],
   ["final_logit_softcapping", "final_logit_softcapping"],
 ];
@@ -166,16 +197,25 @@ async function converted(
   return [paired, shape];
 }
 
-/** Writes a model into a GGUF file; `isPacked`: matrices of whole blocks as Q8_0. */
+/** The names of architectures that are others there. */
+const architectures: Readonly<Record<string, string>> = {
+  mistral: "llama",
+  gemma3_text: "gemma3",
+  qwen2_moe: "qwen2moe",
+  nomic_bert: "nomic-bert",
+  modernbert: "modern-bert",
+};
+
+/** Writes a model into a GGUF file; `isPacked`: matrices of whole blocks as Q8_0; `own`: more of its header. */
 export async function writeGguf(
   path: string,
   fixture: Fixture,
   tokens: readonly string[],
   isPacked = false,
+  own: Readonly<Record<string, Value>> = {},
 ): Promise<void> {
   const { config, shapes } = fixture, type = String(config.model_type);
-  const architecture = { mistral: "llama", gemma3_text: "gemma3", qwen2_moe: "qwen2moe" }[type] ??
-    type;
+  const architecture = architectures[type] ?? type;
   const rope = config.rope_parameters as
     | Record<string, number & Record<string, number>>
     | undefined;
@@ -186,7 +226,13 @@ export async function writeGguf(
     ["tokenizer.ggml.pre", "default"],
     ["tokenizer.ggml.tokens", tokens],
     ["tokenizer.ggml.merges", []],
-    ["tokenizer.ggml.eos_token_id", Number(config.eos_token_id)],
+    ...config.eos_token_id === undefined
+      ? []
+      : [["tokenizer.ggml.eos_token_id", Number(config.eos_token_id)] as [string, Value]],
+    ...Object.entries(own).map(([name, value]): [string, Value] => [
+      `${architecture}.${name}`,
+      value,
+    ]),
   ];
   for (const [theirs, ...ours] of keys) {
     const value = ours.map((name) => config[name]).find((value) => typeof value === "number");
@@ -197,6 +243,10 @@ export async function writeGguf(
       (rope.full_attention as Record<string, number>)?.rope_theta ?? rope.rope_theta,
     );
     metadata.push([`${architecture}.rope.freq_base`, base]);
+    const near = (rope.sliding_attention as Record<string, number>)?.rope_theta;
+    if (/^(modernbert|gemma-)/.test(type)) {
+      metadata.push([`${architecture}.rope.freq_base_swa`, near!]);
+    }
     const share = Number(rope.partial_rotary_factor ?? 1);
     if (share < 1) metadata.push([`${architecture}.rope.dimension_count`, head * share]);
   }

@@ -61,14 +61,13 @@ function attend(
     return filledAttention(query, keys, values, lengths, { scale, isCausal, window, cap });
   }
   const key = keys.rows, value = values.rows;
-  if (attentionCap === null && "isCausal" in visible) {
-    const isCausal = query.shape.at(-2)! > 1;
-    return scaledDotProductAttention(query, key, value, { isCausal, scale: attentionScale });
+  if (attentionCap === null) {
+    const seen = "mask" in visible ? { mask: visible.mask } : { isCausal: length > 1 };
+    return scaledDotProductAttention(query, key, value, { ...seen, scale: attentionScale });
   }
   const scores = query.matmul(key.transpose()).cast("float32").mul(attentionScale);
-  const capped = attentionCap === null ? scores : softCapped(scores, attentionCap);
   const mask = "mask" in visible ? visible.mask : causalMask(scores);
-  const weights = mask.where(capped, -Infinity).softmax(-1);
+  const weights = mask.where(softCapped(scores, attentionCap), -Infinity).softmax(-1);
   return weights.cast(value.dtype).matmul(value);
 }
 
@@ -82,4 +81,17 @@ export function causalMask(like: Tensor, window: number | null = null): Tensor {
   const [l, s] = like.shape.slice(-2) as [number, number];
   const distance = like.indexLike([l]).unsqueeze(1).sub(like.indexLike([s]));
   return distance.ge(0).logicalAnd(distance.lt(window ?? s));
+}
+
+/**
+ * True for keys that are text, and within the window on either side, in a model that looks ahead.
+ *
+ * @param isText bool of (N, L).
+ * @returns It broadcasts to (N, 1, L, L).
+ */
+export function aroundMask(isText: Tensor, window: number | null): Tensor {
+  const length = isText.shape[1]!, isSeen = isText.unsqueeze(1).unsqueeze(1);
+  if (window === null || window >= length) return isSeen;
+  const places = isText.indexLike([length]);
+  return isSeen.logicalAnd(places.unsqueeze(1).sub(places).abs().lt(window));
 }

@@ -12,7 +12,7 @@ import { PackedMatrix } from "../../weights/packed_matrix.ts";
 import type { Projection, TokenEmbedding } from "../../weights/projection.ts";
 import type { SplitWork } from "../../../distributed/tensor_parallel/split_work.ts";
 import type { Architecture } from "./architectures/architecture.ts";
-import { causalMask, softCapped, type Visibility } from "./attention.ts";
+import { aroundMask, causalMask, softCapped, type Visibility } from "./attention.ts";
 import type { DecoderConfig, LayerConfig, RotaryConfig } from "./architectures/config.ts";
 import { DecoderCache } from "./decoder_cache.ts";
 import type { DecoderLayer, LayerPass, Norm } from "./decoder_layer.ts";
@@ -27,6 +27,13 @@ export interface DecoderParts {
   readonly norm: Norm;
   /** Null where the vectors of tokens are the last layer, too. */
   readonly head: Projection | null;
+}
+
+/** The common data of layers in one pass. */
+interface Passes {
+  readonly layer: (k: number) => LayerPass;
+  /** Learned vectors of positions. */
+  readonly positions: Tensor | null;
 }
 
 /**
@@ -124,15 +131,31 @@ export class Decoder extends Module<[ids: Tensor]> {
       throw shapeError("Decoder")`
         Cannot run a Decoder on ids of shape ${ids.shape}: pass (N, L), one at least`;
     }
-    const { layers, norm } = this.#parts, { config } = this, count = ids.shape[1]!;
-    if (config.sharesKeys) this.#requireFrozen();
-    const passes = cache ? this.#passesBehind(cache, count) : this.#passes(ids);
-    let x = this.#vectors(ids);
-    if (config.embeddingScale !== 1) x = x.mul(config.embeddingScale);
-    if (passes.positions) x = x.add(passes.positions);
-    for (const [k, layer] of layers.entries()) x = layer.forward(x, passes.layer(k));
+    if (this.config.sharesKeys) this.#requireFrozen();
+    const passes = cache ? this.#passesBehind(cache, ids.shape[1]!) : this.#passes(ids, null);
+    const x = this.#run(ids, passes);
     cache?.end(counts ?? cache.growth);
-    return norm.forward(x);
+    return this.#parts.norm.forward(x);
+  }
+
+  /**
+   * The same of whole texts, for a model that makes vectors.
+   *
+   * @param ids (N, L).
+   * @param isText bool of (N, L): false for padding behind texts, at which nobody looks.
+   * @returns (N, L, width).
+   */
+  encode(ids: Tensor, isText: Tensor): Tensor {
+    return this.#parts.norm.forward(this.#run(ids, this.#passes(ids, isText)));
+  }
+
+  #run(ids: Tensor, { positions, layer }: Passes): Tensor {
+    const { embeddingScale } = this.config;
+    let x = this.#vectors(ids);
+    if (embeddingScale !== 1) x = x.mul(embeddingScale);
+    if (positions) x = x.add(positions);
+    for (const [k, own] of this.#parts.layers.entries()) x = own.forward(x, layer(k));
+    return x;
   }
 
   #requireFrozen(): void {
@@ -171,9 +194,12 @@ export class Decoder extends Module<[ids: Tensor]> {
   }
 
   /** A pass of whole texts, which begin at the first position. */
-  #passes(ids: Tensor) {
+  #passes(ids: Tensor, isText: Tensor | null): Passes {
     const length = ids.shape[1]!;
-    const visible = (window: number | null) => this.#visibleAlone(ids, length, window);
+    const visible = (window: number | null) =>
+      this.config.looksAhead
+        ? { mask: aroundMask(isText ?? ids.ge(0), window) }
+        : this.#visibleAlone(ids, length, window);
     const angles = (rotary: RotaryConfig) => {
       const { cos, sin } = this.#table(rotary, length).atLeast(length);
       return { cos: cos.slice([0, length]), sin: sin.slice([0, length]) };
@@ -190,7 +216,7 @@ export class Decoder extends Module<[ids: Tensor]> {
   }
 
   /** A pass of what comes behind that which a cache holds. */
-  #passesBehind(cache: DecoderCache, count: number) {
+  #passesBehind(cache: DecoderCache, count: number): Passes {
     const isFirst = cache.length === 0 && count > 1, { capacity } = cache;
     const step = cache.begin(count), { slots, filled } = step;
     const visible = (window: number | null): Visibility =>
@@ -218,7 +244,7 @@ export class Decoder extends Module<[ids: Tensor]> {
     angles: (rotary: RotaryConfig) => Angles,
     cache: (layer: number) => LayerPass["cache"],
     positions: Tensor | null,
-  ) {
+  ): Passes {
     const seen = new Map<number | null, Visibility>(), turned = new Map<RotaryConfig, Angles>();
     const layer = (k: number): LayerPass => {
       const { window, rotary }: LayerConfig = this.config.layers[k]!;

@@ -1,10 +1,17 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { saveSafetensors, Tensor, withDevice } from "../../../../mod.ts";
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
-import { Embedder } from "../../../../tensor/models/mod.ts";
+import { Embedder, LanguageModel } from "../../../../tensor/models/mod.ts";
 import { inFolder } from "../../../temporary_folder.ts";
 import { testOnBackends } from "../../../opencl.ts";
-import { type Fixture, fixtures as decoders, weightsOf, writeModel } from "../small_models.ts";
+import { writeGguf } from "../small_gguf.ts";
+import {
+  type Fixture,
+  fixtures as decoders,
+  tokens,
+  weightsOf,
+  writeModel,
+} from "../small_models.ts";
 
 interface EncoderFixture extends Fixture {
   readonly texts: number[][];
@@ -20,20 +27,60 @@ for (const [name, fixture] of Object.entries(fixtures)) {
     () => {
       return inFolder(async (folder) => {
         await writeModel(folder, fixture);
+        if (fixture.config.use_bidirectional_attention) {
+          await assertRejects(() => LanguageModel.load(folder), TypeError, "Embedder.load");
+        }
         using embedder = await Embedder.load(folder, { normalize: false });
         assertEquals(
-          new Set(Object.keys(embedder.model.stateDict())),
+          new Set(
+            Object.keys(embedder.model.stateDict()).map((key) => key.replace(/^model\./, "")),
+          ),
           new Set(Object.keys(fixture.shapes)),
         );
         const texts = fixture.texts.map((ids) => embedder.tokenizer.decode(ids));
         using vectors = await embedder.embed(texts);
         const found = await vectors.toArray() as number[][];
-        fixture.vectors.forEach((due, row) =>
-          due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
-        );
+        assertVectors(found, fixture.vectors);
       });
     },
   );
+}
+
+function assertVectors(found: readonly number[][], due: readonly number[][]): void {
+  due.forEach((vector, row) =>
+    vector.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
+  );
+}
+
+/** Settings that differ in GGUF files. */
+const inGguf = {
+  "bert": {},
+  "nomic_bert": {},
+  "modernbert": {},
+  "gemma3, ahead": { model_type: "gemma-embedding", global_attn_every_n_layers: 2 },
+};
+
+for (const [name, config] of Object.entries(inGguf)) {
+  testOnBackends(`Embedder reads GGUF files, and pools as they say: ${name}`, () => {
+    return inFolder(async (folder) => {
+      const plain = fixtures[name]!, path = `${folder}/model.gguf`, { texts } = plain;
+      const fixture = { ...plain, config: { ...plain.config, ...config } };
+      await writeGguf(path, fixture, tokens);
+      using mean = await Embedder.load(path, { normalize: false });
+      assertVectors(await mean.forward(texts).toArray() as number[][], plain.vectors);
+      await writeGguf(path, fixture, tokens, false, { pooling_type: 2 });
+      using first = await Embedder.load(path, { normalize: false, dtype: "packed" });
+      await writeModel(folder, plain);
+      using wanted = await Embedder.load(folder, { normalize: false, pooling: "first" });
+      const far = first.forward(texts).sub(wanted.forward(texts)).abs().max();
+      assert(await far.item() < 2e-5);
+      using normal = await Embedder.load(path);
+      const lengths = await normal.forward(texts).norm(-1).toNumbers();
+      for (const length of lengths) assert(Math.abs(length - 1) < 1e-5);
+      await writeGguf(path, fixture, tokens, false, { pooling_type: 4 });
+      await assertRejects(() => Embedder.load(path), TypeError, "pooling_type is 4");
+    });
+  });
 }
 
 const sentences = JSON.parse(Deno.readTextFileSync(new URL("sentences.json", import.meta.url))) as {
@@ -64,9 +111,7 @@ testOnBackends("Embedder has sentence-transformers' poolings, layers, prompt and
     using embedder = await Embedder.load(folder);
     using vectors = await embedder.embed(sentences.texts);
     const found = await vectors.toArray() as number[][];
-    sentences.vectors.forEach((due, row) =>
-      due.forEach((x, k) => assert(Math.abs(found[row]![k]! - x) < 2e-5, `${row}, ${k}`))
-    );
+    assertVectors(found, sentences.vectors);
   });
 });
 
@@ -75,6 +120,12 @@ testOnBackends("Embedder takes the last token of a model that reads from left to
     const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
     await writeModel(folder, { ...decoders.qwen3!, shapes });
     using embedder = await Embedder.load(folder, { pooling: "last" });
+    // The same of a GGUF file, in whose header the pooling stands.
+    const path = `${folder}/model.gguf`, last = { pooling_type: 3 };
+    await writeGguf(path, { ...decoders.qwen3!, shapes }, tokens, false, last);
+    using ofGguf = await Embedder.load(path, { normalize: false });
+    const apart = embedder.forward([[5, 6, 7]]).sub(ofGguf.forward([[5, 6, 7]])).abs().max();
+    assert(await apart.item() < 1e-5);
     const texts = ["abcdefg", "ab"];
     using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
     const [, second] = await both.toArray() as number[][],

@@ -16,6 +16,7 @@ models = {
     "mpnet": T.MPNetConfig(**base, pad_token_id=1),
     "nomic_bert": T.NomicBertConfig(**base),
     "modernbert": T.ModernBertConfig(**{**base, "num_hidden_layers": 3}, local_attention=6, global_attn_every_n_layers=2, pad_token_id=2),
+    "gemma3, ahead": T.Gemma3TextConfig(**base, num_key_value_heads=2, head_dim=8, query_pre_attn_scalar=8, sliding_window=8, layer_types=["sliding_attention", "full_attention"], use_bidirectional_attention=True, rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=1000.0), sliding_attention=dict(rope_type="default", rope_theta=100.0))),
     "distilbert": T.DistilBertConfig(vocab_size=48, dim=16, hidden_dim=24, n_layers=2, n_heads=4, max_position_embeddings=32),
 }
 out = {}

@@ -131,7 +131,7 @@ Deno.test("LanguageModel.load names settings that it does not read, and weights 
       const error = await assertRejects(() => LanguageModel.load(folder), Error, message);
       assert(error instanceof TypeError || error instanceof FileFormatError, error.name);
     };
-    await refused("gemma3_text", { use_bidirectional_attention: true }, "use_bidirectional");
+    await refused("gemma3_text", { use_bidirectional_attention: true }, "Embedder.load");
     await refused("llama", { quantization_config: { quant_method: "awq" } }, '"awq"');
     await refused("llama", { hidden_act: "mish" }, '"mish"');
     await refused("llama", { num_key_value_heads: 3 }, "3 heads of keys");

@@ -84,6 +84,8 @@ export interface DecoderConfig {
   readonly layers: readonly LayerConfig[];
   /** Of the layers that have experts; null where none has. */
   readonly experts: ExpertsConfig | null;
+  /** True where positions look at those behind them, too: such a model makes vectors, and no text. */
+  readonly looksAhead: boolean;
   /** True where several ranks have the same heads of keys, each with a part of their gradients. */
   readonly sharesKeys?: boolean;
 }

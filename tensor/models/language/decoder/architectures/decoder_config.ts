@@ -54,7 +54,9 @@ export function completeConfig(row: Architecture, raw: RawConfig): RawConfig {
  * @throws {TypeError} When a setting is missing, wrong, or one that is not read.
  */
 export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig {
-  requireRead(raw);
+  const { use_bidirectional_attention: isBoth, is_causal: isCausal } = raw;
+  const looksAhead = isBoth === true || isCausal === false;
+  requireRead(isBoth === true ? { ...raw, use_bidirectional_attention: false } : raw);
   const reader = new ConfigReader(raw);
   const width = reader.size("hidden_size", "n_embd");
   const heads = reader.size("num_attention_heads", "n_head", "num_heads");
@@ -81,6 +83,7 @@ export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig 
     headNorms: "each",
     normsTurned: false,
     isParallel: false,
+    looksAhead,
     isInterleaved: false,
     firstPosition: 0,
     embeddingScale: 1,

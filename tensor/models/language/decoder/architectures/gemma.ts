@@ -59,7 +59,7 @@ export const gemmas: Readonly<Record<string, Architecture>> = {
     },
   },
   gemma3: {
-    types: ["gemma3", "gemma3_text"],
+    types: ["gemma3", "gemma3_text", "gemma-embedding"],
     layer: { ...gemmaLayer, ...normedHeads },
     outer: llamaOuter,
     normOffset: 1,
@@ -74,14 +74,18 @@ export const gemmas: Readonly<Record<string, Architecture>> = {
       max_position_embeddings: 131_072,
     },
     config: (reader, plain) => {
-      const { raw } = reader, window = reader.optional("sliding_window");
+      const { raw } = reader, looksAhead = plain.looksAhead || raw.model_type === "gemma-embedding";
+      const width = reader.optional("sliding_window");
+      // Half of it on either side, and the position itself.
+      const window = looksAhead && width !== null ? Math.floor(width / 2) + 1 : width;
       const period = reader.optional("sliding_window_pattern", "_sliding_window_pattern") ?? 6;
       const near = nearLayers(reader, plain, allButEach(period));
       const parameters = raw.rope_parameters as RawConfig | undefined;
       const nearRaw = parameters?.sliding_attention ? raw : {
-        rope_theta: reader.optional("rope_local_base_freq") ?? 10_000,
+        rope_theta: reader.optional("rope_local_base_freq", "local_rope_theta") ?? 10_000,
       };
       return {
+        looksAhead,
         ...gemma(reader, plain, 62),
         ...twoRotations(reader, plain, window, near, nearRaw),
       };

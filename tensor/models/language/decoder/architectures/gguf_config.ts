@@ -24,7 +24,11 @@ const names: Readonly<Record<string, string>> = {
   "expert_used_count": "num_experts_per_tok",
   "expert_feed_forward_length": "moe_intermediate_size",
   "rope.freq_base": "rope_theta",
+  "rope.freq_base_swa": "local_rope_theta",
   "rope.dimension_count": "rotary_dim",
+  "hidden_act": "hidden_act",
+  "attention.causal": "is_causal",
+  "pooling_type": "pooling_type",
 };
 
 /** The configuration of a GGUF file under the names of config.json. */
@@ -38,7 +42,7 @@ export async function ggufConfig(file: GgufFile): Promise<RawConfig> {
   const near = metadata[`${type}.attention.sliding_window_pattern`];
   if (Array.isArray(near)) {
     config.layer_types = near.map((isNear) => isNear ? "sliding_attention" : "full_attention");
-  }
+  } else if (near !== undefined) config.sliding_window_pattern = near;
   const vectors = tensors.get("token_embd.weight");
   config.vocab_size = vectors?.shape[0];
   config.tie_word_embeddings = !tensors.has("output.weight");
