@@ -48,8 +48,9 @@ export class StoredTensor {
     const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0;
     const fits = isCount(offset) && Array.isArray(strides) && strides.every(isCount) &&
       steps.length === lengths.length;
-    const last = lengths.reduce((sum, n, axis) => sum + (n - 1) * steps[axis]!, offset as number);
-    if (!fits || size > 0 && !(last < storage.length)) {
+    const last = () =>
+      lengths.reduce((sum, n, axis) => sum + (n - 1) * steps[axis]!, offset as number);
+    if (!fits || size > 0 && !(last() < storage.length)) {
       throw new FileFormatError(
         `A tensor of shape [${lengths}], strides ${shown(strides)} and offset ${shown(offset)} ` +
           `does not fit into its storage of ${storage.length} elements`,

@@ -191,6 +191,13 @@ Deno.test("a key may be named __proto__ without harm", async () => {
   assertEquals([Object.keys(dict), Object.getPrototypeOf(dict)], [["__proto__"], Object.prototype]);
 });
 
+Deno.test("decodeTorch refuses a tensor without strides", async () => {
+  const storage = "(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nK\x01tQ";
+  const pickle = `\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(${storage}K\x00K\x01\x85tR.`;
+  const bytes = Uint8Array.from(pickle, (letter) => letter.charCodeAt(0));
+  await assertRejects(() => decodeTorch(bytes), FileFormatError, "strides undefined");
+});
+
 Deno.test("loadTorch names the file, and runs nothing of it", async () => {
   const { message } = await assertRejects(() => loadTorch(fixture("evil")), FileFormatError);
   assert(message.includes("evil.pt") && message.includes('"posix.system"'), message);
