@@ -1,5 +1,5 @@
 /** Deno for Linux on arm64, run by qemu, with PoCL for arm64: packages in a folder of their own. */
-import { installDebian } from "./debian_folder.ts";
+import { ignoreMissing, installDebian } from "./debian_folder.ts";
 import { installDeno } from "./deno_package.ts";
 import { inside } from "./root.ts";
 
@@ -25,6 +25,9 @@ const environment = {
 /** PoCL starts the linker, which the kernel cannot run: a shell of this machine's has the emulator do so. */
 const linker = `#!/usr/bin/busybox sh\nexec ${emulator} /usr/bin/ld.bfd "$@"\n`;
 
+/** Commands that tests start: the kernel can run those of this machine's processor only. */
+const commands = ["cat", "mkfifo", "mount", "umount"];
+
 /** Deno on arm64. */
 export interface Arm64 {
   /** A command that runs it with these arguments, in the repository's folder. */
@@ -44,6 +47,11 @@ export async function installArm64(folder: string): Promise<Arm64> {
     await Deno.copyFile(`${own}/bin/busybox`, `${root}/usr/bin/busybox`);
     await Deno.remove(`${root}/usr/bin/ld`);
     await Deno.writeTextFile(`${root}/usr/bin/ld`, linker, { mode: 0o755 });
+  }
+  for (const name of commands) {
+    const path = `${root}/usr/bin/${name}`;
+    await Deno.remove(path).catch(ignoreMissing);
+    await Deno.symlink("busybox", path);
   }
   const path = await installDeno(`${root}${home}`, "linux-arm64-glibc", "deno");
   await Deno.chmod(path, 0o755);

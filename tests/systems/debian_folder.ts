@@ -89,7 +89,8 @@ export async function installDebian(
   return root;
 }
 
-function ignoreMissing(error: unknown): null {
+/** Null for a file that is not there; any other error stays one. */
+export function ignoreMissing(error: unknown): null {
   if (error instanceof Deno.errors.NotFound) return null;
   throw error;
 }
