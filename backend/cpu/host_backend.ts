@@ -205,10 +205,6 @@ export abstract class HostBackend implements Backend {
     return 0;
   };
 
-  chains(): null {
-    return null;
-  }
-
   mayRepeat(): boolean {
     return true;
   }

@@ -82,44 +82,6 @@ export interface Launch {
    * is not compiled; absent where setting arguments costs nothing.
    */
   repeated?(): RepeatedLaunch | null;
-  /** The launches that it consists of, where there are several: each with its share of whatever stands for blocks. */
-  parts?<T>(inputs: readonly T[], outputs: readonly T[]): readonly LaunchPart<T>[];
-}
-
-/** One of several launches, with what stands for its blocks. */
-export interface LaunchPart<T> {
-  readonly launch: Launch;
-  readonly inputs: readonly T[];
-  readonly outputs: readonly T[];
-}
-
-/** A block's place in a program that is replayed: the same object where launches take the same block. */
-export interface Place {
-  /** The block, where it is the same in every replay; else null. */
-  readonly block: Block | null;
-}
-
-/** Launches of a program that are enqueued as one. */
-export interface Chain {
-  /** The first of them. */
-  readonly first: number;
-  readonly count: number;
-  /** The launch, with arguments of its own; the caller's to dispose of. */
-  launch(): ChainLaunch;
-}
-
-/** The launch of a chain. */
-export interface ChainLaunch extends Disposable {
-  /** Gives one of the launches its blocks, counted from the chain's first. */
-  set(launch: number, inputs: readonly Block[], outputs: readonly Block[]): void;
-  /** Enqueues them; the caller has awaited uploads to their blocks. */
-  again(): void;
-}
-
-/** Chains that are being built. */
-export interface ChainRequest extends Disposable {
-  /** The chains, by their first launches; null while they are not built. */
-  ready(): readonly Chain[] | null;
 }
 
 /** A launch whose arguments stay set from run to run; its owner disposes of it. */
@@ -258,11 +220,6 @@ export interface Backend extends PlanningDevice {
   prepare(kernels: readonly Launchable[]): Launch[];
   /** True when launches may be run `again` now: none is another tier's. */
   mayRepeat(): boolean;
-  /**
-   * Begins to build chains of the launches of a program, which are run in this order. Null where a launch costs
-   * little.
-   */
-  chains(launches: readonly LaunchPart<Place>[]): ChainRequest | null;
   /** Waits for all work without blocking the event loop. */
   finish(): Promise<void>;
   /** Waits for all work. */

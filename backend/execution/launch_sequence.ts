@@ -2,43 +2,30 @@
 import type { Launch, RepeatedLaunch } from "./backend.ts";
 import { type HorizontalKernel, resultCount } from "../kernel/kernel.ts";
 
-/** The blocks, or whatever stands for them, of one of several launches. */
-export type Split = <T>(
-  launch: number,
-  inputs: readonly T[],
-  outputs: readonly T[],
-) => readonly [inputs: readonly T[], outputs: readonly T[]];
-
 /**
  * Launches that are run as one.
  *
  * @param name What traces call it.
  * @param launches In their order.
- * @param split Tells which of all blocks each of them takes.
+ * @param run Runs such launches with the blocks that each of them takes.
  */
-export function sequence(name: string, launches: readonly Launch[], split: Split): Launch {
+export function sequence(
+  name: string,
+  launches: readonly Launch[],
+  run: (launches: readonly Launch[]) => Launch["run"],
+): Launch {
   const whole = {
     name,
     source: launches.map(({ source }) => source).join("\n\n"),
     bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
   };
-  const parts: Launch["parts"] = (inputs, outputs) =>
-    launches.map((launch, k) => {
-      const [reads, writes] = split(k, inputs, outputs);
-      return { launch, inputs: reads, outputs: writes };
-    });
-  const plain = { ...whole, parts, run: runOf(launches, split) };
+  const plain = { ...whole, run: run(launches) };
   if (launches.some(({ repeated }) => repeated === undefined)) return plain;
   const repeated = (): RepeatedLaunch | null => {
     const own = repeatedAll(launches);
-    return own && { ...whole, run: runOf(own, split), ...againAndDispose(own) };
+    return own && { ...whole, run: run(own), ...againAndDispose(own) };
   };
   return { ...plain, repeated };
-}
-
-function runOf(launches: readonly Launch[], split: Split): Launch["run"] {
-  return (inputs, outputs) =>
-    launches.forEach((launch, k) => launch.run(...split(k, inputs, outputs)));
 }
 
 /** All of them with arguments of their own; null while one has none. */
@@ -73,13 +60,15 @@ export function inSequence(
   { members, label }: HorizontalKernel,
   launches: readonly Launch[],
 ): Launch {
-  let read = 0, written = 0;
-  const places = members.map((member) => ({
-    reads: [read, read += member.inputs.length],
-    writes: [written, written += resultCount(member)],
-  }));
-  return sequence(label, launches, (k, inputs, outputs) => {
-    const { reads, writes } = places[k]!;
-    return [inputs.slice(...reads), outputs.slice(...writes)];
-  });
+  const run = (launches: readonly Launch[]): Launch["run"] => (inputs, outputs) => {
+    let read = 0, written = 0;
+    launches.forEach((launch, k) => {
+      const member = members[k]!;
+      launch.run(
+        inputs.slice(read, read += member.inputs.length),
+        outputs.slice(written, written += resultCount(member)),
+      );
+    });
+  };
+  return sequence(label, launches, run);
 }

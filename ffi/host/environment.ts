@@ -78,11 +78,6 @@ export const environmentVariables = {
     default: "0 with NVIDIA's driver, else events",
     description: "What waits on a device for other devices; 0: the host waits instead",
   },
-  NETCL_CHAINS: {
-    values: "0, 1",
-    default: "0",
-    description: "Whether a GPU gets a compiled function's short launches as one: experimental",
-  },
   NETCL_MATRIX_UNITS: {
     values: "0, 1",
     default: "1",

@@ -116,12 +116,6 @@ export function releaseProgram({ slots, scratch, launches, former }: RecordedPro
   }
 }
 
-/** The block of a slot; null where it may be another one in every replay. */
-function fixedBlock(slot: BlockSlot): Block | null {
-  if (slot.kind === "scratch") return slot.block;
-  return slot.kind === "constant" ? slot.storage.handle as Block : null;
-}
-
 class ProgramBuilder {
   readonly #roles: Roles;
   readonly #recording: Recording;
@@ -162,7 +156,7 @@ class ProgramBuilder {
       changed: [...written].filter((slot) => !this.#isOwn(slot)),
       slots: this.#slots,
       scratch,
-      launches: new ReplayedLaunches(launches, (slot) => fixedBlock(this.#slots[slot]!)),
+      launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),
       former: this.#device.deviceType === "gpu" ? new FormerPlaces(memory) : null,
       lastWrites: lastWritesOf(launches, this.#slots.length),
       ...targets,
@@ -211,6 +205,11 @@ class ProgramBuilder {
   #isOwn(slot: number): boolean {
     const { kind } = this.#slots[slot]!;
     return kind === "fresh" || kind === "scratch";
+  }
+
+  #varies(slot: number): boolean {
+    const { kind } = this.#slots[slot]!;
+    return kind !== "constant" && kind !== "scratch";
   }
 
   /** Gives results on the way, and those that outlive the call, their slots. */

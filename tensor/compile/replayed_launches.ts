@@ -1,16 +1,5 @@
 /** The launches of a recorded program, whose arguments stay set from one replay to the next. */
-import type {
-  Backend,
-  Block,
-  Chain,
-  ChainLaunch,
-  ChainRequest,
-  Launch,
-  LaunchPart,
-  Place,
-  RepeatedLaunch,
-} from "../../backend/internal.ts";
-import { activeTrace } from "../../backend/internal.ts";
+import type { Backend, Block, Launch, RepeatedLaunch } from "../../backend/internal.ts";
 import type { PendingUploads } from "../../memory/mod.ts";
 import type { GradientMarks } from "./gradient_marks.ts";
 
@@ -32,24 +21,10 @@ interface Varying {
   readonly users: readonly number[];
 }
 
-/** Replays after which short launches are made chains: what runs no more often is not worth programs. */
-const RUNS_BEFORE_CHAINS = 3;
-/** Replays between two looks whether they are built. */
-const RUNS_BETWEEN_LOOKS = 8;
-
-/** A chain with arguments of its own, and the launches that are in it. */
-interface BoundChain {
-  readonly first: number;
-  readonly end: number;
-  readonly launch: ChainLaunch;
-}
-
 /** Arguments of all launches, as they were set for a replay. */
 class Binding {
   /** Null for launches that keep no arguments. */
   readonly launches: readonly (RepeatedLaunch | null)[];
-  /** By the first of the launches that they are in the place of. */
-  readonly chains = new Map<number, BoundChain>();
   /** 1 when the arguments of a launch are set for the places below. */
   readonly isSet: Uint8Array;
   readonly #bases: unknown[] = [];
@@ -58,14 +33,6 @@ class Binding {
   constructor(launches: readonly (RepeatedLaunch | null)[]) {
     this.launches = launches;
     this.isSet = new Uint8Array(launches.length);
-  }
-
-  /** Takes chains, whose arguments are not set. */
-  adopt(chains: readonly BoundChain[]): void {
-    for (const chain of chains) {
-      this.chains.set(chain.first, chain);
-      this.isSet.fill(0, chain.first, chain.end);
-    }
   }
 
   /** Number of blocks elsewhere than those it was set for. */
@@ -102,28 +69,23 @@ export class ReplayedLaunches implements Disposable {
   readonly #bindings: Binding[] = [];
   readonly #owned = new DisposableStack();
   readonly #repeats: boolean;
-  readonly #fixed: (slot: number) => Block | null;
-  #runs = 0;
-  #request: ChainRequest | null = null;
-  #chains: readonly Chain[] | null = null;
   // The blocks of one launch at a time; empty between two, so that they keep no memory.
   readonly #reads: Block[] = [];
   readonly #writes: Block[] = [];
 
   /**
    * @param launches In their order.
-   * @param fixed The block of a slot; null where it may be another one in every replay.
+   * @param varies True for a slot whose block may be another one in every replay.
    */
-  constructor(launches: readonly ReplayLaunch[], fixed: (slot: number) => Block | null) {
+  constructor(launches: readonly ReplayLaunch[], varies: (slot: number) => boolean) {
     this.#launches = launches;
-    this.#fixed = fixed;
     this.#repeats = launches.some(({ launch }) => launch.repeated !== undefined);
     this.#isVarying = new Uint8Array(launches.length);
     const users = new Map<number, number[]>();
     launches.forEach(({ launch, inputs, outputs }, k) => {
       if (launch.repeated === undefined) return;
       for (const slot of new Set([...inputs, ...outputs])) {
-        if (fixed(slot) !== null) continue;
+        if (!varies(slot)) continue;
         this.#isVarying[k] = 1;
         const known = users.get(slot);
         if (known) known.push(k);
@@ -143,78 +105,17 @@ export class ReplayedLaunches implements Disposable {
     const binding = this.#repeats && backend.mayRepeat() ? this.#bindingFor(blocks) : null;
     const { uploads } = backend.memory;
     const arriving = binding && !uploads.isEmpty ? this.#arriving(uploads, blocks) : null;
-    if (binding !== null) this.#chain(backend, binding);
     for (let k = 0; k < this.#launches.length; k++) {
-      const chain = binding?.chains.get(k), end = chain?.end ?? k + 1, first = k;
-      if (arriving !== null) {
-        for (let at = k; at < end; at++) arriving.get(at)?.forEach((block) => uploads.await(block));
+      arriving?.get(k)?.forEach((block) => uploads.await(block));
+      const own = binding === null ? null : binding.launches[k]!;
+      if (own === null) this.#run(this.#launches[k]!.launch, k, blocks);
+      else if (binding!.isSet[k] === 1) own.again();
+      else {
+        this.#run(own, k, blocks);
+        binding!.isSet[k] = 1;
       }
-      if (chain) {
-        this.#runChain(chain, binding!, blocks);
-        k = end - 1;
-      } else this.#runOne(k, binding, blocks);
-      if (marks !== null) { for (let at = first; at < end; at++) marks.passed(at); }
+      if (marks !== null) marks.passed(k);
     }
-  }
-
-  #runOne(k: number, binding: Binding | null, blocks: readonly Block[]): void {
-    const own = binding === null ? null : binding.launches[k]!;
-    if (own === null) this.#run(this.#launches[k]!.launch, k, blocks);
-    else if (binding!.isSet[k] === 1) own.again();
-    else {
-      this.#run(own, k, blocks);
-      binding!.isSet[k] = 1;
-    }
-  }
-
-  #runChain(
-    { first, end, launch }: BoundChain,
-    { isSet }: Binding,
-    blocks: readonly Block[],
-  ): void {
-    // A trace shows each kernel by itself.
-    if (activeTrace()) {
-      for (let k = first; k < end; k++) this.#run(this.#launches[k]!.launch, k, blocks);
-      return;
-    }
-    for (let k = first; k < end; k++) {
-      if (isSet[k] === 1) continue;
-      this.#with(k, blocks, (reads, writes) => launch.set(k - first, reads, writes));
-      isSet[k] = 1;
-    }
-    launch.again();
-  }
-
-  /** Has short launches made chains of after a few runs; a binding takes them when they are built. */
-  #chain(backend: Backend, binding: Binding): void {
-    if (this.#chains === null) {
-      if (++this.#runs % RUNS_BETWEEN_LOOKS !== RUNS_BEFORE_CHAINS) return;
-      this.#request ??= this.#owned.use(backend.chains(this.#links()));
-      this.#chains = this.#request === null ? [] : this.#request.ready();
-      if (this.#chains === null) return;
-    }
-    if (binding.chains.size > 0) return;
-    binding.adopt(this.#chains.map((chain) => ({
-      first: chain.first,
-      end: chain.first + chain.count,
-      launch: this.#owned.use(chain.launch()),
-    })));
-  }
-
-  #links(): readonly LaunchPart<Place>[] {
-    const places = new Map<number, Place>();
-    const place = (slot: number): Place => {
-      const known = places.get(slot);
-      if (known) return known;
-      const made = { block: this.#fixed(slot) };
-      places.set(slot, made);
-      return made;
-    };
-    return this.#launches.map(({ launch, inputs, outputs }) => ({
-      launch,
-      inputs: inputs.map(place),
-      outputs: outputs.map(place),
-    }));
   }
 
   /** Blocks that are still filled beside the kernels, by the first launch that takes them. */
@@ -231,20 +132,11 @@ export class ReplayedLaunches implements Disposable {
   }
 
   #run(launch: Launch, k: number, blocks: readonly Block[]): void {
-    this.#with(k, blocks, (reads, writes) => launch.run(reads, writes));
-  }
-
-  /** Calls a function with the blocks of a launch. */
-  #with(
-    k: number,
-    blocks: readonly Block[],
-    fn: (reads: readonly Block[], writes: readonly Block[]) => void,
-  ): void {
     const { inputs, outputs } = this.#launches[k]!, reads = this.#reads, writes = this.#writes;
     for (let k = 0; k < inputs.length; k++) reads.push(blocks[inputs[k]!]!);
     for (let k = 0; k < outputs.length; k++) writes.push(blocks[outputs[k]!]!);
     try {
-      fn(reads, writes);
+      launch.run(reads, writes);
     } finally {
       reads.length = writes.length = 0;
     }

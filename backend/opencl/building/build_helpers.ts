@@ -91,12 +91,6 @@ export class BuildHelpers {
     return team?.folder.add(jobs) ? team : null;
   }
 
-  /** Has helpers build jobs while this process goes on; null where none may be started. */
-  beside(jobs: readonly ProgramSource[]): JobsBeside | null {
-    const count = Math.min(allowedHelpers() ?? mostHelpers(), jobs.length);
-    return count === 0 ? null : new JobsBeside(this.#start(jobs, count), jobs.length);
-  }
-
   #noLongerWaiting(): HelperGroup | null {
     const team = this.#waiting;
     this.#waiting = null;
@@ -118,35 +112,6 @@ export class BuildHelpers {
   /** Ends those that wait. */
   dispose(): void {
     this.#sendHome();
-  }
-}
-
-/** Jobs that helpers do while this process goes on; who has them ends the helpers. */
-export class JobsBeside implements Disposable {
-  readonly #team: HelperGroup;
-  readonly #jobs: number;
-
-  constructor(team: HelperGroup, jobs: number) {
-    this.#team = team;
-    this.#jobs = jobs;
-  }
-
-  /** True when all are built, or no helper is there any more. */
-  get isDone(): boolean {
-    const ended = [...this.#team.folder.states().values()].filter(({ kind }) => kind !== "taken");
-    return ended.length === this.#jobs || this.#team.helpers.every(({ pid }) => hasEnded(pid));
-  }
-
-  /** The binary of a job; null where it is not built. */
-  binary(job: number): Uint8Array | null {
-    return this.#team.folder.states().get(job)?.kind === "built"
-      ? this.#team.folder.binary(job)
-      : null;
-  }
-
-  /** Ends the helpers. */
-  [Symbol.dispose](): void {
-    end(this.#team);
   }
 }
 

@@ -36,11 +36,11 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly name: string;
   readonly source: string;
   readonly bytes: number;
-  readonly generated: Generated;
-  readonly work: Work;
   readonly #context: LaunchContext;
   readonly #arguments: KernelArguments;
-  readonly elementBytes: readonly number[];
+  readonly #generated: Generated;
+  readonly #work: Work;
+  readonly #elementBytes: readonly number[];
   readonly #global: BigUint64Array<ArrayBuffer>;
   readonly #local: BigUint64Array<ArrayBuffer>;
   readonly #isTiny: boolean;
@@ -49,9 +49,9 @@ export class KernelLaunch implements RepeatedLaunch {
   constructor(context: LaunchContext, args: KernelArguments, generated: Generated, work: Work) {
     this.#context = context;
     this.#arguments = args;
-    this.generated = generated;
-    this.work = work;
-    this.elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
+    this.#generated = generated;
+    this.#work = work;
+    this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
     this.bytes = work.bytes;
     this.name = args.kernel.name;
     this.source = namedKernel(this.name, generated.source);
@@ -69,12 +69,12 @@ export class KernelLaunch implements RepeatedLaunch {
   }
 
   repeated(): RepeatedLaunch {
-    return new KernelLaunch(this.#context, this.#arguments.copy(), this.generated, this.work);
+    return new KernelLaunch(this.#context, this.#arguments.copy(), this.#generated, this.#work);
   }
 
   again(): void {
-    if (this.generated.checksIndices) {
-      this.#arguments.setBuffer(this.elementBytes.length, this.#context.errors());
+    if (this.#generated.checksIndices) {
+      this.#arguments.setBuffer(this.#elementBytes.length, this.#context.errors());
     }
     if (this.#hasStreams) this.#setParameters();
     this.#launch();
@@ -101,11 +101,11 @@ export class KernelLaunch implements RepeatedLaunch {
   }
 
   #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
-    const args = this.#arguments, bytes = this.elementBytes;
+    const args = this.#arguments, bytes = this.#elementBytes;
     let at = 0;
     for (const block of inputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
     for (const block of outputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
-    if (this.generated.checksIndices) args.setBuffer(at++, this.#context.errors());
+    if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
     let k = 0;
     for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
@@ -114,8 +114,8 @@ export class KernelLaunch implements RepeatedLaunch {
 
   /** The scalar parameters come last, behind the buffers and where each begins. */
   #setParameters(): void {
-    const args = this.#arguments, { parameters, isWide, checksIndices } = this.generated;
-    const first = 2 * this.elementBytes.length + (checksIndices ? 1 : 0);
+    const args = this.#arguments, { parameters, isWide, checksIndices } = this.#generated;
+    const first = 2 * this.#elementBytes.length + (checksIndices ? 1 : 0);
     args.owner = null;
     args.setParameters(first, parameters, isWide);
     args.owner = this;
@@ -134,13 +134,16 @@ export class KernelLaunch implements RepeatedLaunch {
 
 /** Launches of the same buffers, one after the other. */
 export function inSequence(launches: readonly Launch[]): Launch {
-  return sequence(launches[0]!.name, launches, (_, inputs, outputs) => [inputs, outputs]);
+  const run = (launches: readonly Launch[]): Launch["run"] => (inputs, outputs) => {
+    for (const launch of launches) launch.run(inputs, outputs);
+  };
+  return sequence(launches[0]!.name, launches, run);
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */
-export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
+const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
 
 /** Start of a block in its memory object, in elements. */
-export function startOf(block: Block, elementBytes: number): number {
+function startOf(block: Block, elementBytes: number): number {
   return isFar(block) ? 0 : block.offset / elementBytes;
 }

@@ -20,13 +20,10 @@ import type {
   BesideCopy,
   Block,
   Capabilities,
-  ChainRequest,
   Gate,
   HostBlock,
   HostCopy,
   Launch,
-  LaunchPart,
-  Place,
   Sign,
   UploadOptions,
 } from "../../execution/backend.ts";
@@ -46,8 +43,6 @@ import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
-import { ChainBuild } from "./chains.ts";
-import { readSwitch } from "../../../ffi/host/switches.ts";
 import { type KernelText, Programs } from "./programs.ts";
 import { warmLaunch } from "./kernel_arguments.ts";
 import { BackgroundCompiler } from "../tiers/background_compiler.ts";
@@ -299,11 +294,6 @@ export class OpenCLBackend implements Backend {
 
   mayRepeat(): boolean {
     return !(this.#tiers?.isCompiling ?? false);
-  }
-
-  chains(launches: readonly LaunchPart<Place>[]): ChainRequest | null {
-    if (this.device.deviceType !== "gpu" || !readSwitch("NETCL_CHAINS")) return null;
-    return new ChainBuild(this.#clDevice, this.#launchContext, this.#programs, launches);
   }
 
   #custom(kernel: CustomKernelCall): Launch {

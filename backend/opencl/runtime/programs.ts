@@ -1,8 +1,4 @@
-/**
- * Compiled kernels of one device, by their text; what is missing is built in one program.
- *
- * It is long because each way of building (here, in helpers, later, beside) ends in the same tables.
- */
+/** Compiled kernels of one device, by their text; what is missing is built in one program. */
 import { host } from "../../../ffi/runtime/host.ts";
 import { hashText } from "./cache_folder.ts";
 import {
@@ -30,7 +26,6 @@ import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, LIFTED_PROBE } from "../codegen/units/warpgroup_helpers.ts";
 import type { DeferredText, ProgramStore } from "../tiers/tiers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
-import { besideThis, type BuiltBeside, type SingleKernel } from "./programs_beside.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
 export interface KernelText {
@@ -244,40 +239,6 @@ export class Programs implements ProgramStore {
     kernel = named(name, () => this.#arguments(program(), name));
     this.#kernels.set(key, kernel);
     return kernel;
-  }
-
-  /** Begins to build programs of one kernel each, beside this process where the driver builds one at a time. */
-  buildBeside(kernels: readonly SingleKernel[]): BuiltBeside {
-    const byText = new Map(kernels.map((kernel) => [kernel.text, kernel]));
-    const missing = [...byText.values()].filter(({ text }) => !this.#kernels.has(text));
-    const requests = missing.map((kernel): BuildRequest => {
-      const text = programText([kernel.text], this.#declares);
-      const options = `${this.#options} ${kernel.options}`.trim();
-      return { text, options, isLifted: false, kernels: 1, group: [] };
-    });
-    const programs = requests.map((request) => this.#cached(request));
-    const unbuilt = requests.filter((_, k) => programs[k] === null);
-    const jobs = this.#buildsBeside && unbuilt.length > 0 ? this.#helpers?.beside(unbuilt) : null;
-    const finish = (): void => {
-      requests.forEach((request, k) => {
-        let program = programs[k] ?? null;
-        if (program === null) {
-          const binary = jobs?.binary(unbuilt.indexOf(request)) ?? null;
-          if (binary !== null) program = this.#fromBinary(binary, request.options);
-          if (program !== null) this.#keepBuilt(request, program);
-          else if (!this.#buildsBeside) program = this.#built(request);
-        }
-        if (program === null) return;
-        this.#adopt(request, program);
-        this.#kernels.set(missing[k]!.text, this.#arguments(program, missing[k]!.name));
-      });
-      jobs?.[Symbol.dispose]();
-    };
-    return besideThis(
-      jobs ?? null,
-      finish,
-      () => kernels.map(({ text }) => this.#kernels.get(text) ?? null),
-    );
   }
 
   /** A program of one kernel, from the cache or built. */

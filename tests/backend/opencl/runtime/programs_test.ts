@@ -9,7 +9,6 @@ import { runProgram } from "../../../run_deno.ts";
 import { inFolder } from "../../../temporary_folder.ts";
 import { inProcess } from "../../child.ts";
 import { programsOf, testWithCache } from "../fixture.ts";
-import { setVariables } from "../../../variables.ts";
 
 const text: KernelText = {
   source: `(global float* y, float x) { y[get_global_id(0)] = x; }`,
@@ -105,28 +104,6 @@ testWithCache("Programs: a program ends soon, however much it has compiled", asy
     // 0.4 s on an idle machine; where many programs share a GPU, each waits for the driver.
     assert(ms < 2000 + 4 * idle, `the end took ${ms} ms, and ${idle} ms without kernels`);
   }
-});
-
-/** Names of the kernels of a program that so many processes build, as soon as they are there. */
-async function besideNames(processes: number): Promise<(string | null)[]> {
-  using _variables = setVariables({ NETCL_BUILD_PROCESSES: String(processes) });
-  using programs = programsOf(BinaryCache.open(openCLDevice.clDevice!), "at once", true);
-  const text = "kernel void one(global float* y) { y[get_global_id(0)] = 1; }";
-  const one = { name: "one", text, options: "" }, until = performance.now() + 60_000;
-  using beside = programs.buildBeside([one, one]);
-  let kernels = beside.ready();
-  while (kernels === null && performance.now() < until) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    kernels = beside.ready();
-  }
-  assert(kernels !== null, "nothing was built in a minute");
-  return kernels.map((kernel) => kernel && kernel.kernel.name);
-}
-
-testWithCache("Programs: what helpers build is taken from them, then from the cache", async () => {
-  assertEquals(await besideNames(0), [null, null]);
-  assertEquals(await besideNames(1), ["one", "one"]);
-  assertEquals(await besideNames(0), ["one", "one"]);
 });
 
 testOpenCL("Programs: a driver whose programs are not known PTX is no error", () => {
