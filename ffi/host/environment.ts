@@ -75,7 +75,7 @@ export const environmentVariables = {
   },
   NETCL_GATES: {
     values: "events, kernels, 0",
-    default: "0 with NVIDIA's driver, else events",
+    default: "kernels with NVIDIA's driver, else events",
     description: "What waits on a device for other devices; 0: the host waits instead",
   },
   NETCL_MATRIX_UNITS: {

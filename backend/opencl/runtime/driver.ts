@@ -49,10 +49,9 @@ export interface Driver {
    * kernels of all queues of a context run one after the other (one on another queue began when the waiting
    * one gave up after 0.4 s; copies went on), and two ranks whose kernels waited so on queues of their own, before
    * what the other needed, never went on. Nor is a context of two devices a way: what one copies to the other
-   * goes through the host at 1 GB/s, in the call that enqueues it. Null: the host waits, until what models learn behind
-   * kernels that wait was compared on GPUs.
+   * goes through the host at 1 GB/s, in the call that enqueues it.
    */
-  readonly gates: GateKind | null;
+  readonly gates: GateKind;
   /** Inline PTX has an instruction that rounds to bfloat16; in OpenCL C that takes seven. */
   readonly roundsToBfloat16: boolean;
 }
@@ -71,7 +70,7 @@ export function driverOf(device: Device): Driver {
     compilesSlowly: isPoCL && device.type === "cpu",
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
-    gates: isNvidia ? null : "events",
+    gates: isNvidia ? "kernels" : "events",
     roundsToBfloat16: isNvidia && hasMma(device),
   };
 }

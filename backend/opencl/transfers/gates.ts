@@ -25,13 +25,12 @@ import { traceCommand } from "./traced_command.ts";
 export type GateKind = "events" | "kernels";
 
 /**
- * The form that NETCL_GATES names, else the driver's; null where the host is to wait.
+ * The form that NETCL_GATES names, else the driver's; null where it says that the host waits.
  *
  * @throws {RangeError} When it names none.
  */
-export function gatesOf(byDriver: GateKind | null): GateKind | null {
-  const value = readEnvironment("NETCL_GATES");
-  if (value === undefined) return byDriver;
+export function gatesOf(byDriver: GateKind): GateKind | null {
+  const value = readEnvironment("NETCL_GATES") ?? byDriver;
   if (value === "events" || value === "kernels") return value;
   if (value === "0") return null;
   throw new EnvironmentError("NETCL_GATES", value, 'write "events", "kernels" or 0');
