@@ -1,4 +1,5 @@
-// Runs a program on a pseudo-terminal, as a user sees it; `script` (util-linux) provides that.
+// Runs a program on a pseudo-terminal, as a user sees it.
+import { atTerminal } from "../at_terminal.ts";
 
 /** An answer that is typed when a text appears. */
 export interface Reply {
@@ -15,25 +16,18 @@ export interface Session {
 }
 
 /**
- * Runs a command line on a terminal.
+ * Runs a command on a terminal.
  *
- * @param command For the shell.
  * @param replies Each is given whenever its text appears anew.
  * @param cwd Where it runs.
  */
 export async function onTerminal(
-  command: string,
+  command: readonly string[],
   replies: readonly Reply[],
   cwd: string,
 ): Promise<Session> {
-  const child = new Deno.Command("script", {
-    args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
-    cwd,
-    env: { NO_COLOR: "", FORCE_COLOR: "", TERM: "xterm" },
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
+  const env = { NO_COLOR: "", FORCE_COLOR: "", TERM: "xterm" };
+  const child = atTerminal(command, { cwd, env }).spawn();
   const keyboard = child.stdin.getWriter();
   const answered: string[] = [];
   let written = "", screen = "", seen = 0;

@@ -118,7 +118,7 @@ Deno.test("a wrong flag ends with status 2 and the right ones", () =>
 
 testOpenCL("deno run without flags asks for what it needs, and works after y", () => {
   return inFolder(async (folder) => {
-    const command = `'${Deno.execPath()}' run --no-check '${train}' --epochs 1`;
+    const command = [Deno.execPath(), "run", "--no-check", train, "--epochs", "1"];
     const replies = [{ when: "Allow? [y/n/A]", type: "y\n" }];
     const { screen, code, answered } = await onTerminal(command, replies, folder);
     assertEquals(code, 0, screen);

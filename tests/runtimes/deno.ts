@@ -1,7 +1,7 @@
 /**
  * A stand-in for `Deno` on Node and Bun: what examples and tests take of it. netcl itself needs none.
  *
- * This module imports the host and `node:*`; to import it puts the stand-in in place.
+ * This module imports the host, `node:*` and what needs neither; to import it puts the stand-in in place.
  */
 import { spawn, type SpawnOptions, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -11,6 +11,7 @@ import { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { host } from "../../ffi/runtime/host.ts";
 import { errorClass } from "../../ffi/runtime/node_files.ts";
+import { withWords } from "../at_terminal.ts";
 import type { Path } from "../../ffi/runtime/types.ts";
 
 /** Thrown by what only Deno can do: a test that needs it is left out. */
@@ -66,10 +67,10 @@ const stdioOf = { piped: "pipe", inherit: "inherit", null: "ignore" } as const;
 /** Stands for the program of Deno in command lines. */
 const DENO = "deno";
 
-/** A command line that starts Deno with a module, for this runtime; others as they are. */
+/** A command line that starts Deno with a module, for this runtime, also at a terminal; others as they are. */
 function forThisRuntime(line: readonly string[]): string[] {
   const at = line.indexOf(DENO);
-  if (at < 0) return [...line];
+  if (at < 0) return line.map((text) => withWords(text, forThisRuntime));
   const [verb, ...rest] = line.slice(at + 1),
     module = rest.findIndex((arg) => !arg.startsWith("-"));
   const file = rest[module]?.replace(/^file:\/\//, "").replace(/\.ts$/, ".js") ?? "";

@@ -4,6 +4,7 @@
  *     node tests/runtimes/run_tests.js FILE.js ...
  */
 import { LeftOut } from "./deno.ts";
+import { reasonFor } from "../suite/left_out/left_out.ts";
 import { leftOut } from "./left_out.ts";
 import { host } from "../../ffi/runtime/host.ts";
 import { pathToFileURL } from "node:url";
@@ -21,6 +22,7 @@ interface Context {
   step(first: string | Definition | Fn, fn?: Fn): Promise<boolean>;
 }
 
+const tables = leftOut[host.runtime as keyof typeof leftOut];
 const counts = { passed: 0, failed: 0, ignored: 0 };
 let tests: Definition[] = [];
 
@@ -44,12 +46,10 @@ Object.assign((globalThis as unknown as { Deno: Record<string, unknown> }).Deno,
 
 /** Runs one; says what is wrong with one that fails. */
 async function passes({ name, fn, ignore = false }: Definition, origin: string): Promise<boolean> {
-  const known = leftOut.find((test) =>
-    test.runtime === host.runtime && origin.includes(test.file) && name.includes(test.name ?? "")
-  );
-  if (ignore || known) {
+  const reason = tables.map((table) => reasonFor(table, origin, name)).find(Boolean);
+  if (ignore || reason) {
     counts.ignored++;
-    if (known) console.log(`left out  ${name} (${origin}): ${known.reason}`);
+    if (reason) console.log(`left out  ${name} (${origin}): ${reason}`);
     return true;
   }
   let allSteps = true;

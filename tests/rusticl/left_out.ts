@@ -2,10 +2,11 @@
  * Tests left out on Mesa's rusticl with llvmpipe: every test and program, with the fault of the driver
  * that is its reason. `faults.ts` shows each fault without netcl's kernels.
  */
+import type { LeftOutTests } from "../suite/left_out/left_out.ts";
 import type { FaultName } from "./faults.ts";
 
-/** Tests by file, under `tests/`, with their faults. */
-export const tests: Readonly<Record<string, Readonly<Record<string, FaultName>>>> = {
+/** Tests with their faults. */
+export const tests: LeftOutTests<FaultName> = {
   "ffi/memory/buffer_test.ts": {
     "Buffer: one that is too large, and a part that is misaligned, have codes of their own":
       "alignment",

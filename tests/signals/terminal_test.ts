@@ -3,11 +3,13 @@
  * `nohup` itself.
  */
 import { assertEquals, assertMatch } from "@std/assert";
+import { atTerminal } from "../at_terminal.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { plain } from "../plain.ts";
 
 const ignore = Deno.build.os !== "linux" || !hasOpenCL || !await works("script", "--version");
 const program = new URL("program.ts", import.meta.url).href;
+const deno = [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program];
 const CTRL_C = new Uint8Array([3]);
 
 async function works(command: string, ...args: string[]): Promise<boolean> {
@@ -28,15 +30,14 @@ interface Typed {
   readonly ms: number;
 }
 
-/** Runs a command line at a terminal and types ^C so many milliseconds after it is ready. */
-async function typeAt(command: string, graceMs: number, ...times: number[]): Promise<Typed> {
-  const child = new Deno.Command("script", {
-    args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
-    env: { NETCL_SIGINT_GRACE_MS: String(graceMs), ...plain },
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
+/** Runs the program in a state at a terminal and types ^C so many milliseconds after it is ready. */
+async function typeAt(
+  state: readonly string[],
+  graceMs: number,
+  ...times: number[]
+): Promise<Typed> {
+  const env = { NETCL_SIGINT_GRACE_MS: String(graceMs), ...plain };
+  const child = atTerminal([...deno, ...state], { env }).spawn();
   const keys = child.stdin.getWriter();
   const timers: ReturnType<typeof setTimeout>[] = [];
   let screen = "", last = 0;
@@ -56,10 +57,8 @@ async function typeAt(command: string, graceMs: number, ...times: number[]): Pro
   return { code, screen, ms: performance.now() - last };
 }
 
-const deno = `'${Deno.execPath()}' run --quiet --no-check -A '${program}'`;
-
 Deno.test("^C at a terminal lets the program save", { ignore }, async () => {
-  const { code, screen } = await typeAt(`${deno} short 800`, 10_000, 100);
+  const { code, screen } = await typeAt(["short", "800"], 10_000, 100);
   assertEquals(code, 130);
   assertMatch(screen, /ready[\s\S]*saved/);
 });
@@ -67,14 +66,14 @@ Deno.test("^C at a terminal lets the program save", { ignore }, async () => {
 Deno.test("a second ^C at a terminal ends the program at once, also while it is blocked", {
   ignore,
 }, async () => {
-  const { code, ms } = await typeAt(`${deno} blocked 60000`, 10_000, 100, 300);
+  const { code, ms } = await typeAt(["blocked", "60000"], 10_000, 100, 300);
   assertEquals(code, 130);
   assertEquals(ms < 4000, true, `took ${ms} ms`);
 });
 
 Deno.test("a program under nohup survives the end of its terminal", { ignore }, async () => {
   const child = new Deno.Command("nohup", {
-    args: [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program, "long", "500"],
+    args: [...deno, "long", "500"],
     env: plain,
     stdin: "null",
     stdout: "piped",

@@ -1,6 +1,5 @@
 /** The jobs of the suite: every test is in one, in the manner that its file and its folders ask for. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { tests as leftOut } from "../rusticl/left_out.ts";
 import { alone, type Job, suite } from "./jobs.ts";
 import { mannerOf, wordsIn } from "./words.ts";
 
@@ -43,13 +42,6 @@ Deno.test("suite leaves out what asks no device for anything where an earlier ru
   const passed = files.filter((file) => !again.has(file));
   assert(passed.includes("tests/backend/tile/programs/gemm_test.ts"));
   assertEquals(passed.filter((file) => mannerOf(file).hasDevice), []);
-});
-
-Deno.test("what is left out on rusticl is named by a file of tests that there is", () => {
-  assertEquals(
-    Object.keys(leftOut).map((file) => `tests/${file}`).filter((file) => !files.includes(file)),
-    [],
-  );
 });
 
 Deno.test("each file of tests is in one process, which none with other variables shares", () => {

@@ -6,6 +6,8 @@
  * Ends with the status of the program.
  */
 
+import { atTerminal } from "../at_terminal.ts";
+
 /** Milliseconds between "ready" and the first key, and between two keys: within the grace window. */
 const PAUSE_MS = 700;
 /** A program that is not ready then has failed. */
@@ -29,17 +31,8 @@ function textOf(file: string): string {
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** As the shell takes it. */
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
 async function main([times, file, ...command]: readonly string[]): Promise<number> {
-  // A shell that stayed would hear Ctrl+C as well: dash then ends by it, and its status is no longer the program's.
-  const args = ["-q", "-e", "-c", `exec ${command.map(quoted).join(" ")}`, "/dev/null"];
-  const env = { SHELL: "/bin/sh" }; // which script runs
-  const terminal = new Deno.Command("script", { args, env, stdin: "piped", stdout: "null" })
-    .spawn();
+  const terminal = atTerminal(command, { stdout: "null", stderr: "inherit" }).spawn();
   const keyboard = terminal.stdin.getWriter();
   let hasEnded = false;
   const ended = terminal.status.finally(() => hasEnded = true);

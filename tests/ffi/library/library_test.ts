@@ -7,6 +7,7 @@ import {
   withFaults,
 } from "../../../ffi/mod.ts";
 import { denoArgs, runChild } from "../child.ts";
+import { atTerminal } from "../../at_terminal.ts";
 import { plain } from "../../plain.ts";
 import { allowedCores } from "../../../ffi/host/libc.ts";
 import { findCommand } from "../../suite/needs.ts";
@@ -128,14 +129,7 @@ async function answered(answer: string): Promise<string> {
   const args = [Deno.execPath(), ...denoArgs(report, ["--allow-import"])].filter((arg) =>
     arg !== "--no-prompt"
   );
-  const line = args.map((arg) => `'${arg}'`).join(" ");
-  const child = new Deno.Command("script", {
-    args: ["-qec", line, "/dev/null"],
-    env: plain,
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
+  const child = atTerminal(args, { env: plain }).spawn();
   const writer = child.stdin.getWriter();
   // Deno drops what was typed before it asked, so the answer is given until it is taken.
   const typing = setInterval(() => void writer.write(new TextEncoder().encode(answer)), 100);

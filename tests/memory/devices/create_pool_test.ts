@@ -30,7 +30,7 @@ testOpenCL("createPool watches over the pool with NETCL_DEBUG=1", () => {
   const pool = createPool(queue!);
   const handle = pool.allocate(100);
   handle.release();
-  assertThrows(() => handle.release(), ReferenceError, "create_pool_test.ts");
+  assertThrows(() => handle.release(), ReferenceError, "create_pool_test.");
   pool.destroy();
 });
 

@@ -114,7 +114,7 @@ Deno.test("The report is one page with figures, timeline, peak, segments and no 
   unregisterDeviceMemory(device);
   assertStringIncludes(page, "Memory of card");
   assert(!/(src|href)=|@import|url\((?!#)|https?:/.test(page), "nothing comes from elsewhere");
-  assertMatch(page, /parameters at report_test.ts:\d+/);
+  assertMatch(page, /parameters at report_test\.[jt]s:\d+/);
   for (const heading of ["Timeline", "At the peak", "Live now", "Segments", "Counters"]) {
     assertStringIncludes(page, heading);
   }

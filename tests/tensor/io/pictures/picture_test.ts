@@ -64,7 +64,7 @@ Deno.test("decodeImage says why a picture cannot be read", async () => {
   const bytes = bytesOf("rgb.png");
   await refused(bytes.with(45, bytes[45]! ^ 1), "another sum");
   const { message } = await assertRejects(() => loadImage(import.meta.filename!), FileFormatError);
-  assert(message.includes("picture_test.ts"), message);
+  assert(message.includes("picture_test."), message);
 });
 
 /** A picture with a chunk of a PNG changed, and its checksum right. */
