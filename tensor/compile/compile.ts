@@ -35,7 +35,7 @@ interface Kind extends Root {
   readonly children: Step[];
   /** Properties of tensor arguments. */
   readonly signature: ArgumentSignature;
-  /** Recordings since the last replay. */
+  /** Calls since the last replay that tried to be one. */
   useless: number;
   /** Calls that run as they are written before the next recording; Infinity where none helps. */
   plain: number;
@@ -224,7 +224,8 @@ class CompiledCalls {
       return value;
     }
     if (outcome.kind === "plain") {
-      kind.plain = Infinity;
+      if (!outcome.isPassing) kind.plain = Infinity;
+      else countUseless(kind);
       return value;
     }
     const { results, assigned, gradients } = outcome.recorded;
@@ -272,9 +273,7 @@ class CompiledCalls {
   #keep(kind: Kind, trace: Trace, program: RecordedProgram): void {
     this.programs.set(program, trace.addTo(program));
     this.#program = program;
-    if (++kind.useless >= MAX_USELESS) {
-      kind.useless = 0;
-      kind.plain = PLAIN_CALLS;
+    if (countUseless(kind)) {
       // Each has memory of its own.
       this.#forget([...this.programs.keys()].slice(-MAX_USELESS));
     } else if (this.programs.size > MAX_PROGRAMS) {
@@ -299,6 +298,14 @@ class CompiledCalls {
       if (children.length === 0 && plain === 0) this.#kinds.delete(key);
     }
   }
+}
+
+/** Counts a call that was no replay; true where the next ones run as they are written. */
+function countUseless(kind: Kind): boolean {
+  if (++kind.useless < MAX_USELESS) return false;
+  kind.useless = 0;
+  kind.plain = PLAIN_CALLS;
+  return true;
 }
 
 /** Takes steps away that lead to no program. */

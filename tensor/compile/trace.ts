@@ -53,7 +53,7 @@ import {
 export type Outcome<R> =
   | { readonly kind: "followed"; readonly value: R; readonly program: RecordedProgram }
   | { readonly kind: "recorded"; readonly value: R; readonly recorded: Recorded }
-  | { readonly kind: "plain"; readonly value: R; readonly reason: string };
+  | { readonly kind: "plain"; readonly value: R; readonly isPassing: boolean };
 
 /** A call of a compiled function while it runs. */
 export class Trace implements CallObserver, CallEffects {
@@ -77,7 +77,8 @@ export class Trace implements CallObserver, CallEffects {
   /** Tensors of numbers that were changed after they were used. */
   readonly #written = new Set<Tensor>();
   readonly #offsets: { value: number }[] = [];
-  #reason: string | null = null;
+  /** Not to be replayed: this call alone, or none of its kind. */
+  #givenUp: "once" | "always" | null = null;
 
   readonly #places: Places;
 
@@ -138,7 +139,7 @@ export class Trace implements CallObserver, CallEffects {
       this.#materialize();
     }
     self = this.resolved(self), args = this.resolved(args);
-    if (kind === "realize" || kind === "dispose" || this.#reason !== null) {
+    if (kind === "realize" || kind === "dispose" || this.#givenUp !== null) {
       return observeCalls(null, () => callOperation(kind, fn, self, [...args]));
     }
     return this.#record(kind, fn, self, args);
@@ -170,9 +171,9 @@ export class Trace implements CallObserver, CallEffects {
     this.#path.push(stepOf({ fn: written, kind: "set", self: { kind: "value", value: holder } }));
   }
 
-  giveUp(reason: string): void {
+  giveUp(_reason: string, isPassing = false): void {
     if (this.isFollowing) this.#materialize();
-    this.#reason ??= reason;
+    this.#givenUp = isPassing ? this.#givenUp ?? "once" : "always";
   }
 
   resolved<T>(value: T): T {
@@ -384,10 +385,11 @@ export class Trace implements CallObserver, CallEffects {
     value = this.resolved(value);
     this.gradients.makeReal();
     this.gradients.dropUsed(this.#assigned);
-    if (this.#reason !== null) return { kind: "plain", value, reason: this.#reason };
-    const recorded = this.#recorded(value);
     // What it returns may be what cannot be replayed.
-    if (this.#reason !== null) return { kind: "plain", value, reason: this.#reason };
+    const recorded = this.#givenUp === null ? this.#recorded(value) : null;
+    if (recorded === null || this.#givenUp !== null) {
+      return { kind: "plain", value, isPassing: this.#givenUp === "once" };
+    }
     return { kind: "recorded", value, recorded };
   }
 

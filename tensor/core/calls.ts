@@ -38,8 +38,8 @@ export interface CallObserver {
    * they were used before, a replay ends first.
    */
   write(holder: object, tensors: readonly object[], fn: () => void): void;
-  /** Tells that the rest of the call cannot be replayed. */
-  giveUp(reason: string): void;
+  /** Tells that the rest of the call cannot be replayed; nor can later calls, unless the reason is `passing`. */
+  giveUp(reason: string, isPassing: boolean): void;
   /** The value with real tensors for stand-ins, once there are any. */
   resolved<T>(value: T): T;
 }
@@ -85,8 +85,8 @@ export function writeAside(holder: object, tensors: readonly object[], fn: () =>
 }
 
 /** See {@linkcode CallObserver.giveUp}. */
-export function giveUpReplay(reason: string): void {
-  observer?.giveUp(reason);
+export function giveUpReplay(reason: string, { isPassing = false } = {}): void {
+  observer?.giveUp(reason, isPassing);
 }
 
 /** See {@linkcode CallObserver.resolved}. */

@@ -22,7 +22,7 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
-import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
+import { UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { checkParameters, checkState, requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
@@ -75,7 +75,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   readonly #defaults: Required<Options>;
   /** The options of each group as they were when its state was made. */
   readonly #known = new WeakMap<ParameterGroup<Options>, Readonly<Record<string, unknown>>>();
-  /** Grows when state is kept in other tensors. */
+  /** Grows when options change, and when state is kept in other tensors: what a step was made for. */
   #version = 0;
   readonly #templates = new UpdateTemplates();
 
@@ -175,7 +175,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       completed(this.constructor, options as unknown as Options, this.#defaults);
     }
     this.checkGroup(options);
-    giveUpReplay("options of an optimizer have changed");
+    giveUpReplay("options of an optimizer have changed", { isPassing: true });
     const entries = this.#entries.filter((entry) => entry.group === group);
     unobserved(() => entries.forEach((entry) => this.#remember(entry)));
     this.#known.set(group, { ...group.fixedOptions });
@@ -240,12 +240,11 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     this.#follow();
     if (!isDeterminedByOptions(this.constructor)) return this.#step(options);
     this.#completeState();
-    const told = this.groups.map((group) => ({ ...group.fixedOptions }));
     const skips = options.skip ? this.#devices.map(options.skip) : [];
-    observedCall("step", this.#stepAsTold, this, [this.#version, told, skips]);
+    observedCall("step", this.#stepAsTold, this, [this.#version, skips]);
   }
 
-  #stepAsTold(_version: number, _told: unknown, skips: readonly Tensor[]): void {
+  #stepAsTold(_version: number, skips: readonly Tensor[]): void {
     if (skips.length === 0) return this.#step({});
     const devices = this.#devices;
     this.#step({ skip: (device) => skips[devices.indexOf(device)]! });
@@ -257,7 +256,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       parameter.device !== at.device || parameter.dtype !== at.dtype
     );
     if (moved.length === 0) return;
-    giveUpReplay("parameters of an optimizer have moved");
+    giveUpReplay("parameters of an optimizer have moved", { isPassing: true });
     const counters = new Map<string, StepCounter>(),
       known = [...this.#entries.map((e) => e.counter)];
     unobserved(() => {
@@ -322,7 +321,6 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     if (!isDeterminedByOptions(this.constructor)) return this.#updates(active);
     const key = {
       parameters: active.map(({ parameter }) => parameter),
-      options: this.groups.map(({ fixedOptions }) => fixedOptions),
       version: this.#version,
       inputs: [
         ...active.flatMap(({ parameter, state }) => [
@@ -437,6 +435,16 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
 /** Zeros to remember a moment of a parameter in; half precision would be too coarse. */
 export function zerosFor(parameter: Tensor): Tensor {
   return atLeastSingle(parameter.zerosLike());
+}
+
+/** True where both have the same names with the same values. */
+function haveEqualValues(
+  a: Readonly<Record<string, unknown>>,
+  b: Readonly<Record<string, unknown>>,
+): boolean {
+  for (const name in a) if (!Object.is(a[name], b[name])) return false;
+  for (const name in b) if (!(name in a)) return false;
+  return true;
 }
 
 /** Counts the step that is being made; the new counts by their counters. */

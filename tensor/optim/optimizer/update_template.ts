@@ -11,9 +11,7 @@ import type { Tensor } from "../../core/mod.ts";
 export interface UpdateKey {
   /** The parameters that are updated, in order. */
   readonly parameters: readonly Tensor[];
-  /** The options of every group. */
-  readonly options: readonly Readonly<Record<string, unknown>>[];
-  /** Grows when state is kept in other tensors. */
+  /** Grows when options change, and when state is kept in other tensors. */
   readonly version: number;
   /** The tensors that the updates read. */
   readonly inputs: readonly Tensor[];
@@ -55,7 +53,7 @@ export class UpdateTemplates {
   }
 
   #record(
-    { parameters, options, version }: UpdateKey,
+    { parameters, version }: UpdateKey,
     half: HalfType | null,
     inputs: readonly Node[],
     update: () => Map<Tensor, Tensor>,
@@ -66,8 +64,12 @@ export class UpdateTemplates {
       (values) => [...values.values()].map(nodeOf),
     );
     if (template === null) return next;
-    const key = { parameters, options: options.map((group) => ({ ...group })), version };
-    this.#known.unshift({ key, half, targets: [...next.keys()], template });
+    this.#known.unshift({
+      key: { parameters, version },
+      half,
+      targets: [...next.keys()],
+      template,
+    });
     if (this.#known.length > MAX_KNOWN) this.#known.pop();
     return next;
   }
@@ -75,17 +77,5 @@ export class UpdateTemplates {
 
 function areEqual(a: Omit<UpdateKey, "inputs">, b: UpdateKey): boolean {
   return a.version === b.version && a.parameters.length === b.parameters.length &&
-    a.parameters.every((parameter, k) => parameter === b.parameters[k]) &&
-    a.options.length === b.options.length &&
-    a.options.every((group, k) => haveEqualValues(group, b.options[k]!));
-}
-
-/** True where both have the same names with the same values. */
-export function haveEqualValues(
-  a: Readonly<Record<string, unknown>>,
-  b: Readonly<Record<string, unknown>>,
-): boolean {
-  for (const name in a) if (!Object.is(a[name], b[name])) return false;
-  for (const name in b) if (!(name in a)) return false;
-  return true;
+    a.parameters.every((parameter, k) => parameter === b.parameters[k]);
 }

@@ -2,6 +2,9 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { amp, compile, manualSeed, nn, optim, Tensor } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { outcomesOf } from "../compile/outcomes.ts";
+import { numbersOf } from "../numbers.ts";
+import { learn } from "../training.ts";
 
 function makeModel(): nn.Module {
   return new nn.Sequential(new nn.Linear(4, 8), new nn.BatchNorm1d(8), new nn.Linear(8, 1));
@@ -80,3 +83,30 @@ testOnBackends("a compiled dropout drops others every time", async () => {
   }
   assertEquals(draws.size, 4);
 });
+
+/** Changes of an optimizer between two steps, after which a compiled step goes on to be replayed. */
+const changes: Record<string, (adam: optim.Adam, model: nn.Module) => void> = {
+  "an option that changes": ({ groups }) => groups[0]!.options.weightDecay = 0.5,
+  "parameters that are cast": (_, model) => model.to("float16"),
+  "state that is loaded": (adam) => adam.loadStateDict(adam.stateDict()),
+  "parameters that are added": (adam) =>
+    adam.addParamGroup({ parameters: [Tensor.ones([1], { requiresGrad: true })] }),
+};
+
+for (const [name, change] of Object.entries(changes)) {
+  testOnBackends(`compile() replays steps again after ${name}`, () => {
+    const [expected, actual] = [false, true].map((isCompiled) => {
+      manualSeed(5);
+      const model = new nn.Linear(3, 2), adam = new optim.Adam(model.parameters());
+      const step = (): void => void learn(adam, model.forward(Tensor.ones([2, 3])).square().sum());
+      const run = isCompiled ? compile(step) : step;
+      for (let k = 0; k < 3; k++) run();
+      change(adam, model);
+      for (let k = 0; k < 3; k++) run();
+      if (isCompiled) assertEquals(outcomesOf(run), ["followed"]);
+      else run();
+      return numbersOf(...model.parameters());
+    });
+    assertEquals(actual, expected);
+  });
+}
