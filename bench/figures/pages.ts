@@ -22,7 +22,7 @@ const modes: Readonly<Record<string, string>> = {
 
 /** Works that README and its chart show: models, and what they are made of at sizes that fill a GPU. */
 const shown = [
-  /^(gpt|resnet|embedding|lstm|attention|mlp|cnn)\S* \d+ compiled$/,
+  /^(gpt|resnet|embedding|lstm|attention|mlp|cnn|llama|vit|unet|diffusion|gat)\S* \S+ compiled$/,
   /^resnet18-inference/,
   /^(softmax|layernorm|gelu) \S+ compiled$/,
   /^matmul 4096$/,
