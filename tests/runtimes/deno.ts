@@ -240,6 +240,7 @@ const standIn = {
   removeSync: host.removeSync,
   renameSync: host.renameSync,
   rename: async (from: Path, to: Path) => await host.renameSync(from, to),
+  copyFileSync: (from: Path, to: Path) => fs.copyFileSync(from, to),
   copyFile: (from: Path, to: Path) => fs.promises.copyFile(from, to),
   symlink: (to: Path, path: Path) => fs.promises.symlink(to, path),
   symlinkSync: (to: Path, path: Path) => fs.symlinkSync(to, path),
@@ -248,6 +249,8 @@ const standIn = {
   chmod: async (path: Path, mode: number) => await host.chmodSync(path, mode),
   chmodSync: host.chmodSync,
   chownSync: host.chownSync,
+  utimeSync: (path: Path, accessed: Date, modified: Date) =>
+    fs.utimesSync(path, accessed, modified),
   truncateSync: (path: Path, bytes: number) => fs.truncateSync(path, bytes),
 };
 

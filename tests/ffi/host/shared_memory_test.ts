@@ -1,3 +1,4 @@
+import { host } from "../../../ffi/runtime/host.ts";
 import { assert, assertEquals } from "@std/assert";
 import {
   createSharedMemory,
@@ -70,9 +71,9 @@ Deno.test(
 Deno.test("SharedMemory: the C library is opened once, however much memory is mapped", {
   ...options,
 }, () => {
-  const { dlopen } = Deno;
+  const { dlopen } = host;
   let count = 0;
-  Object.assign(Deno, {
+  Object.assign(host, {
     dlopen: (...call: Parameters<typeof dlopen>) => (count++, dlopen(...call)),
   });
   try {
@@ -83,7 +84,7 @@ Deno.test("SharedMemory: the C library is opened once, however much memory is ma
       unlinkSharedMemory(name);
     }
   } finally {
-    Object.assign(Deno, { dlopen });
+    Object.assign(host, { dlopen });
   }
   assert(count <= 1, `${count} times`);
 });

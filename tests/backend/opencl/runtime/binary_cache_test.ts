@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
 import { cacheFolder } from "../../../../backend/opencl/runtime/cache_folder.ts";
 import type { Device } from "../../../../ffi/mod.ts";
+import { host } from "../../../../ffi/runtime/host.ts";
 import { withCacheFolder } from "../fixture.ts";
 import { setVariables } from "../../../variables.ts";
 
@@ -34,17 +35,14 @@ testCache("BinaryCache gives back what it was given, also to another one", () =>
 });
 
 testCache("BinaryCache takes one look at one entry to know if it ever kept anything", () => {
-  const cache = open(), { lstatSync } = Deno;
+  const cache = open(), { lstatSync } = host;
   for (let k = 0; k < 20; k++) cache.write(`source ${k}`, "options", binary);
   let looks = 0;
-  Deno.lstatSync = (path) => {
-    looks++;
-    return lstatSync(path);
-  };
+  Object.assign(host, { lstatSync: (path: string) => (looks++, lstatSync(path)) });
   try {
     assertEquals([cache.isEmpty, cache.isEmpty], [false, false]);
   } finally {
-    Deno.lstatSync = lstatSync;
+    Object.assign(host, { lstatSync });
   }
   assertEquals(looks, 1);
 });
