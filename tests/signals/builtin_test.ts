@@ -1,136 +1,90 @@
 /** Signals on the built-in backend, with permissions and without. */
-import { assert, assertEquals, assertMatch } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
-import { describe, run, runAll, type RunOptions } from "./driver.ts";
-import { SAVING_MS } from "./matrix.ts";
+import { type Case, row, testCases } from "./cases.ts";
+import { GRACE, SAVING_MS } from "./matrix.ts";
 
-const GRACE = 700;
-const program = new URL("builtin_program.ts", import.meta.url);
+type Part = Partial<Case>;
 
-interface Case {
-  readonly program: string;
-  readonly title: string;
-  /** The built-in backend by default. */
-  readonly device?: string;
-  readonly flags: readonly string[];
-  readonly signal: Deno.Signal;
-  readonly ignored?: boolean;
-  readonly ending: string;
-  readonly graceMs?: number;
-  readonly said?: string;
-  /** Its output on stderr; none by default. */
-  readonly complains?: RegExp;
-  readonly atLeast?: number;
-}
+const none = ["--no-prompt"];
+const sent = (signal: Deno.Signal): Part => ({ deliveries: [{ signal, atMs: 150 }] });
+const from = (least: number): Part => ({ within: [least, 15_000] });
 
-const all = ["-A"], none = ["--no-prompt"];
+const sigint = sent("SIGINT");
+const survives: Part = { ...from(0), said: "done" };
+const saves: Part = { ...sigint, ...from(SAVING_MS - 50), said: "saved" };
 /** Only there may netcl's own handler stand in front of Deno's. */
 const isNative = Deno.build.os === "linux" && Deno.build.arch === "x86_64";
 
 const cases: readonly Case[] = [
-  ...[all, none, ["--allow-ffi"]].map((flags): Case => ({
-    program: "idle",
-    title: `nohup holds with ${flags}`,
-    flags,
-    signal: "SIGHUP",
-    ignored: true,
-    ending: "exit 0",
-    said: "done",
-  })),
-  {
-    program: "idle",
-    title: "a background job that ignores SIGINT keeps ignoring it",
-    flags: all,
-    signal: "SIGINT",
-    ignored: true,
-    ending: "exit 0",
-    said: "done",
-  },
-  ...(["SIGINT", "SIGTERM"] as const).flatMap((signal): Case[] => [
-    {
-      program: "busy",
-      title: `${signal} ends a program that is busy in JavaScript`,
-      flags: all,
-      signal,
-      ending: signal,
-      atLeast: GRACE - 50,
-    },
-    {
-      program: "busy",
-      title: `${signal} ends such a program without any permission at once`,
-      flags: none,
-      signal,
-      ending: signal,
-    },
-  ]).filter(() => isNative),
-  {
-    program: "computing",
-    title: "a loop that reads is interrupted, and saves for as long as it takes",
-    flags: all,
-    signal: "SIGINT",
-    graceMs: 8000, // a loop hears of a signal when the machine lets it
-    ending: "exit 130",
-    said: "saved",
-    atLeast: SAVING_MS - 50,
-  },
-  ...(hasOpenCL ? ["cpu", "cl"] : ["cpu"]).flatMap((device): Case[] =>
-    ["serving", "serving-with-handler"].map((name) => ({
-      program: name,
-      title: `${name} on ${device}: that the runtime catches what handlers throw does not keep it`,
-      device,
-      flags: all,
-      signal: "SIGINT",
-      ending: "SIGINT",
-      ...(name === "serving" && { complains: /InterruptedError/ }), // Deno prints it
-      graceMs: 2000, // queues of a busy machine finish
-      atLeast: 1950,
-    }))
+  ...[["-A"], none, ["--allow-ffi"]].map((flags) =>
+    row("idle", `nohup holds with ${flags}`, "exit 0", sent("SIGHUP"), survives, {
+      flags,
+      ignored: ["SIGHUP"],
+    })
   ),
-  {
-    program: "asking-for-the-name",
-    title: "code that asks what the error is called saves for as long as it takes",
-    flags: all,
-    signal: "SIGINT",
-    ending: "exit 130",
-    said: "saved",
-    atLeast: SAVING_MS - 50,
-  },
-  {
-    program: "listening",
-    title: "without any permission a listener of interruptSignal saves",
-    flags: none,
-    signal: "SIGINT",
-    ending: "exit 130",
-    said: "saved",
-    atLeast: SAVING_MS - 50,
-  },
+  row(
+    "idle",
+    "a background job that ignores SIGINT keeps ignoring it",
+    "exit 0",
+    sigint,
+    survives,
+    {
+      ignored: ["SIGINT"],
+    },
+  ),
+  ...(["SIGINT", "SIGTERM"] as const).filter(() => isNative).flatMap((signal) => [
+    row(
+      "busy",
+      `${signal} ends a program that is busy in JavaScript`,
+      signal,
+      sent(signal),
+      from(GRACE - 50),
+    ),
+    row("busy", `${signal} ends such a program without any permission at once`, signal, from(0), {
+      ...sent(signal),
+      flags: none,
+    }),
+  ]),
+  row(
+    "computing",
+    "a loop that reads is interrupted, and saves for as long as it takes",
+    "exit 130",
+    saves,
+    { graceMs: 8000 }, // a loop hears of a signal when the machine lets it
+  ),
+  ...(hasOpenCL ? ["cpu", "cl"] : ["cpu"]).flatMap((device) =>
+    ["serving", "serving-with-handler"].map((name) =>
+      row(
+        name,
+        `${name} on ${device}: that the runtime catches what handlers throw does not keep it`,
+        "SIGINT",
+        sigint,
+        from(1950),
+        name === "serving" ? { complains: /InterruptedError/ } : {}, // Deno prints it
+        { args: [device], graceMs: 2000 }, // queues of a busy machine finish
+      )
+    )
+  ),
+  row(
+    "asking-for-the-name",
+    "code that asks what the error is called saves for as long as it takes",
+    "exit 130",
+    saves,
+  ),
+  row(
+    "listening",
+    "without any permission a listener of interruptSignal saves",
+    "exit 130",
+    saves,
+    {
+      flags: none,
+    },
+  ),
 ];
 
-function optionsOf(
-  { program: name, device = "cpu", flags, signal, ignored, graceMs = GRACE }: Case,
-): RunOptions {
-  return {
-    args: [name, device],
-    flags,
-    env: { NETCL_SIGINT_GRACE_MS: String(graceMs) },
-    deliveries: [{ signal, atMs: 150 }],
-    ...(ignored && { ignored: [signal] }),
-  };
-}
-
-Deno.test("programs on the built-in backend end as they should", {
-  ignore: Deno.build.os === "windows",
-}, async (t) => {
-  const endings = await runAll(cases.map((each) => () => run(program, optionsOf(each))));
-  for (
-    const [i, { title, ending, said = "", complains = /^$/, atLeast = 0 }] of cases.entries()
-  ) {
-    await t.step(title, () => {
-      const { out, err, ms } = endings[i]!;
-      const text = out.replace("ready\n", "").trim();
-      assertEquals([describe(endings[i]!), text], [ending, said]);
-      assertMatch(err, complains);
-      assert(ms >= atLeast && ms < 15_000, `took ${ms} ms`);
-    });
-  }
-});
+testCases(
+  "programs on the built-in backend end as they should",
+  new URL("builtin_program.ts", import.meta.url),
+  cases,
+  { ignore: Deno.build.os === "windows" },
+);

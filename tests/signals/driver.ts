@@ -120,6 +120,34 @@ export function describe({ code, signal }: Ending): string {
   return signal ?? `exit ${code}`;
 }
 
+/** The due end of a program. */
+export interface Expected {
+  /** As `describe` says it. */
+  readonly ending: string;
+  /** Milliseconds after the last signal (or ready): at least, at most. */
+  readonly within?: readonly [number, number];
+  /** Its output after "ready"; none by default. */
+  readonly said?: string;
+  /** Its output on stderr; none by default. */
+  readonly complains?: RegExp;
+}
+
+/** Faults of an ending; empty when it is as it should be. */
+export function faults(
+  ending: Ending,
+  { ending: how, within: [least, most] = [0, 10_000], said = "", complains = /^$/ }: Expected,
+): string[] {
+  const wrong: string[] = [];
+  if (describe(ending) !== how) wrong.push(`ended with ${describe(ending)}, not ${how}`);
+  if (ending.ms < least || ending.ms > most) {
+    wrong.push(`took ${Math.round(ending.ms)} ms, not ${least} to ${most}`);
+  }
+  const text = ending.out.replace("ready\n", "").trim();
+  if (text !== said) wrong.push(`said "${text}", not "${said}"`);
+  if (!complains.test(ending.err)) wrong.push(`wrote to stderr: ${ending.err}`);
+  return wrong;
+}
+
 /** Programs at a time; most of them only wait for a signal, and the suite runs others beside them. */
 const CONCURRENCY = 2;
 

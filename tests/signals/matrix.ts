@@ -1,7 +1,7 @@
 /**
  * The effect of every signal in every state: the table in the guide, and what the test holds true.
  */
-import { type Delivery, describe, type Ending, run } from "./driver.ts";
+import { type Delivery, type Ending, type Expected, run } from "./driver.ts";
 
 /** A state that a program can be in when a signal comes. */
 export interface State {
@@ -13,6 +13,9 @@ export interface State {
   /** The argument that makes it pass by itself within a second. */
   readonly passing?: number;
   readonly graceMs: number;
+  /** The due ends by one SIGINT, and by SIGTERM. */
+  readonly once: Expected;
+  readonly term: Expected;
 }
 
 /** A way to send signals. */
@@ -22,57 +25,57 @@ export interface Column {
   readonly ignored?: readonly Deno.Signal[];
 }
 
-/** The due end of a cell. */
-export interface Expected {
-  /** As `describe` says it. */
-  readonly ending: string;
-  /** Milliseconds after the last signal: at least, at most. */
-  readonly within: readonly [number, number];
-  /** The output of the program after "ready". */
-  readonly said: "" | "saved" | "done";
-}
-
 const FIRST = 150, SECOND = 350;
-const GRACE = 700; // for work that lasts
+/** For work that lasts: shorter than that, and than what code saves for. */
+export const GRACE = 700;
 const AMPLE = 10_000; // for work that passes: the window must not be what ends it
 const AT_ONCE = [0, 4000] as const; // wide: the machine may be busy, and the ending tells the cause
-const AFTER_GRACE = [GRACE - 50, GRACE + 6000] as const;
+/** The end of the grace window. */
+export const AFTER_GRACE = [GRACE - 50, GRACE + 6000] as const;
 /** The time that code saves after it was told. */
 export const SAVING_MS = 2 * GRACE;
 const AFTER_SAVING = [SAVING_MS - 50, SAVING_MS + 15_000] as const;
 const AFTER_KERNEL = [100, 15_000] as const;
 const AFTER_WORK = [0, 15_000] as const;
 
-export const states: readonly State[] = [
-  { name: "idle", title: "idle", graceMs: GRACE },
-  { name: "short", title: "awaiting a short kernel", lasting: 1200, graceMs: AMPLE },
-  { name: "long", title: "awaiting a long kernel", graceMs: GRACE },
-  {
-    name: "blocked-short",
-    title: "blocked in finishSync, short kernel",
-    lasting: 1200,
-    graceMs: AMPLE,
+type Span = Expected["within"] & object;
+
+const interrupted: Expected = { ending: "SIGINT", within: AT_ONCE };
+const survives: Expected = { ending: "exit 0", within: [0, 15_000], said: "done" };
+const killed: Expected = { ending: "SIGINT", within: AFTER_GRACE };
+const left: Expected = { ending: "exit 130", within: AFTER_GRACE };
+const saves: Expected = { ending: "exit 130", within: AFTER_SAVING, said: "saved" };
+const savesSoon: Expected = { ...saves, within: AFTER_KERNEL };
+const short: Partial<State> = { lasting: 1200, graceMs: AMPLE };
+/** Each program takes a quarter of a second on PoCL, two on NVIDIA's driver. */
+const builds: Partial<State> = { lasting: 1000, passing: 2, graceMs: AMPLE };
+
+/** The contract. A second SIGINT ends everything at once, and SIGHUP under nohup nothing. */
+const contract: Record<string, [title: string, once: Expected, term: Span, Partial<State>?]> = {
+  idle: ["idle", killed, AT_ONCE],
+  short: ["awaiting a short kernel", savesSoon, AFTER_KERNEL, short],
+  long: ["awaiting a long kernel", left, AFTER_GRACE],
+  "blocked-short": ["blocked in finishSync, short kernel", savesSoon, AFTER_KERNEL, short],
+  blocked: ["blocked in finishSync, long kernel", left, AFTER_GRACE],
+  reading: ["inside toHost, long kernel", left, AFTER_GRACE],
+  building: ["building a program", { ...killed, within: AFTER_WORK }, AFTER_WORK, builds],
+  worker: ["awaiting a worker", killed, AT_ONCE],
+  busy: ["busy in JavaScript", killed, AFTER_GRACE],
+  foreign: ["inside a foreign call", killed, AFTER_GRACE],
+  catching: [
+    "awaiting with `interruptible`, saving for longer than the grace window",
+    saves,
+    AT_ONCE,
+  ],
+  listening: ["idle, saving in a listener of `interruptSignal`", saves, AT_ONCE],
+  unload: ["during unload", interrupted, AT_ONCE],
+};
+
+export const states: readonly State[] = Object.entries(contract).map(
+  ([name, [title, once, within, more]]) => {
+    return { name, title, once, term: { ending: "SIGTERM", within }, graceMs: GRACE, ...more };
   },
-  { name: "blocked", title: "blocked in finishSync, long kernel", graceMs: GRACE },
-  { name: "reading", title: "inside toHost, long kernel", graceMs: GRACE },
-  {
-    name: "building",
-    title: "building a program",
-    lasting: 1000, // programs: each takes a quarter of a second on PoCL, two on NVIDIA's driver
-    passing: 2,
-    graceMs: AMPLE,
-  },
-  { name: "worker", title: "awaiting a worker", graceMs: GRACE },
-  { name: "busy", title: "busy in JavaScript", graceMs: GRACE },
-  { name: "foreign", title: "inside a foreign call", graceMs: GRACE },
-  {
-    name: "catching",
-    title: "awaiting with `interruptible`, saving for longer than the grace window",
-    graceMs: GRACE,
-  },
-  { name: "listening", title: "idle, saving in a listener of `interruptSignal`", graceMs: GRACE },
-  { name: "unload", title: "during unload", graceMs: GRACE },
-];
+);
 
 export const columns = {
   once: { title: "SIGINT", deliveries: [{ signal: "SIGINT", atMs: FIRST }] },
@@ -90,66 +93,10 @@ export const columns = {
 
 export type ColumnName = keyof typeof columns;
 
-const interrupted: Expected = { ending: "SIGINT", within: AT_ONCE, said: "" };
-const survives: Expected = { ending: "exit 0", within: [0, 15_000], said: "done" };
-
-/** The contract. A second SIGINT ends everything at once, and SIGHUP under nohup nothing. */
-export const contract: Record<string, Record<"once" | "term", Expected>> = {
-  idle: {
-    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
-  },
-  short: {
-    once: { ending: "exit 130", within: AFTER_KERNEL, said: "saved" },
-    term: { ending: "SIGTERM", within: AFTER_KERNEL, said: "" },
-  },
-  long: {
-    once: { ending: "exit 130", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
-  },
-  "blocked-short": {
-    once: { ending: "exit 130", within: AFTER_KERNEL, said: "saved" },
-    term: { ending: "SIGTERM", within: AFTER_KERNEL, said: "" },
-  },
-  blocked: {
-    once: { ending: "exit 130", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
-  },
-  reading: {
-    once: { ending: "exit 130", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
-  },
-  building: {
-    once: { ending: "SIGINT", within: AFTER_WORK, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_WORK, said: "" },
-  },
-  worker: {
-    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
-  },
-  busy: {
-    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
-  },
-  foreign: {
-    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
-    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
-  },
-  catching: {
-    once: { ending: "exit 130", within: AFTER_SAVING, said: "saved" },
-    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
-  },
-  listening: {
-    once: { ending: "exit 130", within: AFTER_SAVING, said: "saved" },
-    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
-  },
-  unload: { once: interrupted, term: { ending: "SIGTERM", within: AT_ONCE, said: "" } },
-};
-
 /** The due end of a cell. */
 export function expectedOf(state: State, column: ColumnName): Expected {
   if (column === "twice") return interrupted;
-  return column === "hup" ? survives : contract[state.name]![column];
+  return column === "hup" ? survives : state[column];
 }
 
 const PROGRAM = new URL("program.ts", import.meta.url);
@@ -165,22 +112,6 @@ export function runCell(state: State, name: ColumnName): Promise<Ending> {
     deliveries,
     ...(ignored && { ignored }),
   });
-}
-
-/** Faults of an ending; empty when it is as it should be. */
-export function faults(
-  ending: Ending,
-  { ending: how, within: [least, most], said }: Expected,
-): string[] {
-  const wrong: string[] = [];
-  if (describe(ending) !== how) wrong.push(`ended with ${describe(ending)}, not ${how}`);
-  if (ending.ms < least || ending.ms > most) {
-    wrong.push(`took ${Math.round(ending.ms)} ms, not ${least} to ${most}`);
-  }
-  const text = ending.out.replace("ready\n", "").trim();
-  if (text !== said) wrong.push(`said "${text}", not "${said}"`);
-  if (ending.err !== "") wrong.push(`wrote to stderr: ${ending.err}`);
-  return wrong;
 }
 
 /** The words of the guide for how a cell ends. */

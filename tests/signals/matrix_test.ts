@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
-import { runAll } from "./driver.ts";
-import { type ColumnName, columns, expectedOf, faults, runCell, states } from "./matrix.ts";
+import { faults, runAll } from "./driver.ts";
+import { type ColumnName, columns, expectedOf, runCell, states } from "./matrix.ts";
 
 const cells = states.flatMap((state) =>
   (Object.keys(columns) as ColumnName[]).map((column) => ({ state, column }))

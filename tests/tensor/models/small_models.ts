@@ -1,6 +1,8 @@
 /** Small models with weights by a formula, and what transformers computes of them: fixtures/make.py. */
 import { crc32 } from "node:zlib";
 import { saveSafetensors, Tensor } from "../../../mod.ts";
+import { LanguageModel, type LoadModelOptions } from "../../../tensor/models/mod.ts";
+import { inFolder } from "../../temporary_folder.ts";
 
 /** A model and its reference. */
 export interface Fixture {
@@ -73,4 +75,22 @@ export async function writeModel(folder: string, { config, shapes }: Fixture): P
   await Deno.writeTextFile(`${folder}/tokenizer.json`, JSON.stringify(tokenizer));
   await Deno.writeTextFile(`${folder}/chat_template.jinja`, template);
   await saveSafetensors(`${folder}/model.safetensors`, Object.fromEntries(weights));
+}
+
+/** Runs a test with a small model on the active device, loaded from a folder of its own. */
+export function withModel(
+  fn: (lm: LanguageModel, folder: string) => void | Promise<void>,
+  fixture = fixtures.qwen2!,
+  options: LoadModelOptions = {},
+): Promise<void> {
+  return inFolder(async (folder) => {
+    await writeModel(folder, fixture);
+    using lm = await LanguageModel.load(folder, options);
+    await fn(lm, folder);
+  });
+}
+
+/** Ids as a batch of one text. */
+export function textOf(ids: readonly number[]): Tensor {
+  return Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] });
 }

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { loadSafetensors, nn, noGrad, optim, Tensor, withDevice } from "../../../../mod.ts";
+import { loadSafetensors, nn, noGrad, optim, Tensor } from "../../../../mod.ts";
 import { type Adapters, LanguageModel, loadAdapters, lora } from "../../../../tensor/models/mod.ts";
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { inFolder } from "../../../temporary_folder.ts";
@@ -9,7 +9,7 @@ import type { Decoder } from "../../../../tensor/models/language/decoder/decoder
 import { PackedMatrix } from "../../../../tensor/models/weights/packed_matrix.ts";
 import type { TokenEmbedding } from "../../../../tensor/models/weights/projection.ts";
 import { writeGguf } from "../small_gguf.ts";
-import { fixtures, tokens, weightsOf, writeModel } from "../small_models.ts";
+import { fixtures, textOf, tokens, weightsOf, withModel } from "../small_models.ts";
 import { learn } from "../../training.ts";
 
 const url = new URL("losses.json", import.meta.url);
@@ -37,8 +37,7 @@ function assertClose(found: ArrayLike<unknown>, expected: ArrayLike<unknown>, wh
   assert(apart.every((d) => d < 1e-3), `${what}: ${Math.max(...apart)} apart`);
 }
 
-const idsOf = () =>
-  Tensor.fromHost(Int32Array.from(fixture.ids), { shape: [1, fixture.ids.length] });
+const idsOf = () => textOf(fixture.ids);
 
 async function train(lm: LanguageModel, adapters: Adapters, steps: number): Promise<number[]> {
   const optimizer = new optim.AdamW(adapters.parameters(), { lr: 1e-2, weightDecay: 1e-2 });
@@ -51,34 +50,33 @@ async function train(lm: LanguageModel, adapters: Adapters, steps: number): Prom
   return found;
 }
 
-testOnBackends("lora learns as PEFT does, step by step, and changes nothing else", async () => {
-  await inFolder(async (folder) => {
-    await writeModel(folder, fixture);
-    using lm = await LanguageModel.load(folder);
-    const weight = () => lm.model.stateDict()["model.layers.0.self_attn.q_proj.weight"]!.toHost();
-    const before = await weight(), plain = await lm.forward(idsOf()).toHost();
-    using adapters = begun(lm);
-    assertEquals(new Set(Object.keys(adapters.stateDict())), new Set(names));
-    assertClose(await lm.forward(idsOf()).toHost(), plain, "nothing changes at first");
-    const found = await train(lm, adapters, losses.length);
-    found.forEach((loss, k) =>
-      assert(Math.abs(loss - losses[k]!) < 1e-3, `step ${k}: ${loss}, ${losses[k]} expected`)
-    );
-    assertEquals(await weight(), before);
-    const learned = await noGrad(() => lm.forward(idsOf())).toHost();
-    adapters.isActive = false;
-    assertEquals(await lm.forward(idsOf()).toHost(), plain, "switched off");
-    adapters.isActive = true;
-    adapters.merge();
-    assertClose(await lm.forward(idsOf()).toHost(), learned, "merged");
-  });
-});
+testOnBackends(
+  "lora learns as PEFT does, step by step, and changes nothing else",
+  () =>
+    withModel(async (lm) => {
+      const weight = () => lm.model.stateDict()["model.layers.0.self_attn.q_proj.weight"]!.toHost();
+      const before = await weight(), plain = await lm.forward(idsOf()).toHost();
+      using adapters = begun(lm);
+      assertEquals(new Set(Object.keys(adapters.stateDict())), new Set(names));
+      assertClose(await lm.forward(idsOf()).toHost(), plain, "nothing changes at first");
+      const found = await train(lm, adapters, losses.length);
+      found.forEach((loss, k) =>
+        assert(Math.abs(loss - losses[k]!) < 1e-3, `step ${k}: ${loss}, ${losses[k]} expected`)
+      );
+      assertEquals(await weight(), before);
+      const learned = await noGrad(() => lm.forward(idsOf())).toHost();
+      adapters.isActive = false;
+      assertEquals(await lm.forward(idsOf()).toHost(), plain, "switched off");
+      adapters.isActive = true;
+      adapters.merge();
+      assertClose(await lm.forward(idsOf()).toHost(), learned, "merged");
+    }),
+);
 
-Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", async () => {
-  await inFolder((folder) =>
-    withDevice("cpu", async () => {
-      await writeModel(folder, fixture);
-      using lm = await LanguageModel.load(folder);
+testOnCPU(
+  "lora: adapters are saved as PEFT has them, loaded, and swapped",
+  () =>
+    withModel(async (lm, folder) => {
       const adapters = begun(lm);
       await train(lm, adapters, 3);
       const learned = await lm.forward(idsOf()).toHost(), first = adapters.stateDict();
@@ -100,9 +98,8 @@ Deno.test("lora: adapters are saved as PEFT has them, loaded, and swapped", asyn
       await Deno.writeTextFile(`${folder}/adapter/adapter_config.json`, JSON.stringify(odd));
       const load = () => loadAdapters(lm.model, `${folder}/adapter`);
       await assertRejects(load, FileFormatError, "use_dora");
-    })
-  );
-});
+    }),
+);
 
 const peft = (name: string) => fileURLToPath(new URL(`peft/${name}`, import.meta.url));
 const peftLogits = JSON.parse(Deno.readTextFileSync(peft("logits.json"))) as Record<
@@ -116,10 +113,8 @@ const lastLogits = (lm: LanguageModel) =>
 
 testOnBackends(
   "loadAdapters reads PEFT's of all ranks and factors; swaps, merges, saves them",
-  () => {
-    return inFolder(async (folder) => {
-      await writeModel(folder, fixture);
-      using lm = await LanguageModel.load(folder);
+  () =>
+    withModel(async (lm, folder) => {
       const bare = await lastLogits(lm);
       for (const [name, due] of Object.entries(peftLogits)) {
         const adapters = await loadAdapters(lm.model, peft(name));
@@ -137,59 +132,61 @@ testOnBackends(
       const merged = await loadAdapters(lm.model, peft("odd"));
       merged.merge();
       assertClose(await lastLogits(lm), peftLogits.odd!, "merged");
-    });
-  },
+    }),
 );
 
-testOnBackends("lora learns beside packed weights as beside the same ones decoded", () => {
-  return inFolder(async (folder) => {
-    const wide = { hidden_size: 32, intermediate_size: 64 };
-    const shapes = Object.entries(fixture.shapes).map(([name, shape]) => [
-      name,
-      shape.map((n) => ({ 16: 32, 24: 64, 8: 16 })[n] ?? n),
-    ]);
-    const config = { ...fixture.config, ...wide };
-    const path = `${folder}/model.gguf`;
-    await writeGguf(
-      path,
-      { ...fixture, config, shapes: Object.fromEntries(shapes) },
-      tokens,
-      true,
-    );
-    const found: number[][] = [];
-    for (const dtype of [undefined, "float32"]) {
-      using lm = await LanguageModel.load(path, dtype ? { dtype } : {});
-      const isPacked = (lm.model as Decoder).parts.get("model.embed_tokens");
-      assertEquals((isPacked as TokenEmbedding).weight instanceof PackedMatrix, !dtype);
-      using adapters = begun(lm);
-      found.push(await train(lm, adapters, 20));
-      const learned = await lastLogits(lm);
-      adapters.merge();
-      assertClose(await lastLogits(lm), learned, "merged");
-    }
-    assertClose(found[0]!, found[1]!, "losses");
-    assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
-  });
-});
+testOnBackends(
+  "lora learns beside packed weights as beside the same ones decoded",
+  () =>
+    inFolder(async (folder) => {
+      const wide = { hidden_size: 32, intermediate_size: 64 };
+      const shapes = Object.entries(fixture.shapes).map(([name, shape]) => [
+        name,
+        shape.map((n) => ({ 16: 32, 24: 64, 8: 16 })[n] ?? n),
+      ]);
+      const config = { ...fixture.config, ...wide };
+      const path = `${folder}/model.gguf`;
+      await writeGguf(
+        path,
+        { ...fixture, config, shapes: Object.fromEntries(shapes) },
+        tokens,
+        true,
+      );
+      const found: number[][] = [];
+      for (const dtype of [undefined, "float32"]) {
+        using lm = await LanguageModel.load(path, dtype ? { dtype } : {});
+        const isPacked = (lm.model as Decoder).parts.get("model.embed_tokens");
+        assertEquals((isPacked as TokenEmbedding).weight instanceof PackedMatrix, !dtype);
+        using adapters = begun(lm);
+        found.push(await train(lm, adapters, 20));
+        const learned = await lastLogits(lm);
+        adapters.merge();
+        assertClose(await lastLogits(lm), learned, "merged");
+      }
+      assertClose(found[0]!, found[1]!, "losses");
+      assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
+    }),
+);
 
-Deno.test("loadAdapters names what PEFT does and it does not", () =>
-  inFolder(async (folder) => {
-    await writeModel(folder, fixture);
-    using lm = await LanguageModel.load(folder);
-    const config = JSON.parse(await Deno.readTextFile(`${peft("plain")}/adapter_config.json`));
-    const weights = `${peft("plain")}/adapter_model.safetensors`;
-    await Deno.copyFile(weights, `${folder}/adapter_model.safetensors`);
-    const refused = async (change: object, message: string) => {
-      const text = JSON.stringify({ ...config, ...change });
-      await Deno.writeTextFile(`${folder}/adapter_config.json`, text);
-      await assertRejects(() => loadAdapters(lm.model, folder), FileFormatError, message);
-    };
-    await refused({ modules_to_save: ["lm_head"] }, "modules_to_save");
-    await refused({ layer_replication: [[0, 1]] }, "layer_replication");
-    await refused({ lora_bias: true }, "lora_bias");
-    await refused({ r: "4" }, "no rank r");
-    await refused({ alpha_pattern: { "(": 2 } }, 'alpha_pattern "("');
-  }));
+testOnCPU(
+  "loadAdapters names what PEFT does and it does not",
+  () =>
+    withModel(async (lm, folder) => {
+      const config = JSON.parse(await Deno.readTextFile(`${peft("plain")}/adapter_config.json`));
+      const weights = `${peft("plain")}/adapter_model.safetensors`;
+      await Deno.copyFile(weights, `${folder}/adapter_model.safetensors`);
+      const refused = async (change: object, message: string) => {
+        const text = JSON.stringify({ ...config, ...change });
+        await Deno.writeTextFile(`${folder}/adapter_config.json`, text);
+        await assertRejects(() => loadAdapters(lm.model, folder), FileFormatError, message);
+      };
+      await refused({ modules_to_save: ["lm_head"] }, "modules_to_save");
+      await refused({ layer_replication: [[0, 1]] }, "layer_replication");
+      await refused({ lora_bias: true }, "lora_bias");
+      await refused({ r: "4" }, "no rank r");
+      await refused({ alpha_pattern: { "(": 2 } }, 'alpha_pattern "("');
+    }),
+);
 
 testOnCPU("lora names the layers that there are, and drops while it learns only", async () => {
   const model = new nn.Sequential(new nn.Linear(4, 3), new nn.ReLU(), new nn.Linear(3, 2));

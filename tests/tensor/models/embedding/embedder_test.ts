@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { saveSafetensors, Tensor, withDevice } from "../../../../mod.ts";
+import { saveSafetensors, Tensor } from "../../../../mod.ts";
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { Embedder, LanguageModel } from "../../../../tensor/models/mod.ts";
 import { inFolder } from "../../../temporary_folder.ts";
-import { testOnBackends } from "../../../opencl.ts";
+import { testOnBackends, testOnCPU } from "../../../opencl.ts";
 import { writeGguf } from "../small_gguf.ts";
 import {
   type Fixture,
@@ -24,8 +24,8 @@ const fixtures = JSON.parse(Deno.readTextFileSync(url)) as Record<string, Encode
 for (const [name, fixture] of Object.entries(fixtures)) {
   testOnBackends(
     `Embedder gives transformers' vectors, of texts of several lengths: ${name}`,
-    () => {
-      return inFolder(async (folder) => {
+    () =>
+      inFolder(async (folder) => {
         await writeModel(folder, fixture);
         if (fixture.config.use_bidirectional_attention) {
           await assertRejects(() => LanguageModel.load(folder), TypeError, "Embedder.load");
@@ -41,8 +41,7 @@ for (const [name, fixture] of Object.entries(fixtures)) {
         using vectors = await embedder.embed(texts);
         const found = await vectors.toArray() as number[][];
         assertVectors(found, fixture.vectors);
-      });
-    },
+      }),
   );
 }
 
@@ -61,26 +60,28 @@ const inGguf = {
 };
 
 for (const [name, config] of Object.entries(inGguf)) {
-  testOnBackends(`Embedder reads GGUF files, and pools as they say: ${name}`, () => {
-    return inFolder(async (folder) => {
-      const plain = fixtures[name]!, path = `${folder}/model.gguf`, { texts } = plain;
-      const fixture = { ...plain, config: { ...plain.config, ...config } };
-      await writeGguf(path, fixture, tokens);
-      using mean = await Embedder.load(path, { normalize: false });
-      assertVectors(await mean.forward(texts).toArray() as number[][], plain.vectors);
-      await writeGguf(path, fixture, tokens, false, { pooling_type: 2 });
-      using first = await Embedder.load(path, { normalize: false, dtype: "packed" });
-      await writeModel(folder, plain);
-      using wanted = await Embedder.load(folder, { normalize: false, pooling: "first" });
-      const far = first.forward(texts).sub(wanted.forward(texts)).abs().max();
-      assert(await far.item() < 2e-5);
-      using normal = await Embedder.load(path);
-      const lengths = await normal.forward(texts).norm(-1).toNumbers();
-      for (const length of lengths) assert(Math.abs(length - 1) < 1e-5);
-      await writeGguf(path, fixture, tokens, false, { pooling_type: 4 });
-      await assertRejects(() => Embedder.load(path), TypeError, "pooling_type is 4");
-    });
-  });
+  testOnBackends(
+    `Embedder reads GGUF files, and pools as they say: ${name}`,
+    () =>
+      inFolder(async (folder) => {
+        const plain = fixtures[name]!, path = `${folder}/model.gguf`, { texts } = plain;
+        const fixture = { ...plain, config: { ...plain.config, ...config } };
+        await writeGguf(path, fixture, tokens);
+        using mean = await Embedder.load(path, { normalize: false });
+        assertVectors(await mean.forward(texts).toArray() as number[][], plain.vectors);
+        await writeGguf(path, fixture, tokens, false, { pooling_type: 2 });
+        using first = await Embedder.load(path, { normalize: false, dtype: "packed" });
+        await writeModel(folder, plain);
+        using wanted = await Embedder.load(folder, { normalize: false, pooling: "first" });
+        const far = first.forward(texts).sub(wanted.forward(texts)).abs().max();
+        assert(await far.item() < 2e-5);
+        using normal = await Embedder.load(path);
+        const lengths = await normal.forward(texts).norm(-1).toNumbers();
+        for (const length of lengths) assert(Math.abs(length - 1) < 1e-5);
+        await writeGguf(path, fixture, tokens, false, { pooling_type: 4 });
+        await assertRejects(() => Embedder.load(path), TypeError, "pooling_type is 4");
+      }),
+  );
 }
 
 const sentences = JSON.parse(Deno.readTextFileSync(new URL("sentences.json", import.meta.url))) as {
@@ -89,63 +90,68 @@ const sentences = JSON.parse(Deno.readTextFileSync(new URL("sentences.json", imp
   vectors: number[][];
 };
 
-testOnBackends("Embedder has sentence-transformers' poolings, layers, prompt and limit", () => {
-  return inFolder(async (folder) => {
-    await writeModel(folder, fixtures.bert!);
-    for (const part of ["1_Pooling", "2_Dense", "3_Dense"]) {
-      await Deno.mkdir(`${folder}/${part}`);
-    }
-    for (const [name, contents] of Object.entries(sentences.files)) {
-      await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(contents));
-    }
-    await Deno.writeTextFile(`${folder}/tokenizer_config.json`, '{"model_max_length":12}');
-    const layers = [[["weight", [8, 96]], ["bias", [8]]], [["weight", [5, 8]]]] as const;
-    for (const [k, layer] of layers.entries()) {
-      const state = layer.map(([name, shape]) => [
-        `linear.${name}`,
-        weightsOf(`${k}.linear.${name}`, shape),
-      ]);
-      const path = `${folder}/${k + 2}_Dense/model.safetensors`;
-      await saveSafetensors(path, Object.fromEntries(state));
-    }
-    using embedder = await Embedder.load(folder);
-    using vectors = await embedder.embed(sentences.texts);
-    const found = await vectors.toArray() as number[][];
-    assertVectors(found, sentences.vectors);
-  });
-});
+testOnBackends(
+  "Embedder has sentence-transformers' poolings, layers, prompt and limit",
+  () =>
+    inFolder(async (folder) => {
+      await writeModel(folder, fixtures.bert!);
+      for (const part of ["1_Pooling", "2_Dense", "3_Dense"]) {
+        await Deno.mkdir(`${folder}/${part}`);
+      }
+      for (const [name, contents] of Object.entries(sentences.files)) {
+        await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(contents));
+      }
+      await Deno.writeTextFile(`${folder}/tokenizer_config.json`, '{"model_max_length":12}');
+      const layers = [[["weight", [8, 96]], ["bias", [8]]], [["weight", [5, 8]]]] as const;
+      for (const [k, layer] of layers.entries()) {
+        const state = layer.map(([name, shape]) => [
+          `linear.${name}`,
+          weightsOf(`${k}.linear.${name}`, shape),
+        ]);
+        const path = `${folder}/${k + 2}_Dense/model.safetensors`;
+        await saveSafetensors(path, Object.fromEntries(state));
+      }
+      using embedder = await Embedder.load(folder);
+      using vectors = await embedder.embed(sentences.texts);
+      const found = await vectors.toArray() as number[][];
+      assertVectors(found, sentences.vectors);
+    }),
+);
 
-testOnBackends("Embedder takes the last token of a model that reads from left to right", () => {
-  return inFolder(async (folder) => {
-    const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
-    await writeModel(folder, { ...decoders.qwen3!, shapes });
-    using embedder = await Embedder.load(folder, { pooling: "last" });
-    // The same of a GGUF file, in whose header the pooling stands.
-    const path = `${folder}/model.gguf`, last = { pooling_type: 3 };
-    await writeGguf(path, { ...decoders.qwen3!, shapes }, tokens, false, last);
-    using ofGguf = await Embedder.load(path, { normalize: false });
-    const apart = embedder.forward([[5, 6, 7]]).sub(ofGguf.forward([[5, 6, 7]])).abs().max();
-    assert(await apart.item() < 1e-5);
-    const texts = ["abcdefg", "ab"];
-    using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
-    const [, second] = await both.toArray() as number[][],
-      [own] = await alone.toArray() as number[][];
-    second!.forEach((x, k) => assert(Math.abs(x - own![k]!) < 1e-5, `${k}`));
-    using ids = Tensor.fromHost(Int32Array.from(embedder.tokenizer.encode("ab")), {
-      shape: [1, 2],
-    });
-    const model = embedder.model as unknown as { forward(ids: Tensor): Tensor };
-    const logits = await model.forward(ids).slice(0, 1).toNumbers();
-    using vector = Tensor.fromHost(Float32Array.from(second!));
-    const { "model.embed_tokens.weight": words } = embedder.model.stateDict();
-    const due = await words!.matmul(vector).toNumbers();
-    due.forEach((x, k) => assert(Math.abs(x - logits[k]!) < 1e-4, `${k}`));
-  });
-});
+testOnBackends(
+  "Embedder takes the last token of a model that reads from left to right",
+  () =>
+    inFolder(async (folder) => {
+      const { "lm_head.weight": _, ...shapes } = decoders.qwen3!.shapes;
+      await writeModel(folder, { ...decoders.qwen3!, shapes });
+      using embedder = await Embedder.load(folder, { pooling: "last" });
+      // The same of a GGUF file, in whose header the pooling stands.
+      const path = `${folder}/model.gguf`, last = { pooling_type: 3 };
+      await writeGguf(path, { ...decoders.qwen3!, shapes }, tokens, false, last);
+      using ofGguf = await Embedder.load(path, { normalize: false });
+      const apart = embedder.forward([[5, 6, 7]]).sub(ofGguf.forward([[5, 6, 7]])).abs().max();
+      assert(await apart.item() < 1e-5);
+      const texts = ["abcdefg", "ab"];
+      using both = await embedder.embed(texts), alone = await embedder.embed(texts[1]!);
+      const [, second] = await both.toArray() as number[][],
+        [own] = await alone.toArray() as number[][];
+      second!.forEach((x, k) => assert(Math.abs(x - own![k]!) < 1e-5, `${k}`));
+      using ids = Tensor.fromHost(Int32Array.from(embedder.tokenizer.encode("ab")), {
+        shape: [1, 2],
+      });
+      const model = embedder.model as unknown as { forward(ids: Tensor): Tensor };
+      const logits = await model.forward(ids).slice(0, 1).toNumbers();
+      using vector = Tensor.fromHost(Float32Array.from(second!));
+      const { "model.embed_tokens.weight": words } = embedder.model.stateDict();
+      const due = await words!.matmul(vector).toNumbers();
+      due.forEach((x, k) => assert(Math.abs(x - logits[k]!) < 1e-4, `${k}`));
+    }),
+);
 
-Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for", async () => {
-  await inFolder((folder) =>
-    withDevice("cpu", async () => {
+testOnCPU(
+  "Embedder makes vectors of length 1, by the pooling that is asked for",
+  () =>
+    inFolder(async (folder) => {
       await writeModel(folder, fixtures.bert!);
       for (const pooling of ["mean", "first", "max"] as const) {
         using embedder = await Embedder.load(folder, { pooling, normalize: true });
@@ -173,13 +179,13 @@ Deno.test("Embedder makes vectors of length 1, by the pooling that is asked for"
       const config = { ...fixtures.bert!.config, model_type: "tapas" };
       await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
       await assertRejects(() => Embedder.load(folder), TypeError, "tapas");
-    })
-  );
-});
+    }),
+);
 
-Deno.test("Embedder names what sentence-transformers says and it does not read, and cuts where it says", () =>
-  inFolder((folder) =>
-    withDevice("cpu", async () => {
+testOnCPU(
+  "Embedder names what sentence-transformers says and it does not read, and cuts where it says",
+  () =>
+    inFolder(async (folder) => {
       await writeModel(folder, fixtures.bert!);
       await Deno.mkdir(`${folder}/1_Pooling`);
       const write = (name: string, value: unknown) =>
@@ -231,5 +237,5 @@ Deno.test("Embedder names what sentence-transformers says and it does not read, 
       await assertRejects(() => Embedder.load(folder), TypeError, "is_decoder");
       await write("config.json", { ...fixtures.bert!.config, hidden_act: "mish" });
       await assertRejects(() => Embedder.load(folder), TypeError, '"mish"');
-    })
-  ));
+    }),
+);

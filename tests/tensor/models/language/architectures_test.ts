@@ -1,30 +1,27 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { loadSafetensors, noGrad, saveSafetensors, Tensor, withDevice } from "../../../../mod.ts";
+import { loadSafetensors, noGrad, saveSafetensors, Tensor } from "../../../../mod.ts";
 import { FileFormatError } from "../../../../tensor/io/mod.ts";
 import { LanguageModel } from "../../../../tensor/models/mod.ts";
 import { writeGguf } from "../small_gguf.ts";
-import { fixtures, tokens, writeModel } from "../small_models.ts";
+import { fixtures, textOf, tokens, withModel, writeModel } from "../small_models.ts";
 import { inFolder } from "../../../temporary_folder.ts";
-import "../../../opencl.ts";
+import { testOnCPU } from "../../../opencl.ts";
 
 /** Names but for those of mixtures, which are held together, whatever files call them. */
 const plainNames = (names: readonly string[]) =>
   new Set(names.filter((name) => !/experts?[._]|_moe\.|shared_mlp|mlp\.gate\./.test(name)));
 
 for (const [name, fixture] of Object.entries(fixtures)) {
-  Deno.test(`LanguageModel computes and writes what transformers does: ${name}`, async () => {
-    await inFolder((folder) =>
-      withDevice("cpu", async () => {
-        await writeModel(folder, fixture);
-        using lm = await LanguageModel.load(folder);
+  testOnCPU(
+    `LanguageModel computes and writes what transformers does: ${name}`,
+    () =>
+      withModel(async (lm) => {
         assertEquals(
           plainNames(Object.keys(lm.model.stateDict())),
           plainNames(Object.keys(fixture.shapes)),
         );
         const { ids, rows, logits, greedy } = fixture;
-        const all = noGrad(() =>
-          lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
-        );
+        const all = noGrad(() => lm.forward(textOf(ids)));
         const values = await all.toHost("float32"), vocabulary = all.shape[2]!;
         rows.forEach((row, k) => {
           for (let j = 0; j < vocabulary; j++) {
@@ -42,9 +39,8 @@ for (const [name, fixture] of Object.entries(fixtures)) {
         const alone = await Array.fromAsync(lm.generateIds(ids.slice(0, 3), options));
         // Texts side by side rotate as the longest of them does.
         if (name !== "long positions") assertEquals(both[0], alone, "the shorter one");
-      })
-    );
-  });
+      }, fixture),
+  );
 }
 
 /** Parts of configurations that the header of a GGUF file does not say: as llama.cpp has them. */
@@ -63,18 +59,17 @@ const unsaid: Readonly<Record<string, Record<string, unknown>>> = {
 for (const [name, plain] of Object.entries(fixtures)) {
   // Variants are of folders: files of GGUF have other words for them, or none.
   if (name.includes(" ")) continue;
-  Deno.test(`architectures: a GGUF file gives what the folder gives: ${name}`, () =>
-    inFolder((folder) =>
-      withDevice("cpu", async () => {
+  testOnCPU(
+    `architectures: a GGUF file gives what the folder gives: ${name}`,
+    () =>
+      inFolder(async (folder) => {
         const fixture = { ...plain, config: { ...plain.config, ...unsaid[name] } };
         await writeModel(folder, fixture);
         await writeGguf(`${folder}/model.gguf`, fixture, tokens);
         const { ids } = fixture, found: Float32Array[] = [], written: number[][] = [];
         for (const path of [folder, `${folder}/model.gguf`]) {
           using lm = await LanguageModel.load(path);
-          using all = noGrad(() =>
-            lm.forward(Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] }))
-          );
+          using all = noGrad(() => lm.forward(textOf(ids)));
           found.push(await all.toHost("float32"));
           const options = { maxTokens: 20, ignoreEnd: true };
           written.push(await Array.fromAsync(lm.generateIds(ids, options)));
@@ -82,13 +77,14 @@ for (const [name, plain] of Object.entries(fixtures)) {
         const far = found[0]!.map((x, k) => Math.abs(x - found[1]![k]!) / (1 + Math.abs(x)));
         assert(far.every((x) => x < 1e-5), `${Math.max(...far)}`);
         assertEquals(written[1], written[0]);
-      })
-    ));
+      }),
+  );
 }
 
-Deno.test("textWeights: of a model that sees pictures the part that writes texts is read", () =>
-  inFolder((folder) =>
-    withDevice("cpu", async () => {
+testOnCPU(
+  "textWeights: of a model that sees pictures the part that writes texts is read",
+  () =>
+    inFolder(async (folder) => {
       const { config, shapes, ids, greedy } = fixtures.llama!, path = `${folder}/model.safetensors`;
       const named = [
         (name: string) => `language_model.${name}`,
@@ -106,12 +102,13 @@ Deno.test("textWeights: of a model that sees pictures the part that writes texts
         const options = { maxTokens: greedy.length, ignoreEnd: true };
         assertEquals(await Array.fromAsync(lm.generateIds(ids, options)), greedy);
       }
-    })
-  ));
+    }),
+);
 
-Deno.test("LanguageModel.load takes what config.json leaves out from the architecture", () =>
-  inFolder((folder) =>
-    withDevice("cpu", async () => {
+testOnCPU(
+  "LanguageModel.load takes what config.json leaves out from the architecture",
+  () =>
+    inFolder(async (folder) => {
       const { config, ...rest } = fixtures.gpt2!;
       const { activation_function: _, tie_word_embeddings: __, layer_norm_epsilon: ___, ...short } =
         config;
@@ -119,8 +116,8 @@ Deno.test("LanguageModel.load takes what config.json leaves out from the archite
       using lm = await LanguageModel.load(folder);
       const options = { maxTokens: rest.greedy.length, ignoreEnd: true };
       assertEquals(await Array.fromAsync(lm.generateIds(rest.ids, options)), rest.greedy);
-    })
-  ));
+    }),
+);
 
 Deno.test("LanguageModel.load names settings that it does not read, and weights that are not there", () =>
   inFolder(async (folder) => {
