@@ -19,7 +19,7 @@ import {
 } from "../parts/contraction_shape.ts";
 import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
 import { columnsOfB, isApart, operandOrder } from "../parts/operand_order.ts";
-import { hasWideVectors, paddedVectorWidth } from "../parts/register_tile.ts";
+import { hasWideVectors } from "../parts/register_tile.ts";
 import { divisors, FLOAT } from "../parts/tiling.ts";
 
 /** Fewer channels than this waste too many lanes. */
@@ -129,7 +129,8 @@ function isWorth(
   const stored = Math.ceil(channels / LANES) * STORE_CYCLES / positions;
   const ours = computed * products / RATE + stored + turned + packed * PACK_CYCLES;
   const packing = packed * (isStepped ? STEPPED_PACK_CYCLES : POSITION_PACK_CYCLES);
-  const vector = paddedVectorWidth(width), waste = Math.ceil(width / vector) * vector / width;
+  // A shorter vector takes a multiplier as long as a whole one.
+  const waste = Math.ceil(width / LANES) * LANES / width;
   return ours < channels * products * waste / POSITION_RATE + packing;
 }
 

@@ -54,9 +54,12 @@ Deno.test("the gradient of a weight is computed in vectors, with steps and witho
 });
 
 Deno.test("channels are lanes where they are many, and positions where lines are long or terms few", () => {
-  const chosen = (c: number, side: number, o: number, k = 3): string =>
-    templatesOf([[2, c, side, side], [o, c, k, k], { padding: k >> 1 }])[0]!;
+  const chosen = (c: number, side: number, o: number, k = 3, images = 2): string =>
+    templatesOf([[images, c, side, side], [o, c, k, k], { padding: k >> 1 }])[0]!;
   assertEquals(chosen(512, 7, 512), "channel-lane convolution");
+  // A vector of a line's 7 or 4 positions takes as long as one of 16.
+  assertEquals(chosen(512, 7, 512, 3, 1), "channel-lane convolution");
+  assertEquals(chosen(32, 4, 64), "channel-lane convolution");
   assertEquals(chosen(64, 8, 64, 5), "channel-lane convolution");
   assertEquals(chosen(16, 28, 32, 5), "channel-lane convolution");
   // Weights of 1,152 terms and more are turned again for every few lines: the caches hold no larger window.
