@@ -49,6 +49,11 @@ export interface RegisterGemmTile extends RegisterTile {
  */
 const MIN_PACKED_STEP = 512, MIN_PACKED_ROWS = 64;
 /**
+ * So far apart, columns are packed where half of the second level of caches does not have them all (on one core
+ * with PoCL 3.1 and 2 MiB: 128x1536x384 1.33 ms, 1.03; 1024x1536x384 12.0, 8.1).
+ */
+const MIN_PACKED_STEP_OF_MANY = 256;
+/**
  * Columns that lie along the sum are transposed as they are packed, for sums of at most so many terms a row:
  * beyond that dot products cost less, unless what follows them takes long, which vectors compute here
  * (PoCL 3.1, AVX-512: 768x128x512 takes 0.46 of their time and with gelu 0.09, 64x784x256 1.06 and 0.31).
@@ -60,7 +65,9 @@ export const registerTiles: TileRule<RegisterGemmTile> = {
   choose: (shape, target) => {
     const tile = registerTile(shape, target);
     const [, ak, bk] = shape.steps.map(Math.abs) as [number, number, number];
-    const isFar = bk >= MIN_PACKED_STEP && shape.m >= MIN_PACKED_ROWS &&
+    const areMany = bk * shape.k[0]! * FLOAT > target.localMemory / 2;
+    const isFar = bk >= (areMany ? MIN_PACKED_STEP_OF_MANY : MIN_PACKED_STEP) &&
+      shape.m >= MIN_PACKED_ROWS &&
       !(ak >= MIN_PACKED_STEP && canPackRows(shape, tile, target));
     const packs = isTransposed(shape) || isFar && canPack(shape, tile.columns, target);
     return { ...tile, packed: packs };

@@ -89,9 +89,12 @@ Deno.test("a CPU of shorter vectors has tiles for fewer registers", () => {
 });
 
 Deno.test("columns on pages of their own are packed where they fit in local memory", () => {
-  const packed = (m: number, k: number) =>
-    tileOf(registerTiles, product(registerTiles, m, 512, k), cpu).packed;
+  const packed = (m: number, k: number, n = 512, localMemory = cpu.localMemory) =>
+    tileOf(registerTiles, product(registerTiles, m, n, k), { ...cpu, localMemory }).packed;
   assertEquals([packed(64, 128), packed(63, 128), packed(64, 8192)], [true, false, false]);
+  // Half of the caches has 512 rows of 384 columns, and not 1,536.
+  const many = (k: number, n: number) => packed(128, k, n, 2 ** 21);
+  assertEquals([many(1536, 384), many(512, 384), many(4096, 128)], [true, false, false]);
 });
 
 Deno.test("what was tuned for a shape holds for it alone", () => {
