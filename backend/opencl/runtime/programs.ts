@@ -5,7 +5,6 @@ import {
   type CommandQueue,
   type Context,
   type Device,
-  KernelBuildError,
   OpenCLError,
   Program,
 } from "../../../ffi/mod.ts";
@@ -17,9 +16,8 @@ import { groupsOf } from "../building/kernel_groups.ts";
 import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
-import { buildOptions, driverOf, STANDARD } from "./driver.ts";
+import { buildOptions, type Driver, driverOf, indispensable, optionsOfText } from "./driver.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
-import { WITHOUT_HEADER } from "../codegen/builtins.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
@@ -56,8 +54,7 @@ export class Programs implements ProgramStore {
   readonly #cache: BinaryCache | null;
   readonly #keepBinaries: KeepBinaries;
   readonly #options: string;
-  readonly #outlines: boolean;
-  readonly #declares: boolean;
+  readonly #driver: Driver;
   readonly #buildsBeside: boolean;
   readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
@@ -87,8 +84,7 @@ export class Programs implements ProgramStore {
     this.#cache = cache;
     const driver = driverOf(device);
     this.#options = buildOptions(driver);
-    this.#outlines = driver.copiesKernels;
-    this.#declares = driver.readsHeader;
+    this.#driver = driver;
     this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
     this.#helpers = this.#buildsBeside && cache ? new BuildHelpers(cache.path, device) : null;
   }
@@ -168,7 +164,7 @@ export class Programs implements ProgramStore {
 
   #request(group: readonly KernelText[]): BuildRequest {
     return {
-      text: programText(group.map((text) => this.#kernelText(text)), this.#declares),
+      text: programText(group.map((text) => this.#kernelText(text)), this.#driver.readsHeader),
       options: this.#options,
       isLifted: group.some(({ source }) => hasLifted(source)),
       kernels: group.length,
@@ -218,7 +214,7 @@ export class Programs implements ProgramStore {
 
   #kernelText(text: KernelText): string {
     const name = kernelName(text), { generated } = text;
-    if (this.#outlines && generated && canOutline(generated)) {
+    if (this.#driver.copiesKernels && generated && canOutline(generated)) {
       return outlinedKernel(name, generated);
     }
     return namedKernel(name, text.source);
@@ -229,12 +225,12 @@ export class Programs implements ProgramStore {
    *
    * @throws {KernelBuildError} With the kernel's name, the compiler's log and the lines that it names.
    */
-  custom({ name, source, buildOptions }: CustomKernel): KernelArguments {
+  custom(custom: CustomKernel): KernelArguments {
+    const { name, source, buildOptions } = custom;
     const key = `${name}\n${buildOptions}\n${source}`;
     let kernel = this.#kernels.get(key);
     if (kernel) return kernel;
-    const standard = buildOptions.includes("-cl-std") ? "" : STANDARD;
-    const options = `${standard} ${buildOptions}`.trim();
+    const options = optionsOfText(this.#driver, custom);
     const program = (): Program => this.#program({ text: source, options, isLifted: false });
     kernel = named(name, () => this.#arguments(program(), name));
     this.#kernels.set(key, kernel);
@@ -276,14 +272,14 @@ export class Programs implements ProgramStore {
     return program;
   }
 
-  /** Builds a program, with all declarations where those that it brings do not suffice. */
+  /** Builds a program; where that fails, with all declarations, and without options that drivers may not know. */
   #compiled(request: BuildRequest): Program {
-    const { options } = request, withHeader = options.replace(WITHOUT_HEADER, "");
+    const options = indispensable(request.options);
     try {
       return buildProgram(this.#context, this.#device, request);
     } catch (error) {
-      if (withHeader === options || !(error instanceof KernelBuildError)) throw error;
-      return buildProgram(this.#context, this.#device, { ...request, options: withHeader });
+      if (options === request.options || !(error instanceof OpenCLError)) throw error;
+      return buildProgram(this.#context, this.#device, { ...request, options });
     }
   }
 
@@ -343,7 +339,7 @@ export class Programs implements ProgramStore {
     let program: Program | undefined;
     try {
       program = Program.fromBinary(this.#context, this.#device, binary);
-      return program.build(options);
+      return program.build(indispensable(options));
     } catch (error) {
       program?.release();
       if (error instanceof OpenCLError) return null;
