@@ -1,6 +1,6 @@
 /** Deno for Linux on arm64, run by qemu, with PoCL for arm64: packages in a folder of their own. */
 import { ignoreMissing, installDebian } from "./debian_folder.ts";
-import { installDeno } from "./deno_package.ts";
+import { fetchPackages, installDeno } from "./deno_package.ts";
 import { inside } from "./root.ts";
 
 const system = {
@@ -16,6 +16,7 @@ export const emulator = "/usr/bin/qemu-aarch64-static";
 const home = "/home/netcl";
 const environment = {
   HOME: home,
+  DENO_DIR: `${home}/deno`,
   PATH: "/usr/bin:/bin:/usr/sbin:/sbin",
   LC_ALL: "C.UTF-8",
   DENO_NO_UPDATE_CHECK: "1",
@@ -26,7 +27,7 @@ const environment = {
 const linker = `#!/usr/bin/busybox sh\nexec ${emulator} /usr/bin/ld.bfd "$@"\n`;
 
 /** Commands that tests start: the kernel can run those of this machine's processor only. */
-const commands = ["cat", "mkfifo", "mount", "umount"];
+const commands = ["cat", "mkfifo", "mount", "sh", "taskset", "umount"];
 
 /** Deno on arm64. */
 export interface Arm64 {
@@ -55,6 +56,7 @@ export async function installArm64(folder: string): Promise<Arm64> {
   }
   const path = await installDeno(`${root}${home}`, "linux-arm64-glibc", "deno");
   await Deno.chmod(path, 0o755);
+  await fetchPackages(`${root}${home}/deno`);
   return {
     deno(args, env = {}) {
       const variables = Object.entries({ ...environment, ...env }).map(([name, value]) =>

@@ -1,5 +1,6 @@
 /** Deno for another system, from npm. */
 import { succeed } from "../runtimes/tools.ts";
+import { repository } from "./root.ts";
 
 /**
  * Puts the Deno that runs this, made for another system, into a folder.
@@ -24,4 +25,16 @@ export async function installDeno(folder: string, platform: string, file: string
     await succeed("npm", ["install", ...quiet, `${name}@${Deno.version.deno}`], place);
   }
   return path;
+}
+
+/** Modules that import packages of npm, which programs without a network find where they are cached. */
+const withPackages = ["tensor/models/mod.ts", "tests/backend/kernel/row_program_test.ts"];
+
+/** Puts these packages into a folder of Deno's. */
+export async function fetchPackages(cache: string): Promise<void> {
+  const args = ["cache", "--quiet", "--no-check", "--config", "deno.json", ...withPackages];
+  const env = { DENO_DIR: cache };
+  const run = new Deno.Command(Deno.execPath(), { args, env, cwd: repository, stdin: "null" });
+  const { success, stderr } = await run.output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
 }

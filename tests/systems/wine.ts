@@ -3,8 +3,8 @@
  * their own.
  */
 import { installDebian } from "./debian_folder.ts";
-import { installDeno } from "./deno_package.ts";
-import { inside, repository } from "./root.ts";
+import { fetchPackages, installDeno } from "./deno_package.ts";
+import { inside } from "./root.ts";
 
 /** Wine of this version has what Deno asks of Windows; that of Debian 12 lacks bcryptprimitives.dll. */
 const packages = {
@@ -67,17 +67,6 @@ export async function installWine(folder: string): Promise<Wine> {
   await fetchPackages(`${root}${home}/deno`);
   const path = `Z:${exe.slice(root.length)}`;
   return { root, deno: (args, env) => inWine(root, [path, ...args], env) };
-}
-
-/** Modules that import packages of npm, which a program in wine finds where they are cached. */
-const withPackages = ["tensor/models/mod.ts", "tests/backend/kernel/row_program_test.ts"];
-
-async function fetchPackages(cache: string): Promise<void> {
-  const args = ["cache", "--quiet", "--no-check", "--config", "deno.json", ...withPackages];
-  const env = { DENO_DIR: cache };
-  const run = new Deno.Command(Deno.execPath(), { args, env, cwd: repository, stdin: "null" });
-  const { success, stderr } = await run.output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
 /** True where a folder has wine already. */

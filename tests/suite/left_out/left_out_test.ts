@@ -5,12 +5,13 @@ import { hasOpenCL } from "../../opencl.ts";
 import { tests as onRusticl } from "../../rusticl/left_out.ts";
 import { leftOut as onRuntimes } from "../../runtimes/left_out.ts";
 import { runDeno } from "../../run_deno.ts";
+import { leftOut as onArm64 } from "../../systems/arm64_left_out.ts";
 import { leftOut as inWine } from "../../systems/wine_left_out.ts";
 import { type LeftOutTests, reasonFor } from "./left_out.ts";
 
 const root = new URL("../../../", import.meta.url);
 const cwd = fileURLToPath(root);
-const tables = [onRusticl, inWine, ...onRuntimes.node, ...onRuntimes.bun];
+const tables = [onRusticl, inWine, onArm64, ...onRuntimes.node, ...onRuntimes.bun];
 
 /** The names of the tests of each file. */
 async function namesIn(files: readonly string[]): Promise<Record<string, string[]>> {
