@@ -10,11 +10,12 @@ import {
   takes,
 } from "../core/rules/options.ts";
 import { requireReal } from "../linalg/common/matrices.ts";
+import { isTensor } from "../core/internals.ts";
 import type { TensorOptions } from "../core/arguments.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { tensorRules } from "../ops/creation/tensor_options.ts";
 import { complexFrom, ComplexTensor } from "../ops/complex_tensor.ts";
-import { transform } from "./transform.ts";
+import { transform, transformHalf, transformPlanes, transformReals } from "./transform.ts";
 import { Tensor } from "../class/tensor.ts";
 
 /** The factor: 1/n of the inverse, none, or the root of it both ways. */
@@ -48,23 +49,17 @@ const axesRules: Rules<FourierAxesOptions> = {
   norm,
 };
 
-/** Changes the last axis where it is another one. */
-function alongLast(
-  x: ComplexTensor,
-  axis: number,
-  fn: (x: ComplexTensor) => ComplexTensor,
-): ComplexTensor {
-  if (axis === x.ndim - 1) return fn(x);
-  const moved = x.map((part) => part.transpose(axis, -1));
-  return fn(moved).map((part) => part.transpose(axis, -1));
+/** An axis cut, or filled up with zeros. */
+function resized(x: ComplexTensor, axis: number, n: number): ComplexTensor {
+  return n === x.shape[axis] ? x : x.map((part) => resizedPart(part, axis, n));
 }
 
-/** The last axis cut, or filled up with zeros. */
-function resized(x: ComplexTensor, n: number): ComplexTensor {
-  const length = x.shape.at(-1)!, lead = x.shape.slice(0, -1);
+function resizedPart(x: Tensor, axis: number, n: number): Tensor {
+  const length = x.shape[axis]!;
   if (n === length) return x;
-  if (n < length) return x.map((part) => part.slice(...lead.map(() => null), [0, n]));
-  return x.map((part) => part.pad([...lead.map((): [number, number] => [0, 0]), [0, n - length]]));
+  const changed = <T>(there: T, others: T) => x.shape.map((_, k) => k === axis ? there : others);
+  if (n < length) return x.slice(...changed<readonly [number, number] | null>([0, n], null));
+  return x.pad(changed<[number, number]>([0, n - length], [0, 0]));
 }
 
 function factor(n: number, norm: FourierNorm, isInverse: boolean): number {
@@ -72,7 +67,7 @@ function factor(n: number, norm: FourierNorm, isInverse: boolean): number {
   return (norm === "forward") === isInverse ? 1 : 1 / n;
 }
 
-function requireAxis(op: string, x: ComplexTensor, axis: number): number {
+function requireAxis(op: string, x: Tensor | ComplexTensor, axis: number): number {
   const at = normalizeAxis(op, axis, x.shape);
   if (x.shape[at] !== 0) return at;
   throw shapeError(op, axis)`Cannot ${op} of shape ${x.shape}: the axis ${axis} is empty`;
@@ -88,8 +83,16 @@ function along(
   requireReal(op, x.real);
   const at = requireAxis(op, x, options.axis ?? -1), n = options.n ?? x.shape[at]!;
   const scale = factor(n, options.norm ?? "backward", isInverse);
-  const fitted = n === x.shape[at] ? x : alongLast(x, at, (line) => resized(line, n));
-  return transform(fitted, at, isInverse ? 1 : -1, scale);
+  return transform(resized(x, at, n), at, isInverse ? 1 : -1, scale);
+}
+
+/** Frequencies of real numbers, all or the first half of them. */
+function ofReals(op: string, x: Tensor, options: FourierOptions, isHalf: boolean): ComplexTensor {
+  checkOptions(op, options, rules);
+  requireReal(op, x);
+  const at = requireAxis(op, x, options.axis ?? -1), n = options.n ?? x.shape[at]!;
+  const scale = factor(n, options.norm ?? "backward", false);
+  return transformReals(resizedPart(x, at, n), at, scale, isHalf);
 }
 
 /**
@@ -109,6 +112,7 @@ function along(
  * ```
  */
 export function fft(x: Tensor | ComplexTensor, options: FourierOptions = {}): ComplexTensor {
+  if (isTensor(x)) return ofReals("fft", x, options, false);
   return along("fft", complexFrom("fft", x), options, false);
 }
 
@@ -119,14 +123,7 @@ export function ifft(x: Tensor | ComplexTensor, options: FourierOptions = {}): C
 
 /** The first half of the frequencies of a real signal, n/2 + 1: the others are their conjugates. */
 export function rfft(x: Tensor, options: FourierOptions = {}): ComplexTensor {
-  requireReal("rfft", x);
-  const full = along("rfft", complexFrom("rfft", x), options, false);
-  const at = normalizeAxis("rfft", options.axis ?? -1, x.shape);
-  return firstHalf(full, at);
-}
-
-function firstHalf(x: ComplexTensor, axis: number): ComplexTensor {
-  return alongLast(x, axis, (line) => resized(line, (line.shape.at(-1)! >> 1) + 1));
+  return ofReals("rfft", x, options, true);
 }
 
 /**
@@ -142,20 +139,8 @@ export function irfft(x: Tensor | ComplexTensor, options: FourierOptions = {}): 
   const at = requireAxis("irfft", z, options.axis ?? -1);
   const n = options.n ?? 2 * (z.shape[at]! - 1);
   if (n < 1) throw shapeError("irfft")`Cannot irfft of shape ${z.shape}: pass { n }`;
-  const all = alongLast(z, at, (line) => mirrored(line, n));
-  return along("irfft", all, { ...options, n }, true).real;
-}
-
-/** All frequencies of a real signal of `n` elements. */
-function mirrored(x: ComplexTensor, n: number): ComplexTensor {
-  const half = resized(x, (n >> 1) + 1), lead = x.shape.slice(0, -1).map(() => null);
-  const last = (n + 1) >> 1;
-  if (last <= 1) return half;
-  const others = half.map((part) => part.slice(...lead, [1, last]).flip([-1])).conj();
-  return new ComplexTensor(
-    Tensor.concat([half.real, others.real], -1),
-    Tensor.concat([half.imag, others.imag], -1),
-  );
+  const scale = factor(n, options.norm ?? "backward", true), half = resized(z, at, (n >> 1) + 1);
+  return transformHalf(half, at, n, scale);
 }
 
 /** The real spectrum of a signal that is its own mirror image's conjugate, of which half is given. */
@@ -177,7 +162,7 @@ function swapped(norm: FourierNorm = "backward"): FourierNorm {
 
 function axesOf(
   op: string,
-  x: ComplexTensor,
+  x: Tensor | ComplexTensor,
   options: FourierAxesOptions,
   last?: number,
 ): number[] {
@@ -195,9 +180,9 @@ function axesOf(
     name each axis once, with a length for each or none`;
 }
 
-function lineOptions(options: FourierAxesOptions, axes: number[], k: number): FourierOptions {
+function lineOptions(options: FourierAxesOptions, axis: number, k: number): FourierOptions {
   const n = options.lengths?.[k];
-  return { axis: axes[k]!, norm: options.norm ?? "backward", ...n !== undefined && { n } };
+  return { axis, norm: options.norm ?? "backward", ...n !== undefined && { n } };
 }
 
 function manyAxes(
@@ -207,11 +192,43 @@ function manyAxes(
   isInverse: boolean,
   last?: number,
 ): ComplexTensor {
-  const z = complexFrom(op, x), axes = axesOf(op, z, options, last);
+  const z = isTensor(x) ? x : complexFrom(op, x), axes = axesOf(op, z, options, last);
+  if (isTensor(x) && !isInverse) {
+    return realPlane(op, x, options, axes) ?? realAxes(op, x, options, axes, false);
+  }
+  return alongAll(op, complexFrom(op, x), options, axes, isInverse);
+}
+
+/** Along the axes, one after the other. */
+function alongAll(
+  op: string,
+  x: ComplexTensor,
+  options: FourierAxesOptions,
+  axes: number[],
+  isInverse: boolean,
+): ComplexTensor {
   return axes.reduce(
-    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), isInverse),
-    z,
+    (found, axis, k) => along(op, found, lineOptions(options, axis, k), isInverse),
+    x,
   );
+}
+
+/** Real matrices of the last two axes, where there are texts for them. */
+function realPlane(
+  op: string,
+  x: Tensor,
+  { lengths, norm = "backward" }: FourierAxesOptions,
+  axes: number[],
+): ComplexTensor | null {
+  requireReal(op, x);
+  if (axes.length !== 2 || axes.some((axis) => axis < x.ndim - 2)) return null;
+  const fitted = axes.reduce(
+    (found, axis, k) =>
+      resizedPart(found, requireAxis(op, x, axis), lengths?.[k] ?? x.shape[axis]!),
+    x,
+  );
+  const scale = axes.reduce((all, axis) => all * factor(fitted.shape[axis]!, norm, false), 1);
+  return transformPlanes(fitted, scale);
 }
 
 /** The transform along several axes; default: all. */
@@ -236,27 +253,35 @@ export function ifft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {
 
 /** The transform of a real tensor along several axes; half of the frequencies along the last of them. */
 export function rfftn(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
-  return realAxes("rfftn", x, options);
+  return halfOfAxes("rfftn", x, options);
 }
 
 /** As {@linkcode rfftn}, along two axes; default: the last two. */
 export function rfft2(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
-  return realAxes("rfft2", x, options, 2);
+  return halfOfAxes("rfft2", x, options, 2);
 }
 
-function realAxes(
+function halfOfAxes(
   op: string,
   x: Tensor,
   options: FourierAxesOptions,
   last?: number,
 ): ComplexTensor {
   requireReal(op, x);
-  const axes = axesOf(op, complexFrom(op, x), options, last), end = axes.length - 1;
-  const half = rfft(x, lineOptions(options, axes, end));
-  return axes.slice(0, end).reduce(
-    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), false),
-    half,
-  );
+  return realAxes(op, x, options, axesOf(op, x, options, last), true);
+}
+
+/** The last of the axes as a real one; half of the frequencies along it, or all. */
+function realAxes(
+  op: string,
+  x: Tensor,
+  options: FourierAxesOptions,
+  axes: number[],
+  isHalf: boolean,
+): ComplexTensor {
+  const end = axes.length - 1;
+  const first = ofReals(op, x, lineOptions(options, axes[end]!, end), isHalf);
+  return alongAll(op, first, options, axes.slice(0, end), false);
 }
 
 /** The inverse of {@linkcode rfftn}; the last of `lengths` says whether the last axis is odd. */
@@ -276,11 +301,8 @@ function halfAxes(
   last?: number,
 ): Tensor {
   const z = complexFrom(op, x), axes = axesOf(op, z, options, last), end = axes.length - 1;
-  const others = axes.slice(0, end).reduce(
-    (found, _axis, k) => along(op, found, lineOptions(options, axes, k), true),
-    z,
-  );
-  return irfft(others, lineOptions(options, axes, end));
+  const others = alongAll(op, z, options, axes.slice(0, end), true);
+  return irfft(others, lineOptions(options, axes[end]!, end));
 }
 
 /** {@linkcode hfft} along the last of several axes, and {@linkcode fft} along the others; default: all. */
@@ -295,12 +317,12 @@ export function hfft2(x: Tensor | ComplexTensor, options: FourierAxesOptions = {
 
 /** The inverse of {@linkcode hfftn}. */
 export function ihfftn(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
-  return realAxes("ihfftn", x, opposite("ihfftn", options)).conj();
+  return halfOfAxes("ihfftn", x, opposite("ihfftn", options)).conj();
 }
 
 /** The inverse of {@linkcode hfft2}. */
 export function ihfft2(x: Tensor, options: FourierAxesOptions = {}): ComplexTensor {
-  return realAxes("ihfft2", x, opposite("ihfft2", options), 2).conj();
+  return halfOfAxes("ihfft2", x, opposite("ihfft2", options), 2).conj();
 }
 
 function opposite(op: string, options: FourierAxesOptions): FourierAxesOptions {

@@ -7,8 +7,15 @@ import { differentiable } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
 import { chirped, chirpOf } from "./lines/chirps.ts";
-import { hasLines, isLaunch, type Lines, transformLines } from "./lines/lines.ts";
-import { largestPrime, radicesOf } from "./lines/line_kernel.ts";
+import {
+  complexLaunches,
+  inverseLaunches,
+  launched,
+  planeLaunches,
+  signalLaunches,
+} from "./lines/launches.ts";
+import { balancedFactor, largestPrime } from "./lines/line_plan.ts";
+import { circleOf, tablesOf } from "./lines/tables.ts";
 
 /** Larger primes are transformed as convolutions (Bluestein). */
 const MAX_PRIME = 61;
@@ -28,8 +35,7 @@ export function transform(
   scale: number,
 ): ComplexTensor {
   if (x.size === 0) return x;
-  const [real, imag] = compute(transformOf, x.real, x.imag, [axis, sign, scale]);
-  return new ComplexTensor(real!, imag!);
+  return joined(compute(transformOf, x.real, x.imag, [axis, sign, scale]));
 }
 
 /** The same of real and imaginary parts. */
@@ -39,16 +45,133 @@ function transformOf(
   [axis, sign, scale]: [axis: number, sign: 1 | -1, scale: number],
 ): Tensor[] {
   return differentiable("fft", [re, im], () => {
-    const { real, imag } = along(new ComplexTensor(re, im), axis, sign, scale);
-    return [real, imag];
-  }, ([re, im]) => {
-    if (re === null && im === null) return [null, null];
-    const some = (re ?? im)!, zeros = some.detach().zerosLike();
+    return parted(along(new ComplexTensor(re, im), axis, sign, scale));
+  }, (gradients) => {
+    const given = gradientOf(gradients);
+    if (given === null) return [null, null];
     // The adjoint of the transform is the other one.
-    const given = new ComplexTensor(re ?? zeros, im ?? zeros);
-    const back = transform(given, axis, sign === 1 ? -1 : 1, scale);
-    return [back.real, back.imag];
+    return parted(transform(given, axis, sign === 1 ? -1 : 1, scale));
   });
+}
+
+/**
+ * The same of real numbers, forward.
+ *
+ * @param isHalf True for the first n/2 + 1 results: the others are their conjugates.
+ */
+export function transformReals(
+  x: Tensor,
+  axis: number,
+  scale: number,
+  isHalf: boolean,
+): ComplexTensor {
+  if (x.size === 0) return halfOf(withZeros(x), axis, isHalf);
+  return joined(compute(transformOfReals, x, [axis, scale], isHalf));
+}
+
+function transformOfReals(
+  x: Tensor,
+  [axis, scale]: [axis: number, scale: number],
+  isHalf: boolean,
+): Tensor[] {
+  const n = x.shape[axis]!;
+  return differentiable("fft", [x], () => {
+    const isLast = axis === x.ndim - 1;
+    const byHalves = isLast ? signalLaunches(x, scale, isHalf ? "half" : "whole") : null;
+    if (byHalves !== null) return launched([x], byHalves);
+    const launches = complexLaunches(x, axis, scale, "reals");
+    const whole = launches === null
+      ? along(withZeros(x), axis, -1, scale)
+      : joined(launched([x], launches));
+    return parted(halfOf(whole, axis, isHalf));
+  }, (gradients) => {
+    const given = gradientOf(gradients);
+    if (given === null) return [null];
+    if (!isHalf) return [transform(given, axis, 1, scale).real];
+    return [transformHalf(given.map((part) => weighted(part, axis, n, 0.5)), axis, n, scale)];
+  });
+}
+
+/** The backward transform of `n` numbers, of which the first n/2 + 1 are given, and others are their conjugates. */
+export function transformHalf(x: ComplexTensor, axis: number, n: number, scale: number): Tensor {
+  if (x.size === 0) return mirrored(x, axis, n).real;
+  return compute(transformOfHalf, x.real, x.imag, [axis, n, scale])[0]!;
+}
+
+function transformOfHalf(
+  re: Tensor,
+  im: Tensor,
+  [axis, n, scale]: [axis: number, n: number, scale: number],
+): Tensor[] {
+  return differentiable("irfft", [re, im], () => {
+    const launches = axis === re.ndim - 1 ? inverseLaunches(re, n, scale) : null;
+    if (launches !== null) return launched([re, im], launches);
+    return [along(mirrored(new ComplexTensor(re, im), axis, n), axis, 1, scale).real];
+  }, ([given]) => {
+    const back = transformReals(given!, axis, scale, true);
+    return parted(back.map((part) => weighted(part, axis, n, 2)));
+  });
+}
+
+/** The forward transform of real matrices along the last two axes; null where there are no texts for it. */
+export function transformPlanes(x: Tensor, scale: number): ComplexTensor | null {
+  if (x.size === 0 || planeLaunches(x, scale) === null) return null;
+  return joined(compute(transformOfPlanes, x, scale));
+}
+
+function transformOfPlanes(x: Tensor, scale: number): Tensor[] {
+  return differentiable("fft2", [x], () => launched([x], planeLaunches(x, scale)!), (gradients) => {
+    const given = gradientOf(gradients);
+    if (given === null) return [null];
+    return [transform(transform(given, x.ndim - 2, 1, scale), x.ndim - 1, 1, 1).real];
+  });
+}
+
+function withZeros(x: Tensor): ComplexTensor {
+  return new ComplexTensor(x, x.detach().zerosLike());
+}
+
+function joined([real, imag]: readonly Tensor[]): ComplexTensor {
+  return new ComplexTensor(real!, imag!);
+}
+
+function parted({ real, imag }: ComplexTensor): Tensor[] {
+  return [real, imag];
+}
+
+/** The gradient of both parts; null where neither was used. */
+function gradientOf([re, im]: (Tensor | null)[]): ComplexTensor | null {
+  const some = re ?? im;
+  if (!some) return null;
+  const zeros = some.detach().zerosLike();
+  return new ComplexTensor(re ?? zeros, im ?? zeros);
+}
+
+/** A range of an axis. */
+function rangeOf(x: Tensor, axis: number, from: number, to: number): Tensor {
+  return x.slice(...x.shape.map((_, k) => k === axis ? [from, to] as const : null));
+}
+
+function halfOf(x: ComplexTensor, axis: number, isHalf: boolean): ComplexTensor {
+  return isHalf ? x.map((part) => rangeOf(part, axis, 0, (x.shape[axis]! >> 1) + 1)) : x;
+}
+
+/** All of `n` frequencies of real numbers, of the first half. */
+function mirrored(half: ComplexTensor, axis: number, n: number): ComplexTensor {
+  const last = (n + 1) >> 1;
+  if (last <= 1) return half;
+  const others = half.map((part) => rangeOf(part, axis, 1, last).flip([axis])).conj();
+  return new ComplexTensor(
+    Tensor.concat([half.real, others.real], axis),
+    Tensor.concat([half.imag, others.imag], axis),
+  );
+}
+
+/** Frequencies whose conjugates are others of all `n`, by a factor: all but the mean and, for even n, the last. */
+function weighted(x: Tensor, axis: number, n: number, factor: number): Tensor {
+  const last = (n + 1) >> 1, k = Tensor.arange(x.shape[axis]!, { device: x.device });
+  const isPaired = k.gt(0).logicalAnd(k.lt(last)).reshape([-1, ...x.shape.slice(axis + 1).fill(1)]);
+  return isPaired.where(x.mul(factor), x);
 }
 
 function along(x: ComplexTensor, axis: number, sign: 1 | -1, scale: number): ComplexTensor {
@@ -67,33 +190,11 @@ function byLines(
   sign: 1 | -1,
   scale: number,
 ): ComplexTensor | null {
-  const n = x.shape[axis]!, inner = x.shape.slice(axis + 1).reduce((all, side) => all * side, 1);
-  if (n === 1 || !hasLines(x.device) || radicesOf(n) === null) return null;
+  const launches = complexLaunches(x.real, axis, scale, "parts");
+  if (launches === null) return null;
   // The backward transform is the forward one of exchanged parts, and exchanges them again.
-  const run = (given: ComplexTensor, line: Lines) => {
-    const table = () => parts(given, [line.n], turns("circle", line.n, line.n, (k) => k));
-    return sign === -1
-      ? transformLines(given, line, table)
-      : exchanged(transformLines(exchanged(given), line, table));
-  };
-  const layout = inner > 1 ? [1, inner] as const : [n, 1] as const;
-  const count = inner > 1 ? inner : x.size / n;
-  const whole: Lines = { n, count, scale, turn: 0, reads: layout, writes: layout };
-  if (isLaunch(x, whole)) return run(x, whole);
-  const first = inner > 1 ? 1 : balancedFactor(n), second = n / first;
-  // D. Bailey's four steps (1990) in two: columns with their factors, then rows, written transposed.
-  const across = [1, second] as const;
-  const columns = { n: first, count: second, scale: 1, turn: n, reads: across, writes: across };
-  const rows: Lines = {
-    n: second,
-    count: first,
-    scale,
-    turn: 0,
-    reads: [second, 1],
-    writes: [1, first],
-  };
-  if (first === 1 || !isLaunch(x, columns) || !isLaunch(x, rows)) return null;
-  return run(run(x, columns), rows);
+  const run = ({ real, imag }: ComplexTensor) => joined(launched([real, imag], launches));
+  return sign === -1 ? run(x) : exchanged(run(exchanged(x)));
 }
 
 function exchanged({ real, imag }: ComplexTensor): ComplexTensor {
@@ -113,8 +214,7 @@ function plain(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
 
 function byRows(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   const n = x.shape.at(-1)!, { shape } = x;
-  const [c, s] = parts(x, [n], turns("circle", n, n, (k) => k));
-  const inputs = [x.real, x.imag, c, s];
+  const inputs = [x.real, x.imag, ...circleOf(x, n)];
   const [real, imag] = callMatrixKernel(
     fftKernel,
     inputs,
@@ -130,13 +230,10 @@ function byMatrix(x: ComplexTensor, first: number, sign: 1 | -1): ComplexTensor 
   const n = x.shape.at(-1)!, lead = x.shape.slice(0, -1), second = n / first;
   const matrix = x.reshape([...lead, first, second]).map((part) => part.transpose(-1, -2));
   const columns = plain(matrix, sign);
-  const [c, s] = parts(
-    x,
-    [second, first],
-    turns(`of ${first}`, n, n, (k) => (k % first) * Math.floor(k / first)),
-  );
-  const turned = columns.mul(new ComplexTensor(c, s.mul(sign)));
-  const rows = plain(turned.map((part) => part.transpose(-1, -2)), sign);
+  const turned = (k: number) => (k % first) * Math.floor(k / first);
+  const [c, s] = tablesOf(x, `of ${first}`, n, n, turned, [second, first]);
+  const moved = columns.mul(new ComplexTensor(c, s.mul(sign)));
+  const rows = plain(moved.map((part) => part.transpose(-1, -2)), sign);
   return rows.map((part) => part.transpose(-1, -2)).reshape(x.shape);
 }
 
@@ -150,12 +247,14 @@ function convolved(x: ComplexTensor, sign: 1 | -1): ComplexTensor {
   while (long < 2 * n - 1) long *= 2;
   // k² modulo 2 n, whose square would lose digits.
   const square = (k: number) => Number(BigInt(k) * BigInt(k) % BigInt(2 * n));
-  const [c, s] = parts(x, [n], turns("chirp", 2 * n, n, square));
+  const [c, s] = tablesOf(x, "chirp", 2 * n, n, square);
   const chirp = new ComplexTensor(c, s.mul(sign));
-  const [wideC, wideS] = parts(
+  const [wideC, wideS] = tablesOf(
     x,
-    [long],
-    turns("filter", 2 * n, long, (k) => k < n ? square(k) : long - k < n ? square(long - k) : -1),
+    "filter",
+    2 * n,
+    long,
+    (k) => k < n ? square(k) : long - k < n ? square(long - k) : -1,
   );
   const kernel = plain(new ComplexTensor(wideC, wideS.mul(-sign)), -1);
   const padded = x.mul(chirp).map((part) => part.pad([...lead.map(zeroPair), [0, long - n]]));
@@ -172,57 +271,3 @@ function convolvedOnGroups(x: ComplexTensor): ComplexTensor {
 }
 
 const zeroPair = (): [number, number] => [0, 0];
-
-/** Cosines and sines. */
-type Turns = [Float64Array<ArrayBuffer>, Float64Array<ArrayBuffer>];
-
-/** Tables of the last transforms, the latest at the end: they take longer to compute than a transform. */
-const tables = new Map<string, Turns>();
-/** Tables that are kept, and the longest of them: 64 MiB in all at most. */
-const MAX_TABLES = 4, MAX_KEPT = 2 ** 20;
-
-/**
- * Cosines and sines of `count` multiples of 2 π / n; 0 for those that are negative.
- *
- * @param name Tells multiples from others.
- */
-function turns(
-  name: string,
-  n: number,
-  count: number,
-  multiple: (k: number) => number,
-): Turns {
-  const key = `${name} ${n} ${count}`, table = tables.get(key) ?? computed(n, count, multiple);
-  tables.delete(key);
-  if (count <= MAX_KEPT) tables.set(key, table);
-  if (tables.size > MAX_TABLES) tables.delete(tables.keys().next().value!);
-  return table;
-}
-
-function computed(n: number, count: number, multiple: (k: number) => number): Turns {
-  const c = new Float64Array(count), s = new Float64Array(count);
-  for (let k = 0; k < count; k++) {
-    const at = multiple(k);
-    if (at < 0) continue;
-    const angle = 2 * Math.PI * (at % n) / n;
-    c[k] = Math.cos(angle);
-    s[k] = Math.sin(angle);
-  }
-  return [c, s];
-}
-
-function parts(
-  { dtype, device }: ComplexTensor,
-  shape: number[],
-  values: Turns,
-): [Tensor, Tensor] {
-  const made = (data: Float64Array<ArrayBuffer>) => Tensor.fromHost(data, { shape, dtype, device });
-  return [made(values[0]), made(values[1])];
-}
-
-/** The largest factor up to the root; 1 for a prime. */
-function balancedFactor(n: number): number {
-  let factor = Math.floor(Math.sqrt(n));
-  while (n % factor !== 0) factor--;
-  return factor;
-}

@@ -2,7 +2,7 @@
 import { callDeviceKernel } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { ComplexTensor } from "../../ops/complex_tensor.ts";
-import { multiplied, turnText } from "./line_kernel.ts";
+import { multiplied, turnText } from "./turns.ts";
 
 /** Work-items of a group. */
 const ITEMS = 256;

@@ -1,122 +1,13 @@
 /**
  * The texts of Fourier transforms of lines on GPUs: M. Stockham's order, whose stages are transforms of a
- * few numbers in registers; between them numbers change places through local memory, real parts before
- * imaginary ones, so that both need one room. A line is any equidistant elements: rows, columns, and the
- * steps of a longer transform, whose results are turned by their place and may be written transposed.
+ * few numbers in registers; between them numbers change places through local memory. A line is any
+ * equidistant elements: rows, columns, and the steps of a longer transform, whose results are turned by their
+ * place and may be written transposed. Real signals are transformed as half as many complex numbers.
  */
-import type { RealType } from "../../ops/custom/matrix_kernel.ts";
-import { ButterflyWriter, MAX_BUTTERFLY_PRIME, type Pair } from "./butterfly.ts";
-
-/** A transform of lines that a text is written for. */
-export interface LinePlan {
-  readonly dtype: RealType;
-  /** Numbers of a line. */
-  readonly n: number;
-  /** Lines that a group has. */
-  readonly width: number;
-  /** Neighbouring lines are neighbours in memory, not neighbours of a line: where it reads, where it writes. */
-  readonly readsAcross: boolean;
-  readonly writesAcross: boolean;
-  /** Result k of line l of a sample is turned by -2 π k l / turn; 0 for none. */
-  readonly turn: number;
-  /** Work-items that the device lets a group have. */
-  readonly maxItems: number;
-  /** Registers of 4 bytes that a work-item has. */
-  readonly registers: number;
-  /** Attributes of the kernel, by which it has so many. */
-  readonly attributes: string;
-}
-
-/** Numbers of a butterfly: they and what becomes of them stay in registers. */
-const MAX_RADIX = 16;
-
-/**
- * Numbers of a butterfly on a device, unless they are a prime number of them: two parts of each take at most
- * three eighths of the registers. What becomes of them, and turns, have the rest.
- */
-function maxRadixOf({ dtype, registers }: Pick<LinePlan, "dtype" | "registers">): number {
-  const words = bytesOf[dtype] / 4;
-  return Math.min(MAX_RADIX, Math.floor(3 / 8 * registers / (2 * words)));
-}
-
-/** Work-items of a group. */
-const MIN_ITEMS = 32, MAX_ITEMS = 512;
-/** Numbers of a group of short lines. */
-const GROUP_NUMBERS = 1024;
-/** Bytes that a fetch of neighbours is worth. */
-const SECTOR_BYTES = 32;
-
-/** Stages of lengths, which programs repeat; those of a length need those of its factors. */
-const known = new Map<string, readonly number[] | null>();
-const MAX_KNOWN = 1024;
-
-/**
- * The stages of a transform, the fewest, and then the smallest ones; null where there is a large prime.
- *
- * @param most Numbers of a stage, but for primes.
- */
-export function radicesOf(n: number, most = MAX_RADIX): readonly number[] | null {
-  if (known.size > MAX_KNOWN) known.clear();
-  const key = `${n} ${most}`, before = known.get(key);
-  const found = before === undefined ? bestRadices(n, most) : before;
-  known.set(key, found);
-  return found;
-}
-
-function bestRadices(n: number, most: number): readonly number[] | null {
-  if (n === 1) return [];
-  let best: readonly number[] | null = null;
-  for (let radix = 2; radix <= MAX_RADIX; radix++) {
-    const prime = largestPrime(radix);
-    if (n % radix !== 0 || prime > MAX_BUTTERFLY_PRIME || radix > Math.max(most, prime)) continue;
-    const rest = radicesOf(n / radix, most);
-    if (rest === null) continue;
-    const all = [...rest, radix].sort((a, b) => b - a);
-    if (best === null || cost(all) < cost(best)) best = all;
-  }
-  return best;
-}
-
-const cost = (radices: readonly number[]): number =>
-  1000 * radices.length + radices.reduce((sum, radix) => sum + radix, 0);
-
-/** The largest prime factor. */
-export function largestPrime(n: number): number {
-  let rest = n, largest = 1;
-  for (let p = 2; p * p <= rest; p++) {
-    while (rest % p === 0) {
-      rest /= p;
-      largest = p;
-    }
-  }
-  return Math.max(largest, rest);
-}
-
-/** Elements of local memory that a line takes: a gap every 32 keeps strided neighbours in other banks. */
-function pitchOf(n: number): number {
-  return n + (n >> 5) | 1;
-}
-
-const bytesOf = { float32: 4, float64: 8 } as const;
-
-/** Lines of a group: short ones fill it, and lines beside each other a fetch; 0 where none fits. */
-export function widthOf(
-  { dtype, n, readsAcross, writesAcross }: Omit<LinePlan, "width">,
-  lines: number,
-  localBytes: number,
-): number {
-  const bytes = bytesOf[dtype], isAcross = readsAcross || writesAcross;
-  const fitting = Math.floor(localBytes / (pitchOf(n) * bytes));
-  const wanted = Math.max(isAcross ? SECTOR_BYTES / bytes : 1, Math.floor(GROUP_NUMBERS / n));
-  return Math.min(wanted, fitting, lines);
-}
-
-/** Work-items of a group. */
-export function itemsOf(plan: LinePlan): number {
-  const { n, width, maxItems } = plan, largest = radicesOf(n, maxRadixOf(plan))![0]!;
-  const items = Math.ceil(width * n / largest / MIN_ITEMS) * MIN_ITEMS;
-  return Math.min(Math.max(items, MIN_ITEMS), MAX_ITEMS, maxItems);
-}
+import { ButterflyWriter, type Pair } from "./butterfly.ts";
+import { numberAt, parameters, resultAt, tangled, untangled } from "./ends.ts";
+import { isMirrored, itemsOf, type LinePlan, maxRadixOf, pitchOf, radicesOf } from "./line_plan.ts";
+import { keep, multiplied, turnedBy, turnText } from "./turns.ts";
 
 /** A stage: transforms of `radix` numbers, each of one of the transforms before it. */
 interface Stage {
@@ -128,8 +19,9 @@ interface Stage {
 }
 
 /**
- * The kernel. Numbers of a call: the lines of a sample, whose elements are `n` times as many; then for
- * reading and for writing the distance of lines, and that of a line's numbers. A sample has whole groups.
+ * The kernel. Numbers of a call: the lines of a sample; then for reading and for writing the distance of
+ * lines, that of a line's numbers, and that of samples; last the factor, and the columns of `extent` "both".
+ * A sample has whole groups.
  */
 export function lineKernel(name: string, plan: LinePlan): string {
   return new LineWriter(plan).text(name);
@@ -139,6 +31,8 @@ class LineWriter {
   readonly #plan: LinePlan;
   readonly #items: number;
   readonly #stages: readonly Stage[];
+  /** Numbers of local memory of one part. */
+  readonly #room: number;
 
   constructor(plan: LinePlan) {
     this.#plan = plan;
@@ -146,54 +40,80 @@ class LineWriter {
     let before = 1;
     const radices = radicesOf(plan.n, maxRadixOf(plan))!, last = radices.length - 1;
     this.#stages = radices.map((radix, index) => {
-      const isAcross = index === 0 && plan.readsAcross || index === last && plan.writesAcross;
+      const isAcross = index === 0 && plan.readsAcross ||
+        index === last && plan.writesAcross && !this.#isUntangled;
       const stage = { index, radix, before, isAcross };
       before *= radix;
       return stage;
     });
+    const isExchanged = radices.length > 1 || this.#isUntangled;
+    this.#room = isExchanged ? plan.width * pitchOf(plan.n) : 1;
+  }
+
+  /** True where results are frequencies of real signals, which were pairs. */
+  get #isUntangled(): boolean {
+    return this.#plan.extent === "half" || this.#plan.extent === "whole";
   }
 
   text(name: string): string {
-    const { dtype, n, width, attributes } = this.#plan,
-      T = dtype === "float64" ? "double" : "float";
-    const stages = this.#stages;
+    const { dtype, n, width, rooms, attributes, from, to } = this.#plan;
+    const T = dtype === "float64" ? "double" : "float", stages = this.#stages;
     const body = stages.map((stage) => {
       const next = stages[stage.index + 1];
       return `${this.#load(stage)}\n${this.#transform(stage)}\n${
         next ? this.#exchange(stage, next) : ""
       }`;
     });
+    const isPaired = isMirrored(this.#plan), own = isPaired ? width / 2 : width;
+    const groups = isPaired ? `(lines / 2 + ${own})` : `(lines + ${own - 1})`;
     return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" : ""}
 #define T ${T}
+#define T2 ${T}2
 #define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
 ${turnText(dtype)}
 kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1))) ${attributes}
-void ${name}(global const T* restrict re, global const T* restrict im, global T* restrict yr,
-  global T* restrict yi, int lines, int in_line, int in_step, int out_line, int out_step, T scale) {
-  local T room[${stages.length > 1 ? width * pitchOf(n) : 1}];
+void ${name}(${parameters(from, "global const", "re", "im")},
+  ${parameters(to, "global", "yr", "yi")}, int lines, int in_line, int in_step, int in_sample,
+  int out_line, int out_step, int out_sample, int columns, T scale) {
+  local T room[${this.#room}]${rooms === 2 ? `, other_room[${this.#room}]` : ""};
   const int id = get_local_id(0);
-  const int groups = (lines + ${width - 1}) / ${width};
-  const int first = get_group_id(0) % groups * ${width};
-  const size_t sample = (size_t)(get_group_id(0) / groups) * lines * ${n};
+  const int groups = ${groups} / ${own};
+  const int first = get_group_id(0) % groups * ${own};
+  const size_t from = (size_t)(get_group_id(0) / groups) * in_sample;
+  const size_t to = (size_t)(get_group_id(0) / groups) * out_sample;
 ${body.join("\n")}
-${this.#store()}
+${this.#isUntangled ? this.#storeSignal() : this.#store()}
 }
 `;
   }
 
+  /** Line `l` of place `w`; mirrored lines have the second half of places. */
+  #line(): string {
+    if (!isMirrored(this.#plan)) return "const int l = first + w; const bool is_there = l < lines;";
+    const own = this.#plan.width / 2;
+    return `const int half_line = first + w % ${own}; const bool is_there = 2 * half_line <= lines;
+const int l = w < ${own} ? half_line : half_line == 0 ? 0 : lines - half_line;`;
+  }
+
   /** Butterflies of a work-item. */
   #rounds({ radix }: Stage): number[] {
-    const { n, width } = this.#plan, count = Math.ceil(width * n / radix / this.#items);
-    return Array.from({ length: count }, (_, k) => k);
+    return this.#roundsOf(this.#plan.width * this.#plan.n / radix);
+  }
+
+  #roundsOf(all: number): number[] {
+    return Array.from({ length: Math.ceil(all / this.#items) }, (_, k) => k);
   }
 
   /** For each butterfly `b`: its line `w` of the group, its place `j`. */
   #each(stage: Stage, fn: (round: number) => string): string {
-    const { n, width } = this.#plan, count = n / stage.radix, all = width * count;
-    return this.#rounds(stage).map((round) => {
-      const [w, j] = stage.isAcross
-        ? [`b % ${width}`, `b / ${width}`]
-        : [`b / ${count}`, `b % ${count}`];
+    const { n, width } = this.#plan;
+    return this.#eachOf(width, n / stage.radix, stage.isAcross, fn);
+  }
+
+  #eachOf(width: number, count: number, isAcross: boolean, fn: (round: number) => string): string {
+    const all = width * count;
+    const [w, j] = isAcross ? [`b % ${width}`, `b / ${width}`] : [`b / ${count}`, `b % ${count}`];
+    return this.#roundsOf(all).map((round) => {
       const isWhole = (round + 1) * this.#items <= all;
       return `{ const int b = id + ${round * this.#items};
 ${isWhole ? "" : `if (b < ${all}) `}{ const int w = ${w}; const int j = ${j};
@@ -209,28 +129,29 @@ ${fn(round)}
     }));
   }
 
-  #declare(stage: Stage): string {
-    return this.#rounds(stage).map((round) => {
-      const names = this.#names(stage, round).flatMap(({ re, im }) => [`${re} = 0`, `${im} = 0`]);
-      return `T ${names.join(", ")};`;
-    }).join("\n");
+  #declare(names: readonly Pair[]): string {
+    return `T ${names.flatMap(({ re, im }) => [`${re} = 0`, `${im} = 0`]).join(", ")};`;
   }
 
   /** The numbers of the first stage; later ones get theirs by an exchange. */
   #load(stage: Stage): string {
     if (stage.index > 0) return "";
-    const step = this.#plan.n / stage.radix;
-    return `${this.#declare(stage)}
+    const names = this.#rounds(stage).map((round) => this.#names(stage, round));
+    const declared = names.map((all) => this.#declare(all)).join("\n");
+    const { n, from, readsHalf, readsAcross } = this.#plan, step = n / stage.radix;
+    return `${declared}
 ${
       this.#each(stage, (round) =>
-        `const int l = first + w;
-if (l < lines) {
-const size_t from = sample + (size_t)l * in_line;
+        `${this.#line()}
+if (is_there) {
 ${
-          this.#names(stage, round).map(({ re, im }, r) => {
-            const at = `from + (size_t)(j + ${r * step}) * in_step`;
-            return `${re} = re[${at}]; ${im} = im[${at}];`;
-          }).join("\n")
+          names[round]!.map((name, r) =>
+            readsHalf ? tangled(name, `j + ${r * step}`, n, readsAcross) : numberAt(
+              from,
+              name,
+              `from + (size_t)l * in_line + (size_t)(j + ${r * step}) * in_step`,
+            )
+          ).join("\n")
         }
 }`)
     }`;
@@ -258,25 +179,45 @@ ${
 
   /** Moves results of a stage to where the next one reads them. */
   #exchange(stage: Stage, next: Stage): string {
-    const { before, radix } = stage, step = this.#plan.n / next.radix;
-    const move = (part: keyof Pair) =>
-      `barrier(CLK_LOCAL_MEM_FENCE);
-${
-        this.#each(stage, (round) =>
+    const step = this.#plan.n / next.radix;
+    return this.#exchanged(
+      stage,
+      (part) =>
+        this.#each(
+          next,
+          (round) =>
+            this.#names(next, round).map((name, r) =>
+              `${name[part]} = ${this.#roomOf(part)}[AT(w, j + ${r * step})];`
+            )
+              .join("\n"),
+        ),
+      this.#rounds(next).map((round) => this.#declare(this.#names(next, round))),
+    );
+  }
+
+  /** Results of a stage in local memory: both parts at once, or one after the other where they have one room. */
+  #exchanged(stage: Stage, read: (part: keyof Pair) => string, declared: string[] = []): string {
+    const { before, radix } = stage, parts = ["re", "im"] as const;
+    const write = (part: keyof Pair) =>
+      this.#each(
+        stage,
+        (round) =>
           `const int to = j / ${before} * ${before * radix} + j % ${before};
 ${
             this.#names(stage, round).map((name, r) =>
-              `room[AT(w, to + ${r * before})] = ${name[part]};`
+              `${this.#roomOf(part)}[AT(w, to + ${r * before})] = ${name[part]};`
             ).join("\n")
-          }`)
-      }
-barrier(CLK_LOCAL_MEM_FENCE);
-${
-        this.#each(next, (round) =>
-          this.#names(next, round).map((name, r) => `${name[part]} = room[AT(w, j + ${r * step})];`)
-            .join("\n"))
-      }`;
-    return `${this.#declare(next)}\n${move("re")}\n${move("im")}`;
+          }`,
+      );
+    const barrier = "barrier(CLK_LOCAL_MEM_FENCE);";
+    const moves = this.#plan.rooms === 2
+      ? [barrier, ...parts.map(write), barrier, ...parts.map(read)]
+      : parts.flatMap((part) => [barrier, write(part), barrier, read(part)]);
+    return [...declared, ...moves].join("\n");
+  }
+
+  #roomOf(part: keyof Pair): string {
+    return this.#plan.rooms === 2 && part === "im" ? "other_room" : "room";
   }
 
   /** The factors of a longer transform: l j / turn for the first result, and from one to the next the same. */
@@ -295,90 +236,51 @@ ${
   }
 
   #store(): string {
-    const { turn } = this.#plan, stage = this.#stages.at(-1)!, step = this.#plan.n / stage.radix;
+    const { n, turn, to, extent } = this.#plan, stage = this.#stages.at(-1)!;
+    const step = n / stage.radix;
+    const written = (round: number, place: (e: string) => string, sign: string) =>
+      this.#names(stage, round).map(({ re, im }, r) =>
+        resultAt(to, { re: `${re} * scale`, im: `${sign}${im} * scale` }, place(`j + ${r * step}`))
+      ).join("\n");
+    const place = (line: string) => (e: string) =>
+      `to + (size_t)(${line}) * out_line + (size_t)(${e}) * out_step`;
+    const back = (e: string) => place("columns - l")(`${e} == 0 ? 0 : ${n} - (${e})`);
     return this.#each(stage, (round) =>
-      `const int l = first + w;
-if (l < lines) {
-const size_t to = sample + (size_t)l * out_line;
+      `${this.#line()}
+if (is_there) {
 ${turn === 0 ? "" : this.#turnResults(stage, round)}
-${
-        this.#names(stage, round).map((name, r) => {
-          const at = `to + (size_t)(j + ${r * step}) * out_step`;
-          return `yr[${at}] = ${name.re} * scale; yi[${at}] = ${name.im} * scale;`;
-        }).join("\n")
-      }
+${written(round, place("l"), "")}
+${extent === "both" ? `if (l > 0 && 2 * l < columns) {\n${written(round, back, "-")}\n}` : ""}
 }`);
   }
-}
 
-/** Statements that turn number r by r step / n: by computed turns for powers of two, others by their products. */
-function turnedBy(names: readonly Pair[], step: string, n: number): string[] {
-  const lines: string[] = [];
-  for (let r = 1; r < names.length; r++) {
-    const high = 2 ** Math.floor(Math.log2(r)), low = r - high;
-    lines.push(
-      low === 0
-        ? `T c${r}, s${r}; turn(${r} * ${step}, ${n}, &c${r}, &s${r});`
-        : `const T c${r} = c${high} * c${low} - s${high} * s${low}, s${r} = c${high} * s${low} + s${high} * c${low};`,
-      multiplied(names[r]!, `c${r}`, `s${r}`),
+  /** Frequencies of signals: each of a pair needs both, which are in a line, or in mirrored lines. */
+  #storeSignal(): string {
+    const plan = this.#plan, { n, width } = plan, isPaired = isMirrored(plan);
+    const own = isPaired ? width / 2 : width, count = isPaired ? n : (n >> 1) + 1;
+    const each = (fn: (round: number) => string) => this.#eachOf(own, count, isPaired, fn);
+    const far = isPaired
+      ? `w + ${own}, first + w == 0 ? (j == 0 ? 0 : ${n} - j) : ${n - 1} - j`
+      : `w, j == 0 ? 0 : ${n} - j`;
+    const names = (round: number) => ({
+      near: { re: `nr${round}`, im: `ni${round}` },
+      far: { re: `fr${round}`, im: `fi${round}` },
+    });
+    const declared = this.#roundsOf(own * count).map((round) =>
+      this.#declare(Object.values(names(round)))
     );
+    const read = (part: keyof Pair) =>
+      each((round) => {
+        const { near, far: other } = names(round);
+        const room = this.#roomOf(part);
+        return `${near[part]} = ${room}[AT(w, j)]; ${other[part]} = ${room}[AT(${far})];`;
+      });
+    return `${this.#exchanged(this.#stages.at(-1)!, read, declared)}
+${
+      each((round) => {
+        const { near, far } = names(round);
+        return untangled(near, far, plan);
+      })
+    }`;
   }
-  return lines;
-}
-
-/** Statements that give names the values found; each reads what is declared, not the names. */
-export function keep(names: readonly Pair[], found: readonly Pair[], part: keyof Pair): string[] {
-  return names.map((name, k) => `${name[part]} = ${found[k]![part]};`);
-}
-
-/** A statement that turns a number, of whose angle the cosine and sine are given, backward. */
-export function multiplied({ re, im }: Pair, c: string, s: string, type = "T"): string {
-  return `{ const ${type} before = ${re}; ${re} = before * ${c} + ${im} * ${s}; ${im} = ${im} * ${c} - before * ${s}; }`;
-}
-
-/** Coefficients of the series of sine and cosine, of as many terms as angles up to π / 4 need. */
-function series(type: string, first: number, terms: number, suffix: string): string {
-  const all: number[] = [];
-  for (let k = 0, value = 1; k < terms; k++) {
-    all.push(value);
-    value /= -(2 * k + first + 1) * (2 * k + first + 2);
-  }
-  const text = (value: number) =>
-    `(${type})(${/[.e]/.test(`${value}`) ? value : `${value}.0`}${suffix})`;
-  return all.reduceRight(
-    (sum, value) => sum === "" ? text(value) : `fma(${sum}, square, ${text(value)})`,
-    "",
-  );
-}
-
-/** Types of OpenCL C of a part and of a whole number as wide; how often 4 m has n in it. */
-const scalars = { real: "T", whole: "uint", quarter: "4 * m / n", wide: "(T)" };
-
-/**
- * Vectors have no division of whole numbers. Floats have these exactly: 4 m is at most 2^24, and a quotient is
- * further than its rounding from the next whole number.
- */
-const vectors = {
-  real: "V",
-  whole: "I",
-  quarter: "TO_I(TO_V(4 * m) / (V)n)",
-  wide: "TO_V",
-};
-
-/** Cosine and sine of 2 π m / n for 0 <= m < n: by the angle's distance from a multiple of a quarter turn. */
-export function turnText(dtype: RealType, isVector = false): string {
-  const suffix = dtype === "float64" ? "" : "f", terms = dtype === "float64" ? 9 : 5;
-  const { real, whole, quarter, wide } = isVector ? vectors : scalars;
-  return `inline void turn(${whole} m, ${isVector ? "int" : "uint"} n, ${real}* c, ${real}* s) {
-  const ${whole} quarter = ${quarter};
-  const ${whole} rest = 4 * m - quarter * n;
-  const ${isVector ? whole : "bool"} is_far = 2 * rest > n;
-  const ${real} angle = ${wide}(is_far ? n - rest : rest) * (${Math.PI / 2}${suffix} / (T)n);
-  const ${real} square = angle * angle;
-  const ${real} near = ${series(real, 0, terms + 1, suffix)};
-  const ${real} far = angle * ${series(real, 1, terms, suffix)};
-  const ${real} x = is_far ? far : near, y = is_far ? near : far;
-  *c = quarter == 0 ? x : quarter == 1 ? -y : quarter == 2 ? -x : y;
-  *s = quarter == 0 ? y : quarter == 1 ? x : quarter == 2 ? -y : -x;
-}`;
 }

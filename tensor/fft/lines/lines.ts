@@ -1,28 +1,51 @@
 /** Transforms of lines: a launch, whose text is written for the device, the length and the layout. */
-import {
-  callDeviceKernel,
-  type DeviceKernel,
-  localBytesOf,
-  runsInGroups,
-} from "../../ops/custom/device_kernel.ts";
+import { callDeviceKernel, localBytesOf, runsInGroups } from "../../ops/custom/device_kernel.ts";
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
-import { ComplexTensor } from "../../ops/complex_tensor.ts";
-import { backendOf, type DeviceHandle, matrixAttributes } from "../../../backend/internal.ts";
+import {
+  backendOf,
+  type DeviceHandle,
+  matrixAttributes,
+  type Shape,
+} from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/mod.ts";
-import { itemsOf, lineKernel, type LinePlan, widthOf } from "./line_kernel.ts";
+import { lineKernel } from "./line_kernel.ts";
+import {
+  type Ends,
+  type Extent,
+  type Form,
+  groupsOf,
+  itemsOf,
+  type LinePlan,
+  radicesOf,
+  roomsOf,
+  widthOf,
+} from "./line_plan.ts";
 import { roomBytes, vectorKernel, type VectorPlan } from "./vector_kernel.ts";
 
-/** Lines of a tensor: samples of `count` of them, one after the other. */
+/** Lines: samples of `count` of them, one after the other. */
 export interface Lines {
   readonly n: number;
   readonly count: number;
+  readonly samples: number;
   readonly scale: number;
   /** Result k of line l of a sample is turned by -2 π k l / turn; 0 for none. */
   readonly turn: number;
-  /** Elements between lines, and between the numbers of a line. */
-  readonly reads: readonly [line: number, step: number];
-  readonly writes: readonly [line: number, step: number];
+  /** Elements between lines, between the numbers of a line, and between samples. */
+  readonly reads: Layout;
+  readonly writes: Layout;
+  /** As of {@linkcode Ends}; default: parts, and lines as they are. */
+  readonly from?: Form;
+  readonly to?: Form;
+  readonly readsHalf?: boolean;
+  readonly extent?: Extent;
+  /** The columns that a row of the results has, for `extent` "both". */
+  readonly columns?: number;
+  /** The shape of the results. */
+  readonly shape: Shape;
 }
+
+/** Distances of lines, of the numbers of a line, and of samples. */
+export type Layout = readonly [line: number, step: number, sample: number];
 
 /** Lines beside each other that a group has at least, so that it fetches neighbours. */
 const MIN_ACROSS = 4;
@@ -39,19 +62,18 @@ export function hasLines({ backend }: DeviceHandle): boolean {
   return backend === "cl";
 }
 
-/** True if one launch transforms these lines. */
-export function isLaunch(
-  { dtype, device, size }: ComplexTensor,
-  { n, count, reads, writes }: Pick<Lines, "n" | "count" | "reads" | "writes">,
-): boolean {
+/** True if one launch transforms these lines of tensors like this one. */
+export function isLaunch({ dtype, device }: Tensor, lines: Lines): boolean {
+  const { n, count, samples, reads, writes } = lines;
+  if (n < 2 || radicesOf(n) === null) return false;
   const isAcross = reads[1] > 1 || writes[1] > 1;
   if (runsInGroups(device)) {
     const numbers = localBytesOf(device) / (dtype === "float64" ? 8 : 4) * 32 / 33 - 1;
     return n <= Math.min(MAX_LINE, Math.floor(isAcross ? numbers / MIN_ACROSS : numbers));
   }
   const lanes = lanesOf(device, dtype), { localMemSize } = device.clDevice!;
-  return size >= MIN_VECTOR_NUMBERS && n <= MAX_VECTOR_LINE && Math.min(n, count) >= lanes &&
-    roomBytes(n, lanes, dtype as RealType) <= localMemSize;
+  return n * count * samples >= MIN_VECTOR_NUMBERS && n <= MAX_VECTOR_LINE &&
+    Math.min(n, count) >= lanes && roomBytes(n, lanes, dtype as RealType) <= localMemSize;
 }
 
 /** Numbers of a vector of a processor. */
@@ -72,28 +94,31 @@ function registersOn(device: DeviceHandle): Pick<LinePlan, "registers" | "attrib
     : { registers: MANY_REGISTERS, attributes: "" };
 }
 
-/** The forward transforms; the shape stays that of `x`. */
+/**
+ * The forward transforms.
+ *
+ * @param inputs Parts, or the one tensor that has reals or pairs.
+ * @returns Parts likewise.
+ */
 export function transformLines(
-  x: ComplexTensor,
+  inputs: readonly Tensor[],
   lines: Lines,
   table: () => readonly Tensor[],
-): ComplexTensor {
-  const { n, count, scale, turn, reads, writes } = lines, { shape, device } = x;
-  const dtype = x.dtype as RealType, samples = x.size / n / count;
-  const layout = { dtype, n, readsAcross: reads[1] > 1, writesAcross: writes[1] > 1, turn };
-  const numbers = [count, ...reads, ...writes, scale];
-  const call = (kernel: DeviceKernel, width: number, tables: readonly Tensor[]) => {
-    const outputs = [{ shape, dtype }, { shape, dtype }];
-    const groups = samples * Math.ceil(count / width);
-    const [real, imag] = callDeviceKernel(
-      kernel,
-      [x.real, x.imag, ...tables],
-      outputs,
-      numbers,
-      groups,
-    );
-    return new ComplexTensor(real!, imag!);
+): Tensor[] {
+  const { n, count, samples, scale, turn, reads, writes, shape, columns = 0 } = lines;
+  const { from = "parts", to = "parts", readsHalf = false, extent = "line" } = lines;
+  const [{ device, dtype: type }] = inputs as [Tensor], dtype = type as RealType;
+  const ends: Ends = {
+    readsAcross: reads[1] > 1,
+    writesAcross: writes[1] > 1,
+    from,
+    to,
+    readsHalf,
+    extent,
   };
+  const layout = { dtype, n, turn, ...ends };
+  const numbers = [count, ...reads, ...writes, columns, scale];
+  const output = { shape, dtype }, outputs = to === "parts" ? [output, output] : [output];
   if (!runsInGroups(device)) {
     const lanes = lanesOf(device, dtype),
       plan: VectorPlan = { ...layout, lanes, hasRest: count % lanes !== 0 },
@@ -104,11 +129,16 @@ export function transformLines(
       items: 1,
       source: () => vectorKernel(name, plan),
     };
-    return call(kernel, lanes, table());
+    const groups = samples * Math.ceil(count / lanes);
+    return callDeviceKernel(kernel, [...inputs, ...table()], outputs, numbers, groups);
   }
-  const { maxWorkGroupSize: maxItems } = device.clDevice!;
+  const { maxWorkGroupSize: maxItems, maxComputeUnits: units } = device.clDevice!;
   const limited = { ...layout, maxItems, ...registersOn(device) };
-  const width = widthOf(limited, count, localBytesOf(device)), plan = { ...limited, width };
+  const localBytes = localBytesOf(device);
+  const width = widthOf(limited, count, samples, { localBytes, units });
+  const rooms = roomsOf({ ...limited, width }, localBytes);
+  const plan: LinePlan = { ...limited, width, rooms };
   const name = "fourier_lines", key = JSON.stringify(plan);
-  return call({ name, key, items: itemsOf(plan), source: () => lineKernel(name, plan) }, width, []);
+  const kernel = { name, key, items: itemsOf(plan), source: () => lineKernel(name, plan) };
+  return callDeviceKernel(kernel, inputs, outputs, numbers, samples * groupsOf(plan, count));
 }

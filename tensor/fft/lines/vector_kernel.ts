@@ -6,10 +6,12 @@
  */
 import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { ButterflyWriter, type Pair } from "./butterfly.ts";
-import { keep, multiplied, radicesOf, turnText } from "./line_kernel.ts";
+import { parameters } from "./ends.ts";
+import { type Ends, radicesOf } from "./line_plan.ts";
+import { keep, multiplied, turnText } from "./turns.ts";
 
 /** A transform of lines that a text is written for. */
-export interface VectorPlan {
+export interface VectorPlan extends Ends {
   readonly dtype: RealType;
   /** Numbers of a line. */
   readonly n: number;
@@ -17,9 +19,6 @@ export interface VectorPlan {
   readonly lanes: number;
   /** True where the lines of a sample are no whole groups. */
   readonly hasRest: boolean;
-  /** Neighbouring lines are neighbours in memory, not neighbours of a line: where it reads, where it writes. */
-  readonly readsAcross: boolean;
-  readonly writesAcross: boolean;
   /** Result k of line l of a sample is turned by -2 π k l / turn; 0 for none. */
   readonly turn: number;
 }
@@ -51,7 +50,7 @@ class VectorWriter {
   }
 
   text(name: string): string {
-    const { dtype, n, lanes, readsAcross, writesAcross } = this.#plan;
+    const { dtype, n, lanes, readsAcross, writesAcross, from, to } = this.#plan;
     const [T, I] = dtype === "float64" ? ["double", "long"] : ["float", "int"];
     const stages = this.#radices.map((radix, index) => this.#stage(radix, index));
     return `${dtype === "float64" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" : ""}
@@ -65,17 +64,19 @@ ${turnText(dtype, true)}
 ${this.#writeText()}
 ${this.#transposeText()}
 kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void ${name}(global const T* restrict re, global const T* restrict im, global const T* restrict cosines,
-  global const T* restrict sines, global T* restrict yr, global T* restrict yi, int lines, int in_line,
-  int in_step, int out_line, int out_step, T scale) {
+void ${name}(${parameters(from, "global const", "re", "im")}, global const T* restrict cosines,
+  global const T* restrict sines, ${
+      parameters(to, "global", "yr", "yi")
+    }, int lines, int in_line, int in_step,
+  int in_sample, int out_line, int out_step, int out_sample, int columns, T scale) {
   local V ar[${n}], ai[${n}], br[${n}], bi[${n}];
   const int groups = (lines + ${lanes - 1}) / ${lanes}, group = get_group_id(0) % groups;
   const int first = min(group * ${lanes}, lines - ${lanes}), skipped = group * ${lanes} - first;
-  const size_t sample = (size_t)(get_group_id(0) / groups) * lines * ${n};
-  re += sample + (size_t)first * in_line;
-  im += sample + (size_t)first * in_line;
-  yr += sample + (size_t)first * out_line;
-  yi += sample + (size_t)first * out_line;
+  const size_t sample = get_group_id(0) / groups;
+  ${from === "parts" ? "im += sample * in_sample + (size_t)first * in_line;" : ""}
+  re += sample * in_sample + (size_t)first * in_line;
+  yr += sample * out_sample + (size_t)first * out_line;
+  yi += sample * out_sample + (size_t)first * out_line;
 ${readsAcross ? "" : this.#rows("read_rows", "in_line", ["re", "im"], "a")}
 ${stages.join("\n")}
 ${writesAcross ? "" : this.#rows("write_rows", "out_line", ["yr", "yi"], this.#room(stages.length))}
@@ -89,7 +90,11 @@ ${writesAcross ? "" : this.#rows("write_rows", "out_line", ["yr", "yi"], this.#r
   }
 
   #rows(fn: string, line: string, [re, im]: readonly [string, string], room: string): string {
-    const rest = fn === "read_rows" ? "" : ", skipped, scale";
+    const rest = fn === "read_rows" ? "" : ", skipped, scale", { n, from } = this.#plan;
+    if (fn === "read_rows" && from === "reals") {
+      return `  ${fn}(${re}, ${line}, ${room}r);
+  for (int e = 0; e < ${n}; e++) ${room}i[e] = (V)0;`;
+    }
     return `  ${fn}(${re}, ${line}, ${room}r${rest});
   ${fn}(${im}, ${line}, ${room}i${rest});`;
   }
@@ -170,7 +175,9 @@ inline void write_rows(global T* to, int line, local const V* from, int skipped,
     const room = this.#room(index), next = this.#room(index + 1);
     const at = (r: number) => r === 0 ? "j" : `j + ${r * step}`;
     const read = (name: "re" | "im", r: number) =>
-      isFirst
+      isFirst && name === "im" && this.#plan.from === "reals"
+        ? "(V)0"
+        : isFirst
         ? `READ(${name} + (size_t)(${at(r)}) * in_step)`
         : `${room}${name === "re" ? "r" : "i"}[${at(r)}]`;
     const isTurned = isLast && turn > 0;

@@ -114,6 +114,24 @@ for (const [shape, axis] of lines) {
   });
 }
 
+const parts = ({ real, imag }: fft.ComplexTensor): Tensor[] => [real, imag];
+
+// Signals of one launch, and of two: their mirrored lines are an even and an odd number.
+for (const shape of [[3, 30], [2, 2, 1024], [2, 17_000], [18_018], [2, 34], [3, 4]]) {
+  testGroups("fft, rfft and irfft of real numbers", [shape], ([x]) => {
+    const half = fft.rfft(x!, { norm: "ortho" }), n = shape.at(-1)!;
+    return [...parts(fft.fft(x!)), ...parts(half), fft.irfft(half.mul(half), { n })];
+  });
+}
+
+for (const shape of [[2, 30, 20], [49, 64], [3, 5, 7]]) {
+  testGroups("fft2, rfft2 and rfft of columns", [shape], ([x]) => {
+    const half = fft.rfft2(x!), columns = fft.rfft(x!, { axis: -2, n: 10 });
+    const back = fft.irfft2(half, { lengths: [shape.at(-2)!, shape.at(-1)!] });
+    return [...parts(fft.fft2(x!, { norm: "ortho" })), ...parts(half), ...parts(columns), back];
+  });
+}
+
 testOpenCL("vmap of solve, cholesky, qr and fft by groups", () => {
   const one = (a: Tensor, b: Tensor) => {
     const factors = [linalg.cholesky(definite(a)), linalg.qr(a).r];

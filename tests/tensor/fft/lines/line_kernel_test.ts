@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { MAX_BUTTERFLY_PRIME } from "../../../../tensor/fft/lines/butterfly.ts";
-import { largestPrime, lineKernel, radicesOf } from "../../../../tensor/fft/lines/line_kernel.ts";
+import { lineKernel } from "../../../../tensor/fft/lines/line_kernel.ts";
+import { largestPrime, radicesOf } from "../../../../tensor/fft/lines/line_plan.ts";
 
 Deno.test("radicesOf() has stages of at most so many numbers, but for primes", () => {
   for (let n = 2; n <= 8192; n++) {
@@ -13,7 +14,11 @@ Deno.test("radicesOf() has stages of at most so many numbers, but for primes", (
 });
 
 Deno.test("lineKernel() keeps fewer numbers of float64 in few registers", () => {
-  const across = { readsAcross: false, writesAcross: false, turn: 0, maxItems: 256, width: 1 };
+  const ends = {
+    ...{ readsAcross: false, writesAcross: false, readsHalf: false },
+    ...{ from: "parts", to: "parts", extent: "line" } as const,
+  };
+  const across = { ...ends, turn: 0, maxItems: 256, width: 1, rooms: 2 as const };
   const numbers = (dtype: "float32" | "float64", registers: number): number => {
     const plan = { dtype, n: 256, ...across, registers, attributes: "/* attributes */" };
     const text = lineKernel("k", plan);
