@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { environmentVariables } from "../ffi/host/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";
+import { exists } from "./machine.ts";
 import { markdownTable } from "./signals/matrix.ts";
 import { runDeno } from "./run_deno.ts";
 
@@ -107,17 +108,8 @@ function missing(page: string, text: string): string[] {
     /`((?:ffi|memory|backend|tensor|tests|bench|examples)\/[\w./-]*|mod\.ts|deno\.json)`/g;
   const present = text.replaceAll(/^\+.*$/gm, ""); // what a recipe's diff adds is not there yet
   const named = [...present.matchAll(code), ...present.matchAll(/^--- (\S+)$/gm)];
-  return named.map(([, path]) => path!).filter((path) => !exists(path))
+  return named.map(([, path]) => path!).filter((path) => !exists(new URL(path, root)))
     .map((path) => `${page}: ${path}`);
-}
-
-function exists(path: string): boolean {
-  try {
-    return Deno.statSync(new URL(path, root)) !== null;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 Deno.test("every file and folder that a page names exists", async () => {

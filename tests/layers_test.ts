@@ -1,6 +1,7 @@
 // Suite: no device; reads sources.
 import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
+import { exists, works } from "./machine.ts";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
 import { runDeno, runProgram } from "./run_deno.ts";
 
@@ -95,7 +96,7 @@ const inRoot = [
   "tests",
 ];
 
-Deno.test("the root holds what is named here", { ignore: !await isCheckout() }, async () => {
+Deno.test("the root holds what is named here", { ignore: !isCheckout() }, async () => {
   const names = (await git("ls-files")).trimEnd().split("\n").map((path) => path.split("/")[0]!);
   assertEquals([...new Set(names)].sort(), inRoot);
 });
@@ -108,14 +109,8 @@ async function git(...args: readonly string[]): Promise<string> {
 }
 
 /** False in a copy without its history, and where there is no git. */
-async function isCheckout(): Promise<boolean> {
-  try {
-    await Deno.stat(new URL(".git", root));
-    return (await git("--version")).startsWith("git");
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+function isCheckout(): boolean {
+  return exists(new URL(".git", root)) && works("git", "--version");
 }
 
 /** The groups of nodes that reach each other, by Tarjan's algorithm; a node alone is none. */

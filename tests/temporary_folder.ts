@@ -14,6 +14,16 @@ export async function inFolder(fn: (folder: string) => Promise<void> | void): Pr
   }
 }
 
+/** `Deno.test` in a folder of its own, which `run` makes. */
+export function testInFolder(
+  name: string,
+  fn: (folder: string) => void | Promise<void>,
+  ignore = false,
+  run = inFolder,
+): void {
+  Deno.test(name, { ignore }, () => run(fn));
+}
+
 /**
  * Runs a test in a folder whose path is that of the last time: what Deno keeps by path and content
  * (types that it checked, modules that it compiled) it finds again, and its caches do not grow. One

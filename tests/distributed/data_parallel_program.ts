@@ -14,6 +14,7 @@ import {
   Tensor,
   TensorDataset,
 } from "../../mod.ts";
+import { assertSameEverywhere, valuesOf } from "./ways/everywhere.ts";
 import { wayOf } from "./ways/way.ts";
 import { learn } from "../tensor/training.ts";
 
@@ -37,22 +38,10 @@ function samples(count: number): [x: Tensor, y: Tensor] {
   return [Tensor.fromHost(x, { shape: [count, 6] }), Tensor.fromHost(y)];
 }
 
-async function weightsOf(model: { parameters(): Tensor[] }): Promise<number[]> {
-  const all = await Promise.all(model.parameters().map((p) => p.toNumbers()));
-  return all.flat();
-}
-
 function assertNear(actual: readonly number[], expected: readonly number[], what: string): void {
   assertEquals(actual.length, expected.length, what);
   const worst = Math.max(...actual.map((x, k) => Math.abs(x - expected[k]!)));
   assert(worst < 1e-4, `${what}: off by ${worst}`);
-}
-
-/** Every rank has the same bits. */
-async function assertSameEverywhere(values: readonly number[], what: string): Promise<void> {
-  const all = await group.allGather(Tensor.fromHost([...values], { dtype: "float32" }));
-  const rows = await all.reshape([size, values.length]).toArray() as number[][];
-  for (const row of rows) assertEquals(row, rows[0], what);
 }
 
 type Step = (model: nn.Sequential, x: Tensor, y: Tensor) => Tensor;
@@ -87,12 +76,12 @@ async function check(
   const model = makeModel(rank);
   using parallel = new distributed.DataParallel(model, group, { bucketBytes, reduceOn });
   train(model, (_, x, y) => parallel.forward(x).crossEntropy(y), x, y, way);
-  const weights = await weightsOf(model);
-  await assertSameEverywhere(weights, what);
+  const weights = await valuesOf(model);
+  await assertSameEverywhere(group, weights, what);
   if (!isJudge) return;
   const expected = makeModel(0);
   train(expected, alone, allX, allY, aloneWay);
-  assertNear(weights, await weightsOf(expected), what);
+  assertNear(weights, await valuesOf(expected), what);
 }
 
 await check("several buckets", plain);
@@ -127,14 +116,14 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 
 {
   // An infinite loss on one rank: all skip the step.
-  const model = makeModel(0), before = await weightsOf(model);
+  const model = makeModel(0), before = await valuesOf(model);
   using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
   scaler.scale(parallel.forward(rank === 1 ? x.mul(Infinity) : x).sum()).backward();
   scaler.step(optimizer);
   scaler.update();
-  assertEquals(await weightsOf(model), before);
-  await assertSameEverywhere([await scaler.currentScale()], "the scale");
+  assertEquals(await valuesOf(model), before);
+  await assertSameEverywhere(group, [await scaler.currentScale()], "the scale");
 }
 {
   // noSync: nothing is reduced inside; what was added up there is, at the next backward.
@@ -152,7 +141,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
   if (isJudge) alone(expected, allX, allY).backward();
   for (const [k, p] of model.parameters().entries()) {
     const gradient = await p.grad!.toNumbers();
-    await assertSameEverywhere(gradient, "noSync");
+    await assertSameEverywhere(group, gradient, "noSync");
     if (isJudge) assertNear(gradient, await expected.parameters()[k]!.grad!.toNumbers(), "noSync");
   }
 }
@@ -176,12 +165,12 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
     optimizer.step();
   }
   for (let k = 0; k < 3; k++) whole(x, y);
-  const weights = await weightsOf(model);
-  await assertSameEverywhere(weights, "compile");
+  const weights = await valuesOf(model);
+  await assertSameEverywhere(group, weights, "compile");
   if (isJudge) {
     const expected = makeModel(0), other = new optim.SGD(expected.parameters(), { lr: 0.1 });
     for (let k = 0; k < 7; k++) plain(other, expected, () => alone(expected, allX, allY));
-    assertNear(weights, await weightsOf(expected), "compile");
+    assertNear(weights, await valuesOf(expected), "compile");
   }
 }
 {
@@ -294,9 +283,9 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
     learn(optimizer, parallel.forward(x).crossEntropy(y));
     plain(other, expected, () => alone(expected, allX, allY));
   }
-  const weights = await weightsOf(model);
-  await assertSameEverywhere(weights, "ZeRO");
-  assertNear(weights, await weightsOf(expected), "ZeRO");
+  const weights = await valuesOf(model);
+  await assertSameEverywhere(group, weights, "ZeRO");
+  assertNear(weights, await valuesOf(expected), "ZeRO");
   const state = optimizer.stateDict(), whole = other.stateDict();
   assertEquals(Object.keys(state).sort(), Object.keys(whole).sort());
   for (const [name, tensor] of Object.entries(whole)) {

@@ -16,7 +16,8 @@ import type { Gate } from "../../backend/internal.ts";
 import { CommandQueue, Device } from "../../ffi/mod.ts";
 import { SharedTurns } from "../../tensor/distributed/exchange/shared_turns.ts";
 import { COPIES, DEVICE, lastSlices } from "../../backend/profiling/trace.ts";
-import { callsOfStep } from "./enqueued_calls.ts";
+import { backwardOf, callsOfStep } from "./enqueued_calls.ts";
+import { assertSameEverywhere } from "./ways/everywhere.ts";
 import { wayOf } from "./ways/way.ts";
 
 const { way, args } = wayOf(import.meta.url);
@@ -35,6 +36,8 @@ const x = Tensor.fromHost(
   { shape: [8, 6] },
 );
 const y = Tensor.fromHost(Int32Array.from({ length: 8 }, (_, k) => (k + rank) % 3));
+
+const batches = [[x, y] as Batch];
 
 /** Two layers have the same weights; the last one is used by rank 0 alone. */
 class Model extends nn.Module {
@@ -89,16 +92,11 @@ async function check(
   const plain = await learned(false, way), replayed = await learned(true, way);
   const worst = Math.max(...replayed.map((value, k) => Math.abs(value - plain[k]!)));
   assert(worst <= tolerance, `${what}: off by ${worst}`);
-  const all = await group.allGather(Tensor.fromHost(replayed, { dtype: "float32" }));
-  const rows = await all.reshape([size, replayed.length]).toArray() as number[][];
-  for (const row of rows) assertEquals(row, rows[0], what);
+  await assertSameEverywhere(group, replayed, what);
 }
 
 function backward({ model, made }: Parts, factor = 1): (...batch: Batch) => void {
-  return made((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y).mul(factor);
-    loss.backward();
-  });
+  return made(backwardOf(model, (loss) => loss.mul(factor)));
 }
 
 await check("one compiled function a step", (parts) => {
@@ -108,7 +106,7 @@ await check("one compiled function a step", (parts) => {
     optimizer.zeroGrad();
   });
   return () => {
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     update();
   };
 });
@@ -116,7 +114,7 @@ await check("gradients that a second function finishes", (parts) => {
   const { parallel, optimizer } = parts, first = backward(parts, 0.5), second = backward(parts, 2);
   return () => {
     optimizer.zeroGrad();
-    parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+    parallel.onEachDevice(batches, (x, y) => {
       first(x, y);
       second(x, y);
     });
@@ -129,7 +127,7 @@ await check("gradients that change behind the function", (parts) => {
   const { parallel, optimizer, model } = parts, gradients = backward(parts);
   return () => {
     optimizer.zeroGrad();
-    parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+    parallel.onEachDevice(batches, (x, y) => {
       gradients(x, y);
       model.last.bias!.grad = Tensor.ones([3]);
       model.first.weight.grad!.assign(Tensor.full([16, 6], 0.25));
@@ -142,7 +140,7 @@ await check("gradients that are there before", (parts) => {
   return () => {
     optimizer.zeroGrad();
     parallel.noSync(() => gradients(x, y));
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     optimizer.step();
   };
 });
@@ -150,7 +148,7 @@ await check("clipped gradients", (parts) => {
   const { parallel, optimizer, model } = parts, gradients = backward(parts);
   return () => {
     optimizer.zeroGrad();
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     optim.clipGradNorm(model.parameters(), 0.05);
     optimizer.step();
   };
@@ -158,13 +156,10 @@ await check("clipped gradients", (parts) => {
 await check("GradScaler", (parts) => {
   const { parallel, optimizer, model, made } = parts;
   const scaler = new amp.GradScaler({ initScale: 256 });
-  const gradients = made((x: Tensor, y: Tensor) => {
-    using loss = scaler.scale(model.forward(x).crossEntropy(y));
-    loss.backward();
-  });
+  const gradients = made(backwardOf(model, (loss) => scaler.scale(loss)));
   return () => {
     optimizer.zeroGrad();
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     scaler.step(optimizer);
     scaler.update();
   };
@@ -175,14 +170,14 @@ await check("a step that ends in an error on all ranks", (parts) => {
     optimizer.zeroGrad();
     assertThrows(
       () =>
-        parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+        parallel.onEachDevice(batches, (x, y) => {
           gradients(x, y);
           throw new RangeError("in the middle");
         }),
       RangeError,
     );
     optimizer.zeroGrad();
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     optimizer.step();
   };
 });
@@ -192,12 +187,9 @@ await check("a step that ends in an error on all ranks", (parts) => {
   const model = makeModel();
   using parallel = new distributed.DataParallel(model, group, { bucketBytes: 700, reduceOn });
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-  });
+  const gradients = compile(backwardOf(model));
   const step = () => {
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     optimizer.zeroGrad();
   };
   for (let k = 0; k < 6; k++) step();
@@ -222,15 +214,12 @@ if (args[0] === "cl" && reduceOn === "device" && !isApart) {
   // more than a step's launches are behind one. (NVIDIA's driver blocks the thread behind some 1,000.)
   const model = makeModel();
   using parallel = new distributed.DataParallel(model, group, { bucketBytes: 700, reduceOn });
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-  });
+  const gradients = compile(backwardOf(model));
   const clock = new Int32Array(new SharedArrayBuffer(4)), steps = 40;
   const watch = watchGates();
   for (let k = 0; k < steps; k++) {
     if (rank === 1) Atomics.wait(clock, 0, 0, 3);
-    parallel.onEachDevice([[x, y] as Batch], gradients);
+    parallel.onEachDevice(batches, gradients);
     for (const parameter of model.parameters()) parameter.grad = null;
   }
   const { launches, mostBehind } = watch();
@@ -269,9 +258,11 @@ function watchGates(): () => { readonly launches: number; readonly mostBehind: n
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
 function callsOf(layers: number): Record<string, number> {
-  return callsOfStep(layers, (model) => new distributed.DataParallel(model, group, { reduceOn }), [
-    [x, y] as Batch,
-  ]);
+  return callsOfStep(
+    layers,
+    (model) => new distributed.DataParallel(model, group, { reduceOn }),
+    batches,
+  );
 }
 
 if (args[0] === "cl" && !isApart) {

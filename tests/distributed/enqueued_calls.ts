@@ -10,6 +10,17 @@ const NAMES = [
   "clEnqueueBarrierWithWaitList",
 ];
 
+/** A step backward from a batch's loss, or what is made of it. */
+export function backwardOf(
+  model: nn.Module,
+  made: (loss: Tensor) => Tensor = (loss) => loss,
+): (x: Tensor, y: Tensor) => void {
+  return (x, y) => {
+    using loss = made(model.forward(x).crossEntropy(y));
+    loss.backward();
+  };
+}
+
 /** The calls of one more step of a model with so many layers, by their names; the first ones are recorded. */
 export function callsOfStep(
   layers: number,
@@ -19,10 +30,7 @@ export function callsOfStep(
   const model = layersOf(layers);
   using parallel = parallelOf(model);
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-  });
+  const gradients = compile(backwardOf(model));
   const update = compile(() => {
     optimizer.step();
     optimizer.zeroGrad();

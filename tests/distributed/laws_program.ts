@@ -18,6 +18,7 @@ import {
 } from "../../mod.ts";
 import { isFollowing } from "../../tensor/core/calls.ts";
 import { Device } from "../../ffi/mod.ts";
+import { assertSameEverywhere, valuesOf } from "./ways/everywhere.ts";
 import { wayOf } from "./ways/way.ts";
 
 const { way, args } = wayOf(import.meta.url);
@@ -59,17 +60,6 @@ function seeded<M extends nn.Module>(make: () => M): M {
   return make();
 }
 
-async function valuesOf(model: nn.Module): Promise<number[]> {
-  const all = await Promise.all(model.parameters().map((p) => p.cast("float32").toNumbers()));
-  return all.flat();
-}
-
-async function assertSameEverywhere(values: number[], what: string): Promise<void> {
-  const all = await group.allGather(Tensor.fromHost(values, { dtype: "float32" }));
-  const rows = await all.reshape([size, values.length]).toArray() as number[][];
-  for (const row of rows) assertEquals(row, rows[0], what);
-}
-
 async function assertNear(
   model: nn.Module,
   expected: nn.Module,
@@ -77,7 +67,7 @@ async function assertNear(
   tolerance = 1e-5,
 ): Promise<void> {
   const values = await valuesOf(model), others = await valuesOf(expected);
-  await assertSameEverywhere(values, what);
+  await assertSameEverywhere(group, values, what);
   const worst = Math.max(...values.map((value, k) => Math.abs(value - others[k]!)));
   assert(worst < tolerance, `${what}: off by ${worst}`);
 }
@@ -313,7 +303,7 @@ for (const clips of [false, true]) {
       batches++;
       seen.push(...await batch!.toNumbers());
     }
-    await assertSameEverywhere([batches, seen.length, loader.length], `${length} samples`);
+    await assertSameEverywhere(group, [batches, seen.length, loader.length], `${length} samples`);
     assertEquals(batches, loader.length);
     const all = await (await group.allGather(Tensor.fromHost(seen))).toNumbers();
     assertEquals(new Set(all).size, length, `${length} samples`);
@@ -351,7 +341,7 @@ for (const clips of [false, true]) {
         assert(Math.abs(value - expected[k]!) <= most, `${dtype}: ${value} for ${expected[k]}`);
       });
     }
-    await assertSameEverywhere(found.flat(), dtype);
+    await assertSameEverywhere(group, found.flat(), dtype);
   }
 }
 {

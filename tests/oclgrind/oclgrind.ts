@@ -4,6 +4,7 @@
  * arithmetic; a thousand times slower than a device, so small shapes only. Its calls succeed all
  * the same, so what it finds is in its log.
  */
+import { exists } from "../machine.ts";
 
 /** The place where Debian's package puts the driver. The `oclgrind` wrapper has no effect on Deno. */
 export const driver = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
@@ -17,14 +18,7 @@ export interface Run {
 }
 
 /** True if this machine has oclgrind. */
-export function hasOclgrind(): boolean {
-  try {
-    return Deno.statSync(driver).isFile;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
+export const hasOclgrind = (): boolean => exists(driver);
 
 /**
  * Runs a program to its end.

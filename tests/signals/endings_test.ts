@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { exists } from "../machine.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { type Case, row, testCases } from "./cases.ts";
 import { describe, type Expected, run, runAll } from "./driver.ts";
@@ -212,15 +213,6 @@ const cases: readonly Case[] = [
     ]
     : [],
 ];
-
-function exists(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
 
 testCases("programs end as they should", program, cases, { ignore });
 

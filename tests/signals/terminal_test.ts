@@ -4,23 +4,14 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { atTerminal } from "../at_terminal.ts";
+import { works } from "../machine.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { plain } from "../plain.ts";
 
-const ignore = Deno.build.os !== "linux" || !hasOpenCL || !await works("script", "--version");
+const ignore = Deno.build.os !== "linux" || !hasOpenCL || !works("script", "--version");
 const program = new URL("program.ts", import.meta.url).href;
 const deno = [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program];
 const CTRL_C = new Uint8Array([3]);
-
-async function works(command: string, ...args: string[]): Promise<boolean> {
-  try {
-    const { success } = await new Deno.Command(command, { args, stdout: "null" }).output();
-    return success;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
 
 interface Typed {
   readonly code: number;

@@ -1,4 +1,5 @@
 /** Deno for another system, from npm. */
+import { exists } from "../machine.ts";
 import { succeed } from "../runtimes/tools.ts";
 import { repository } from "./root.ts";
 
@@ -13,11 +14,7 @@ import { repository } from "./root.ts";
 export async function installDeno(folder: string, platform: string, file: string): Promise<string> {
   const name = `@deno/${platform}`, place = `${folder}/deno-${Deno.version.deno}`;
   const path = `${place}/node_modules/${name}/${file}`;
-  const isThere = await Deno.stat(path).then(() => true, (error) => {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  });
-  if (!isThere) {
+  if (!exists(path)) {
     await Deno.mkdir(place, { recursive: true });
     await Deno.writeTextFile(`${place}/package.json`, "{}\n");
     // It is for another system, which npm would refuse.

@@ -2,6 +2,7 @@
  * Windows' Deno in wine, with PoCL behind wine's OpenCL.dll: packages of Debian and of npm in a folder of
  * their own.
  */
+import { exists } from "../machine.ts";
 import { installDebian } from "./debian_folder.ts";
 import { fetchPackages, installDeno } from "./deno_package.ts";
 import { inside } from "./root.ts";
@@ -56,7 +57,7 @@ export async function installWine(folder: string): Promise<Wine> {
   const root = await installDebian(folder, packages);
   const exe = await installDeno(`${root}${home}`, "win32-x64", "deno.exe");
   const system = `${root}${home}/wine/drive_c/windows/system32`, library = `${system}/zlib1.dll`;
-  if (!await exists(library)) {
+  if (!exists(library)) {
     await Deno.mkdir(system, { recursive: true });
     // A script of the package would put it there.
     await Deno.copyFile(`${root}/usr/x86_64-w64-mingw32ucrt/lib/zlib1.dll`, library);
@@ -70,13 +71,4 @@ export async function installWine(folder: string): Promise<Wine> {
 }
 
 /** True where a folder has wine already. */
-export async function hasWine(folder: string): Promise<boolean> {
-  return await exists(`${folder}/installed`);
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, (error) => {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  });
-}
+export const hasWine = (folder: string): boolean => exists(`${folder}/installed`);

@@ -116,7 +116,7 @@ async function main(): Promise<boolean> {
       share: { type: "boolean", default: false },
     },
   });
-  if (values.share && !await hasWine(values.folder)) {
+  if (values.share && !hasWine(values.folder)) {
     console.log("There is no wine: `deno task test:wine` installs it in a folder of its own");
     return true;
   }

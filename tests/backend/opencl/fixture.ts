@@ -6,6 +6,7 @@ import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
 import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { inFolder } from "../../temporary_folder.ts";
 import { setVariables } from "../../variables.ts";
 
 /**
@@ -43,17 +44,22 @@ async function freshBackend(
   }
 }
 
+/** Runs in a folder that processes use which build programs: drivers may build one at a time. */
+export const withBuildFolder: typeof inFolder = (fn) =>
+  inFolder(async (folder) => {
+    try {
+      await fn(folder);
+    } finally {
+      await helpersEnded();
+    }
+  });
+
 /** Runs with an empty cache folder. */
-export async function withCacheFolder(fn: (folder: string) => void | Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
+export const withCacheFolder: typeof inFolder = (fn) =>
+  withBuildFolder(async (folder) => {
     using _variables = setVariables({ NETCL_CACHE_DIR: folder });
     await fn(folder);
-  } finally {
-    await helpersEnded(); // of drivers that build one program at a time
-    await Deno.remove(folder, { recursive: true });
-  }
-}
+  });
 
 const handles = new Map<DeviceType, DeviceHandle>();
 

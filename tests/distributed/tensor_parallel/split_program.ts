@@ -5,6 +5,7 @@ import { LanguageModel, lora, type Sampling } from "../../../tensor/models/mod.t
 import { type Fixture, fixtures, tokens, writeModel } from "../../tensor/models/small_models.ts";
 import { writeGguf } from "../../tensor/models/small_gguf.ts";
 import { inFolder } from "../../temporary_folder.ts";
+import { assertSameEverywhere } from "../ways/everywhere.ts";
 import { wayOf } from "../ways/way.ts";
 
 const { way, args } = wayOf(import.meta.url);
@@ -16,12 +17,6 @@ const { rank, size } = group;
 function bytesOf({ model }: LanguageModel): number {
   const all = [...model.namedParameters(), ...model.namedBuffers()];
   return all.reduce((sum, [, tensor]) => sum + tensor.size, 0);
-}
-
-async function assertSameEverywhere(values: readonly number[], what: string): Promise<void> {
-  const all = await group.allGather(Tensor.fromHost(Float32Array.from(values)));
-  const rows = await all.reshape([size, values.length]).toArray() as number[][];
-  for (const row of rows) assertEquals(row, rows[0], what);
 }
 
 /** A cache of bytes has those of a rank's heads, each with its own scale. */
@@ -40,14 +35,14 @@ async function assertSame(path: string, { ids }: Fixture, what: string): Promise
   const given = Tensor.fromHost(Int32Array.from(ids), { shape: [1, ids.length] });
   const logits = split.forward(given);
   assert(await logits.allClose(whole.forward(given), { atol: 1e-3, rtol: 1e-3 }), what);
-  await assertSameEverywhere(await logits.toNumbers(), what);
+  await assertSameEverywhere(group, await logits.toNumbers(), what);
   const write = (lm: LanguageModel, options: Sampling = {}) =>
     Array.fromAsync(lm.generateIds(ids, { ignoreEnd: true, maxTokens: 12, ...options }));
   assertEquals(await write(split), await write(whole), what);
   // Each rank draws numbers of its own, and takes what rank 0 has chosen.
   group.manualSeed(7);
   const drawn = await write(split, { temperature: 1, topK: 20, repetitionPenalty: 1.2 });
-  await assertSameEverywhere(drawn, `${what}, drawn`);
+  await assertSameEverywhere(group, drawn, `${what}, drawn`);
   await assertSameOfBytes(path, ids, what);
   const prompts = [ids, ids.slice(0, 2)], options = { ignoreEnd: true, maxTokens: 6 };
   assertEquals(

@@ -1,4 +1,5 @@
-import { inFolder, namesIn } from "../../temporary_folder.ts";
+import { namesIn, testInFolder } from "../../temporary_folder.ts";
+import { works } from "../../machine.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { saveFile, saveFileSync, savesFinished } from "../../../ffi/host/atomic_file.ts";
 import { runDeno } from "../../run_deno.ts";
@@ -10,14 +11,6 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function modeOf(path: string): number {
   return Deno.statSync(path).mode! & 0o777;
-}
-
-function testInFolder(
-  name: string,
-  fn: (folder: string) => void | Promise<void>,
-  ignore = false,
-): void {
-  Deno.test(name, { ignore }, () => inFolder(fn));
 }
 
 /** Both ways to save, as the tests need them. */
@@ -227,18 +220,7 @@ testInFolder("a full disk leaves the former file and nothing beside it", async (
  */
 const withoutPrivileges = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
 
-function canDropPrivileges(): boolean {
-  const [command, ...args] = withoutPrivileges;
-  try {
-    return new Deno.Command(command!, { args: [...args, "true"], stderr: "null" }).outputSync()
-      .success;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
-
-const dropsPrivileges = isRoot && canDropPrivileges();
+const dropsPrivileges = isRoot && works("setpriv", ...withoutPrivileges.slice(1), "true");
 
 /** Runs a program that may do what an ordinary user may, with some permissions. */
 async function unprivileged(program: string, flags: string[], ...args: string[]): Promise<string> {

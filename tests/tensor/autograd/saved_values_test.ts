@@ -18,7 +18,7 @@ import {
 } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { assertNumbers, numbersOf } from "../numbers.ts";
-import { learn } from "../training.ts";
+import { kernelsOf, learn } from "../training.ts";
 
 const ROWS = 256, WIDTH = 48, LAYERS = 4;
 
@@ -54,12 +54,6 @@ class Network {
     for (const g of gradients) g.dispose();
     return { kernels, values };
   }
-}
-
-function kernelsOf(fn: () => void): number {
-  profiler.reset();
-  fn();
-  return profiler.counters().kernels;
 }
 
 const activations = {

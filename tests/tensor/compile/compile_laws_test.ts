@@ -14,14 +14,13 @@ import {
   nn,
   noGrad,
   optim,
-  profiler,
   Tensor,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { outcomesOf, stored, type Wrap } from "./outcomes.ts";
 import { testOnBackends, testOnCPU } from "../../opencl.ts";
 import { assertNumbers, leaf, numbersOf as numbers } from "../numbers.ts";
-import { learn } from "../training.ts";
+import { kernelsOf, learn } from "../training.ts";
 
 const CALLS = 12;
 
@@ -438,13 +437,8 @@ testOnBackends("a compiled step launches nothing but its kernels", () => {
   if (isEager()) return;
   const { x, step } = trainer((p) => new optim.Adam(p)), run = compile(step);
   for (let k = 0; k < 4; k++) run(x).dispose();
-  const count = (fn: () => void): number => {
-    profiler.reset();
-    fn();
-    return profiler.counters().kernels;
-  };
-  const compiled = count(() => run(x).dispose());
-  assertEquals(compiled, count(() => step(x).realize().dispose()));
+  const compiled = kernelsOf(() => run(x).dispose());
+  assertEquals(compiled, kernelsOf(() => step(x).realize().dispose()));
 });
 
 testOnBackends("what a compiled function keeps to itself says so when it is used", () => {
@@ -526,12 +520,8 @@ testOnCPU("steps that a GradScaler may leave out have the values of plain calls 
     const layer = new nn.Linear(3, 2), scaler = new amp.GradScaler({ growthInterval: 2 });
     const optimizer = new optim.SGD(layer.parameters(), { lr: 0.1, momentum: 0.9 });
     const train = (x: Tensor): Tensor => {
-      const loss = amp.autocast("float16", () => layer.forward(x)).square().mean();
-      optimizer.zeroGrad();
-      scaler.scale(loss).backward();
-      scaler.step(optimizer);
-      scaler.update();
-      return loss;
+      const y = amp.autocast("float16", () => layer.forward(x));
+      return learn(optimizer, y.square().mean(), scaler);
     };
     const step = isCompiled ? compile(train) : train, values: number[][] = [];
     // The third input overflows float16.
@@ -551,7 +541,7 @@ testOnCPU("steps that a GradScaler may leave out have the values of plain calls 
 });
 
 testOnCPU("steps that a GradScaler leaves out are found with the step (cpu)", () => {
-  const kernelsOf = (isCompiled: boolean): number => {
+  const launched = (isCompiled: boolean): number => {
     const blocks = Array.from({ length: 20 }, () => [
       ...[new nn.Linear(3, 3), new nn.BatchNorm1d(3), new nn.ReLU()],
     ]);
@@ -560,20 +550,13 @@ testOnCPU("steps that a GradScaler leaves out are found with the step (cpu)", ()
     const labels = Tensor.fromHost(new Int32Array([0, 1, 2, 1])).realize();
     const train = (x: Tensor): Tensor => {
       const y = amp.autocast("float16", () => model.forward(x).cast("float32"));
-      const loss = y.crossEntropy(labels);
-      optimizer.zeroGrad();
-      scaler.scale(loss).backward();
-      scaler.step(optimizer);
-      scaler.update();
-      return loss;
+      return learn(optimizer, y.crossEntropy(labels), scaler);
     };
     const step = isCompiled ? compile(train) : train, x = Tensor.rand([4, 3]).realize();
     for (let k = 0; k < 3; k++) step(x).realize().dispose();
-    profiler.reset();
-    step(x).realize().dispose();
-    return profiler.counters().kernels;
+    return kernelsOf(() => step(x).realize().dispose());
   };
-  const plain = kernelsOf(false), replayed = kernelsOf(true);
+  const plain = launched(false), replayed = launched(true);
   assert(replayed <= plain, `${replayed} kernels for ${plain}`);
 });
 

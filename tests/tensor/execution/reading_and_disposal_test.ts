@@ -1,26 +1,11 @@
 /** Values that reading keeps, that dispose ends, and what memory holds of values that nobody asks for. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import {
-  DisposedError,
-  grad,
-  memory,
-  nn,
-  optim,
-  profiler,
-  ShapeError,
-  Tensor,
-} from "../../../mod.ts";
+import { DisposedError, grad, memory, nn, optim, ShapeError, Tensor } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { leaf } from "../numbers.ts";
-import { learn } from "../training.ts";
-
-function kernelsOf(fn: () => unknown): number {
-  profiler.reset();
-  fn();
-  return profiler.counters().kernels;
-}
+import { kernelsOf, learn } from "../training.ts";
 
 testOnBackends("a value is read again without a kernel, and views of it", async () => {
   const x = Tensor.arange(24).reshape([4, 6]).realize();

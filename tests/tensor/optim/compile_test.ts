@@ -54,14 +54,7 @@ testOnBackends("a compiled step with a scaler recovers from overflow", async () 
   const w = Tensor.ones([2], { requiresGrad: true });
   const optimizer = new optim.SGD([w], { lr: 0.25 });
   const scaler = new amp.GradScaler({ initScale: 4, growthInterval: 2 });
-  const step = compile((factor: Tensor) => {
-    const loss = w.mul(factor).sum();
-    optimizer.zeroGrad();
-    scaler.scale(loss).backward();
-    scaler.step(optimizer);
-    scaler.update();
-    return loss;
-  });
+  const step = compile((factor: Tensor) => learn(optimizer, w.mul(factor).sum(), scaler));
   const scales: number[] = [];
   for (const value of [1, 1, Infinity, 1, 1]) {
     using factor = Tensor.fromHost(value);

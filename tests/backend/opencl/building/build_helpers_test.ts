@@ -14,7 +14,8 @@ import { watchBuilds } from "../../../../backend/profiling/builds.ts";
 import { Buffer, KernelBuildError, Program } from "../../../../ffi/mod.ts";
 import { hasOpenCL, openCLDevice } from "../../../opencl.ts";
 import { runDeno, runProgram } from "../../../run_deno.ts";
-import { programsOf, testWithCache, withCacheFolder } from "../fixture.ts";
+import { programsOf, testWithCache, withBuildFolder, withCacheFolder } from "../fixture.ts";
+import { testInFolder } from "../../../temporary_folder.ts";
 import { setVariables } from "../../../variables.ts";
 
 const flag = new Int32Array(new SharedArrayBuffer(4));
@@ -25,23 +26,8 @@ const source = (k: number): ProgramSource => ({
   isLifted: false,
 });
 
-async function withFolder(use: (folder: string) => void | Promise<void>): Promise<void> {
-  const folder = Deno.makeTempDirSync();
-  try {
-    await use(folder);
-  } finally {
-    await helpersEnded();
-    Deno.removeSync(folder, { recursive: true });
-  }
-}
-
-function testInFolder(
-  name: string,
-  fn: (folder: string) => void | Promise<void>,
-  ignore = false,
-): void {
-  Deno.test(name, { ignore }, () => withFolder(fn));
-}
+const testBuilding = (...[name, fn, ignore]: Parameters<typeof testInFolder>): void =>
+  testInFolder(name, fn, ignore, withBuildFolder);
 
 /** Runs with so many helpers wanted; null leaves the number to netcl. */
 function withProcesses<T>(count: string | null, use: () => T): T {
@@ -49,7 +35,7 @@ function withProcesses<T>(count: string | null, use: () => T): T {
   return use();
 }
 
-testInFolder("BuildHelpers: each job is taken once, in order, and built or given up", (parent) => {
+testBuilding("BuildHelpers: each job is taken once, in order, and built or given up", (parent) => {
   const jobs = [0, 1, 2, 3].map(source);
   const first = JobFolder.create(parent, jobs), second = new JobFolder(first.path);
   assertEquals(first.take(), { job: 0, source: jobs[0]! });
@@ -69,7 +55,7 @@ testInFolder("BuildHelpers: each job is taken once, in order, and built or given
   assertEquals([...Deno.readDirSync(parent)], []);
 });
 
-testInFolder("BuildHelpers: who waits for jobs gets them, or takes the folder away", (parent) => {
+testBuilding("BuildHelpers: who waits for jobs gets them, or takes the folder away", (parent) => {
   const folder = JobFolder.create(parent, []), waiting = new JobFolder(folder.path);
   assertEquals([waiting.isWaiting, waiting.take()], [true, null]);
   assert(folder.add([source(0)]));
@@ -91,7 +77,7 @@ function untilBuilt(parent: string, count: number): void {
   while (built() < count && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
 }
 
-testInFolder("BuildHelpers: those that wait build what comes, or go home", (parent) => {
+testBuilding("BuildHelpers: those that wait build what comes, or go home", (parent) => {
   const helpers = new BuildHelpers(parent, openCLDevice.clDevice!), jobs = [0, 1, 2, 3].map(source);
   withProcesses("2", () => helpers.expect());
   const before = [...Deno.readDirSync(parent)].map(({ name }) => name);
@@ -107,7 +93,7 @@ testInFolder("BuildHelpers: those that wait build what comes, or go home", (pare
   assertEquals([...Deno.readDirSync(parent)], []);
 }, !hasOpenCL);
 
-testInFolder("BuildHelpers: those that nobody needs end at once, even starting", async (parent) => {
+testBuilding("BuildHelpers: those that nobody needs end at once, even starting", async (parent) => {
   const helpers = new BuildHelpers(parent, openCLDevice.clDevice!), nothing = { build: () => {} };
   withProcesses("2", () => helpers.expect());
   helpers.dispose();
@@ -118,7 +104,7 @@ testInFolder("BuildHelpers: those that nobody needs end at once, even starting",
   assertEquals(await signals(), killed(1));
 }, !hasOpenCL);
 
-testInFolder("BuildHelpers: one whose starter has ended builds nothing", async (parent) => {
+testBuilding("BuildHelpers: one whose starter has ended builds nothing", async (parent) => {
   const { platform, name } = openCLDevice.clDevice!;
   const path = import.meta.resolve("../../../../backend/opencl/building/build_helper.ts");
   const ended = await new Deno.Command(Deno.execPath(), { args: ["--version"], stdout: "null" })
@@ -132,7 +118,7 @@ testInFolder("BuildHelpers: one whose starter has ended builds nothing", async (
   assertEquals([...Deno.readDirSync(parent)], []);
 }, !hasOpenCL);
 
-testInFolder("BuildHelpers: what a killed process left goes, what others use stays", (parent) => {
+testBuilding("BuildHelpers: what a killed process left goes, what others use stays", (parent) => {
   const old = JobFolder.create(parent, [source(0)]), used = JobFolder.create(parent, []);
   const hours = new Date(Date.now() - 2 * 3_600_000);
   Deno.utimeSync(old.path, hours, hours);
@@ -141,7 +127,7 @@ testInFolder("BuildHelpers: what a killed process left goes, what others use sta
   assertEquals(used.take(), null);
 });
 
-testInFolder("BuildHelpers build what this process has not begun, which adopts it", (parent) => {
+testBuilding("BuildHelpers build what this process has not begun, which adopts it", (parent) => {
   const { context, clDevice } = openCLDevice, jobs = [0, 1, 2, 3, 4].map(source);
   const here: number[] = [], adopted: number[] = [];
   new BuildHelpers(parent, clDevice!).build(jobs, 2, {
@@ -162,7 +148,7 @@ testInFolder("BuildHelpers build what this process has not begun, which adopts i
   assertEquals([...Deno.readDirSync(parent)], []);
 }, !hasOpenCL);
 
-testInFolder("BuildHelpers: what they give up or build in vain is built here", (parent) => {
+testBuilding("BuildHelpers: what they give up or build in vain is built here", (parent) => {
   const wrong = { ...source(1), text: "kernel void wrong(global float* y) { y = nothing; }" };
   const jobs = [source(0), wrong, source(2)];
   const { context, clDevice } = openCLDevice, built: number[] = [];

@@ -4,6 +4,7 @@ import { cacheFolder } from "../../../../backend/opencl/runtime/cache_folder.ts"
 import type { Device } from "../../../../ffi/mod.ts";
 import { host } from "../../../../ffi/runtime/host.ts";
 import { withCacheFolder } from "../fixture.ts";
+import { testInFolder } from "../../../temporary_folder.ts";
 import { setVariables } from "../../../variables.ts";
 
 const device = { name: "card", platform: { name: "maker" }, driverVersion: "1.0" };
@@ -15,13 +16,8 @@ function open(changes: Partial<typeof device> = {}): BinaryCache {
 
 const names = (folder: string): string[] => [...Deno.readDirSync(folder)].map(({ name }) => name);
 
-function testCache(
-  name: string,
-  fn: (folder: string) => void | Promise<void>,
-  ignore = false,
-): void {
-  Deno.test(name, { ignore }, () => withCacheFolder(fn));
-}
+const testCache = (...[name, fn, ignore]: Parameters<typeof testInFolder>): void =>
+  testInFolder(name, fn, ignore, withCacheFolder);
 
 testCache("BinaryCache gives back what it was given, also to another one", () => {
   const cache = open();

@@ -8,6 +8,7 @@ import { decodeTensor, encodeTensor } from "../../../../tensor/models/onnx/forma
 import { GraphRunner } from "../../../../tensor/models/onnx/graph_runner.ts";
 import { OnnxModel, parseOnnx } from "../../../../tensor/models/onnx/onnx_model.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
+import { inFolder } from "../../../temporary_folder.ts";
 
 class Net extends nn.Module {
   readonly first = new nn.Conv2d(3, 4, 3, { padding: 1, bias: false });
@@ -24,9 +25,9 @@ class Net extends nn.Module {
   }
 }
 
-async function saved(): Promise<string> {
+async function saved(folder: string): Promise<string> {
   manualSeed(3);
-  const path = await Deno.makeTempFile({ suffix: ".onnx" }), model = new Net();
+  const path = `${folder}/net.onnx`, model = new Net();
   for (const { runningMean, runningVar } of [model.norm, model.last]) {
     runningMean!.assign(Tensor.randn(runningMean!.shape));
     runningVar!.assign(Tensor.rand(runningVar!.shape).add(0.5));
@@ -35,36 +36,36 @@ async function saved(): Promise<string> {
   return path;
 }
 
-testOnBackends("norms and factors become part of convolutions, and the values stay", async () => {
-  const path = await saved();
-  try {
-    const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
-    const folded = () => noGrad(() => model.run({ x })).output!;
-    // With gradients the graph is computed as it is written.
-    assert(await folded().allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }));
-    const proto = parseOnnx(await Deno.readFile(path)), { graph } = proto;
-    const weights = graph!.initializer.map((tensor) => {
-      const array = decodeTensor(tensor);
-      return [tensor.name!, Value.ofArray(array, array.type)] as const;
-    });
-    const { nodes } = foldGraph(graph!, new GraphRunner(proto), new Map(weights));
-    assertEquals(nodes.map(({ op_type }) => op_type), [
-      "Conv",
-      "Relu",
-      "Conv",
-      "ConvTranspose",
-      "ReduceMean",
-      "Add",
-      "Identity",
-    ]);
-  } finally {
-    await Deno.remove(path);
-  }
-});
+testOnBackends(
+  "norms and factors become part of convolutions, and the values stay",
+  () =>
+    inFolder(async (folder) => {
+      const path = await saved(folder);
+      const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
+      const folded = () => noGrad(() => model.run({ x })).output!;
+      // With gradients the graph is computed as it is written.
+      assert(await folded().allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }));
+      const proto = parseOnnx(await Deno.readFile(path)), { graph } = proto;
+      const weights = graph!.initializer.map((tensor) => {
+        const array = decodeTensor(tensor);
+        return [tensor.name!, Value.ofArray(array, array.type)] as const;
+      });
+      const { nodes } = foldGraph(graph!, new GraphRunner(proto), new Map(weights));
+      assertEquals(nodes.map(({ op_type }) => op_type), [
+        "Conv",
+        "Relu",
+        "Conv",
+        "ConvTranspose",
+        "ReduceMean",
+        "Add",
+        "Identity",
+      ]);
+    }),
+);
 
-testOnBackends("what was computed of weights follows them", async () => {
-  const path = await saved();
-  try {
+testOnBackends("what was computed of weights follows them", () =>
+  inFolder(async (folder) => {
+    const path = await saved(folder);
     const model = await loadOnnx(path), x = Tensor.randn([2, 3, 6, 6]);
     for (const name of ["norm.running_var", "norm.weight", "second.weight", "scale"]) {
       // Recorded, replayed, and then with another weight.
@@ -75,10 +76,7 @@ testOnBackends("what was computed of weights follows them", async () => {
       assert(await output!.allClose(model.run({ x }).output!, { rtol: 1e-4, atol: 1e-5 }), name);
     }
     assertEquals(Object.keys(model.weights).includes("first.weight"), true);
-  } finally {
-    await Deno.remove(path);
-  }
-});
+  }));
 
 /** The type of a value: 1 stands for float32, 9 for bool. */
 const value = (name: string, elem_type: number) => ({ name, type: { tensor_type: { elem_type } } });

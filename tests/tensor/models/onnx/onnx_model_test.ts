@@ -7,6 +7,7 @@ import { decodeTensor } from "../../../../tensor/models/onnx/format/tensor_proto
 import type { GraphProto, TensorProto } from "../../../../tensor/models/onnx/format/schema.ts";
 import { FileFormatError } from "../../../../tensor/io/core/file_format_error.ts";
 import { testOnBackends, testOnCPU } from "../../../opencl.ts";
+import { testInFolder } from "../../../temporary_folder.ts";
 import { testDamage } from "../../io/arbitraries.ts";
 import all from "./fixtures/expected.json" with { type: "json" };
 import { learn } from "../../training.ts";
@@ -97,11 +98,7 @@ Deno.test("parseOnnx names a value that is used before it is made, also within g
     attribute: [{ name: "then_branch", type: 5, g: inner(input) }],
   });
   const parse = (nodes: unknown[], output = "y", functions: unknown[] = []) =>
-    parseOnnx(encodeModel({
-      opset_import: [{ version: 17 }],
-      graph: { node: nodes, input: [{ name: "x" }], output: [{ name: output }] },
-      functions,
-    }));
+    parseOnnx(encoded(nodes, output, functions));
   parse([node("Neg", "x", "y"), choice("y")], "z");
   const refused: [unknown[], string, string][] = [
     [[node("Neg", "y", "y")], "y", 'Node "y" (Neg) uses "y"'],
@@ -117,11 +114,6 @@ Deno.test("parseOnnx names a value that is used before it is made, also within g
 
 testOnCPU("parseOnnx puts nodes in order that a program has not, and finds circles", async () => {
   const chain = [node("Neg", "b", "y"), node("Exp", "a", "b"), node("Abs", "x", "a")];
-  const encoded = (nodes: unknown[]) =>
-    encodeModel({
-      opset_import: [{ version: 17 }],
-      graph: { node: nodes, input: [{ name: "x" }], output: [{ name: "y" }] },
-    });
   const model = parseOnnx(encoded(chain));
   assertEquals(model.graph!.node.map(({ op_type }) => op_type), ["Abs", "Exp", "Neg"]);
   const { y } = noGrad(() => new OnnxModel(model).run({ x: Tensor.fromHost([-1, 0]) }));
@@ -142,15 +134,20 @@ const node = (op_type: string, input: string, output: string) => ({
   output: [output],
 });
 
-Deno.test("loadOnnx reads no weights from elsewhere than beside the file", async () => {
-  const folder = await Deno.makeTempDir(), bytes = await Deno.readFile(fixture("reshape"));
+/** The bytes of a graph from "x". */
+function encoded(nodes: unknown[], output = "y", functions: unknown[] = []) {
+  const graph = { node: nodes, input: [{ name: "x" }], output: [{ name: output }] };
+  return encodeModel({ opset_import: [{ version: 17 }], graph, functions });
+}
+
+testInFolder("loadOnnx reads no weights from elsewhere than beside the file", async (folder) => {
+  const bytes = await Deno.readFile(fixture("reshape"));
   const text = new TextDecoder("latin1").decode(bytes), at = text.indexOf("reshape.bin");
   for (const [name, says] of [["../secret.b", "not beside"], ["/etc/passwd", "not beside"]]) {
     bytes.set(new TextEncoder().encode(name!.padEnd(11, "x")), at);
     await Deno.writeFile(`${folder}/x.onnx`, bytes);
     await assertRejects(() => loadOnnx(`${folder}/x.onnx`), FileFormatError, says!);
   }
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("loadOnnx reads weights beside the file from whole places only", () => {

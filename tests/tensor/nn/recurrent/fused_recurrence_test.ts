@@ -9,13 +9,13 @@ import {
   manualSeed,
   nn,
   noGrad,
-  profiler,
   realizeAll,
   Tensor,
   withDevice,
 } from "../../../../mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
 import { withCapabilities } from "../../capabilities.ts";
+import { kernelsOf } from "../../training.ts";
 
 /** With so many bytes of weights no layer is one kernel, or every one. */
 const NEVER = 0, ALWAYS = 2 ** 21;
@@ -126,9 +126,7 @@ testOnBackends("FusedRecurrence: a pass over all steps of a layer is one kernel"
       const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
       const count = (run: () => void): number => {
         run();
-        profiler.reset();
-        run();
-        return profiler.counters().kernels;
+        return kernelsOf(run);
       };
       const learned = (): void =>
         realizeAll(grad([model.forward(x).output.sum()], model.parameters()));

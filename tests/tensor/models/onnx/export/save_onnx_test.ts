@@ -2,16 +2,17 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { manualSeed, nn, noGrad, Tensor } from "../../../../../mod.ts";
 import { loadOnnx, saveOnnx } from "@netcl/netcl/models";
 import { testOnBackends, testOnCPU } from "../../../../opencl.ts";
+import { inFolder } from "../../../../temporary_folder.ts";
 
 /** Saves a module, loads it, and compares what both give, also for inputs of other lengths. */
-async function assertSame(
+function assertSame(
   model: nn.AnyModule,
   inputs: Record<string, Tensor>,
   dynamic: Record<string, (string | null)[]> = {},
   others: Record<string, Tensor> = inputs,
 ): Promise<void> {
-  const path = await Deno.makeTempFile({ suffix: ".onnx" });
-  try {
+  return inFolder(async (folder) => {
+    const path = `${folder}/model.onnx`;
     await saveOnnx(path, model, inputs, { dynamic });
     const back = await loadOnnx(path), wasLearning = model.training;
     model.eval();
@@ -22,9 +23,7 @@ async function assertSame(
       assert(await output!.allClose(wanted, { rtol: 1e-4, atol: 1e-5 }));
     }
     model.train(wasLearning);
-  } finally {
-    await Deno.remove(path);
-  }
+  });
 }
 
 class Classifier extends nn.Module {
