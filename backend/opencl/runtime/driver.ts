@@ -85,7 +85,7 @@ const STANDARD = "-cl-std=CL1.2";
 /**
  * A kernel whose values would be kept in memory gets 256 registers instead of 128, where its groups still have room.
  * Of 1,142 kernels for a GPU Max (pvc) 50 keep some in memory without, 8 with it; of 1,144 for a B580 (bmg) 9 and
- * none (ocloc 26.27). Sub-groups of 16 for all leave 20 of the GPU Max's. For an A770 (dg2) it changes little.
+ * 2 (ocloc 26.27). Sub-groups of 16 for all leave 20 of the GPU Max's. For an A770 (dg2) it changes nothing.
  */
 const GROWING_REGISTERS = "-cl-intel-enable-auto-large-GRF-mode";
 
