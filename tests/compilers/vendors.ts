@@ -103,7 +103,7 @@ function amd(
  * The devices by their compilers' names. Kernels that spill on pvc do so by 2 to 16 registers in sub-groups of 32:
  * attention and a convolution of float32, panels of QR; on bmg by 2: products of float64. On dg2 the compiler gives
  * no kernel more registers than others: windows of convolutions spill, on matrix units by 6 to 14, and attention.
- * On gfx1100 it is a step of Cholesky's factorization in float64.
+ * On gfx1100 and gfx1201 it is a step of Cholesky's factorization in float64, by 40.
  */
 export const foreign: Readonly<Record<string, Foreign>> = {
   dg2: intel("dg2", 512, "dpas8", { hasDoubles: false, maxSpilling: 13 }),
