@@ -7,7 +7,7 @@
  * Without a file of tests it runs a share of them. FOLDER keeps the tools for the next time. Where npm cannot
  * install them it says so and succeeds, unless CI=true.
  */
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { installTools, succeed, type Tools } from "./tools.ts";
 import { makePackage } from "./package.ts";
@@ -47,6 +47,18 @@ export function* testsIn(path: string, names = /_test\.ts$/): Generator<string> 
 /** Folders whose files tests read: what lies beside them, and sources, as text. */
 const READ = ["ffi", "memory", "backend", "tensor", "tests"];
 
+/** Modules of tests that those of a folder name by address: programs that they start, threads, samples of loaders. */
+function* programsIn(folder: string): Generator<string> {
+  for (const { name } of Deno.readDirSync(`${root}${folder}`)) {
+    if (!name.endsWith(".ts")) continue;
+    const text = Deno.readTextFileSync(`${root}${folder}/${name}`);
+    for (const [, module] of text.matchAll(/new URL\(\s*"([^"]+\.ts)", import\.meta\.url\)/g)) {
+      const path = join(folder, module!);
+      if (path.startsWith("tests/")) yield path;
+    }
+  }
+}
+
 /** The tests as JavaScript, in a folder in which they find netcl by its name. */
 export async function makeTests(
   tools: Tools,
@@ -56,8 +68,8 @@ export async function makeTests(
   const runner = "tests/runtimes/run_tests.ts";
   const config = JSON.parse(await Deno.readTextFile(`${root}deno.json`));
   const own = ["tests/std/assert/mod.ts", runner];
-  // Programs that tests start are not imported by them.
-  const programs = [...testsIn("tests/signals", /(^|_)program\.ts$/)];
+  const folders = new Set(files.map((file) => dirname(file)));
+  const programs = [...folders].flatMap((folder) => [...programsIn(folder)]);
   const modules = [...Object.values<string>(config.exports), ...own, ...programs, ...files];
   await transpile(tools, { modules, folder });
   await copyFiles([
