@@ -177,12 +177,14 @@ export class OnnxModel extends Module<[Record<string, Tensor>], Record<string, T
   /** The rest of the graph with the weights as they are now. */
   #foldedNow(): FoldedGraph {
     const weights = Object.values(this.weights), { active } = manager;
+    const isSame = (value: unknown, k: number): boolean => value === this.#foldedFrom[k];
+    if (this.#folded && isSame(active, 0) && weights.every((w, k) => isSame(nodeOf(w), k + 1))) {
+      return this.#folded;
+    }
     realizeAll(weights);
-    const from = [active, ...weights.map(nodeOf)];
-    if (this.#folded && from.every((each, k) => each === this.#foldedFrom[k])) return this.#folded;
     this.#forgetFolded();
     this.#splits.clear();
-    this.#foldedFrom = from;
+    this.#foldedFrom = [active, ...weights.map(nodeOf)];
     return this.#folded = foldGraph(this.#graph, this.#runner, new Map(this.#initial()));
   }
 

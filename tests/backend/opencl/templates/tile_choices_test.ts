@@ -95,6 +95,11 @@ Deno.test("columns on pages of their own are packed where they fit in local memo
   // Half of the caches has 512 rows of 384 columns, and not 1,536.
   const many = (k: number, n: number) => packed(128, k, n, 2 ** 21);
   assertEquals([many(1536, 384), many(512, 384), many(4096, 128)], [true, false, false]);
+  // Caches keep the results of one image of 112 x 112, and not of eight.
+  const image = product(registerTiles, 96, 112 ** 2, 16);
+  const ofImages = (batch: number) =>
+    tileOf(registerTiles, { ...image, batch }, { ...cpu, localMemory: 2 ** 21 }).packed;
+  assertEquals([1, 8].map(ofImages), [true, false]);
 });
 
 Deno.test("what was tuned for a shape holds for it alone", () => {
