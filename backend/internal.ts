@@ -19,6 +19,7 @@ export type {
 export { SIGN_VALUES } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
 export { matrixAttributes } from "./opencl/codegen/units/matrix_helpers.ts";
+export { hasMma, hasWarps } from "./opencl/runtime/matrix_units.ts";
 export { activeTrace } from "./profiling/trace.ts";
 export { nextNodeId } from "./graph/node.ts";
 export { blockBytes, type BlockFormat, fieldPlaces } from "./formats/block_format.ts";

@@ -1,5 +1,5 @@
 /** LU factorizations on GPUs: two launches a panel. */
-import { sameShape } from "../../../backend/internal.ts";
+import { hasMma, hasWarps, sameShape } from "../../../backend/internal.ts";
 import { callDeviceKernel, runsInGroups } from "../../ops/custom/device_kernel.ts";
 import { epsilon, type RealType } from "../../ops/custom/matrix_kernel.ts";
 import { full } from "../../ops/creation/sequences.ts";
@@ -17,18 +17,34 @@ import type { Tensor } from "../../core/mod.ts";
 
 /** Columns of a panel; those of doubles take twice the registers. */
 const MAX_COLUMNS = { float32: 32, float64: 16 } as const;
-/** Numbers of an item: more would not fit the registers beside what it computes with. */
-const MAX_OWN = { float32: 32, float64: 16 } as const;
-const MIN_COLUMNS = 4, MIN_ITEMS = 32, MAX_ITEMS = 1024;
+/**
+ * Work-items of a group, and numbers of an item: more would not fit the registers beside what it computes with.
+ * On NVIDIA's processors fewer items of more registers share a pivot sooner.
+ */
+const limits = { nvidia: { items: 512, own: 64 }, others: { items: 1024, own: 32 } } as const;
+const MIN_COLUMNS = 4, MIN_ITEMS = 32;
+
+/** A device's share in a plan. */
+interface Units {
+  readonly limit: { readonly items: number; readonly own: number; readonly most: number };
+  readonly reduces: boolean;
+}
+
+function unitsOf(a: Tensor): Units {
+  const device = a.device.clDevice!;
+  const limit = limits[hasWarps(device) ? "nvidia" : "others"];
+  return { limit: { ...limit, most: device.maxWorkGroupSize }, reduces: hasMma(device) };
+}
 
 /** The panel of so many rows, of a matrix of so many columns. */
-function panelOf(a: Tensor, rows: number, columns: number, fills: boolean): LUPanel {
-  const dtype = a.dtype as RealType, limit = a.device.clDevice!.maxWorkGroupSize;
+function panelOf(a: Tensor, rows: number, units: Units, fills: boolean): LUPanel {
+  const dtype = a.dtype as RealType, [m, n] = sides(a), { limit, reduces } = units;
   const power = 2 ** Math.ceil(Math.log2(rows));
-  const items = Math.max(MIN_ITEMS, Math.min(power, MAX_ITEMS, limit));
-  const own = Math.max(1, power / items);
-  const fitting = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], MAX_OWN[dtype] / own));
-  return { dtype, columns: Math.min(fitting, columns), items, rows: own, fills };
+  const items = Math.max(MIN_ITEMS, Math.min(power, limit.items, limit.most));
+  const own = Math.max(1, power / items), fitting = limit.own * MAX_COLUMNS[dtype] / 32 / own;
+  const most = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], fitting));
+  const columns = Math.min(most, m, n), isAll = rows === m && columns === n;
+  return { dtype, columns, items, rows: own, fills, isAll, reduces };
 }
 
 /** The number that replaces a pivot of 0: nothing beside the largest element. */
@@ -45,12 +61,12 @@ export function luByBlocks(
   const [m, n] = sides(a), batch = batchOf(a), { device } = a, least = Math.min(m, n);
   const matrices = batch.reduce((all, side) => all * side, 1),
     side = blockSides[a.dtype as RealType];
-  const tiny = fills ? [tinyOf(a)] : [];
+  const units = unitsOf(a), tiny = fills ? [tinyOf(a)] : [];
   let state = full("make", [...batch, 2], 0, { device, dtype: "int32" });
   let lu = a;
   let permutation = a.indexLike([m]).cast("int32").expand([...batch, m]);
   for (let from = 0; from < least;) {
-    const plan = panelOf(a, m - from, least, fills), { columns } = plan;
+    const plan = panelOf(a, m - from, units, fills), { columns, isAll } = plan;
     const width = Math.min(columns, least - from), numbers = [m, n, from, width];
     const [panel, order, inverse, next] = callDeviceKernel(
       {
@@ -70,7 +86,7 @@ export function luByBlocks(
       matrices,
     );
     state = next!;
-    if (from === 0 && width === columns && columns === n) {
+    if (isAll) {
       lu = panel!;
       permutation = order!;
       break;

@@ -11,14 +11,21 @@ export interface LUPanel {
   readonly rows: number;
   /** A pivot of 0 is a tiny number, which the kernel then is given. */
   readonly fills: boolean;
+  /** The panel is all of the matrix, and written by rows. */
+  readonly isAll: boolean;
+  /** Warps reduce whole numbers by an instruction. */
+  readonly reduces: boolean;
 }
 
-/** Keys that an item compares at once: their reads wait together. */
-const FAN = 16;
+/** The largest number that divides both. */
+const gcd = (a: number, b: number): number => b === 0 ? a : gcd(b, a % b);
+
+/** Items that find their largest key together: a warp of NVIDIA's. */
+const TEAM = 32;
 
 /**
  * A magnitude and the seat of its row in one number: the larger magnitude is the larger one, then the lower
- * seat; NaN is none. Doubles give the last 14 of their 52 bits for it.
+ * seat. Doubles give the last 14 of their 52 bits for it.
  */
 const keys = {
   float32: `#define KEY(v, seat) ((ulong)as_uint(v) << 32 | (uint)(INT_MAX - (seat)))
@@ -27,35 +34,95 @@ const keys = {
 #define SEAT(key) (from + 0x3fff - (int)((key) & 0x3fff))`,
 } as const;
 
-/** Statements that make `key` the largest of all items: some become one, until each item sees the rest. */
-function largestKey(items: number): string {
-  const steps = ["keys[id] = key;"];
-  let count = items, room = 0;
-  for (; count > FAN; room = 1 - room) {
-    const rest = Math.ceil(count / FAN);
-    steps.push(`barrier(CLK_LOCAL_MEM_FENCE);
-      if (id < ${rest}) {
-        #pragma unroll
-        for (int s = 1; s < ${FAN}; s++)
-          if (id + s * ${rest} < ${count}) key = max(key, keys[${room * items} + id + s * ${rest}]);
-        keys[${(1 - room) * items} + id] = key;
-      }`);
-    count = rest;
-  }
-  steps.push(`barrier(CLK_LOCAL_MEM_FENCE);
-      #pragma unroll
-      for (int s = 0; s < ${count}; s++) key = max(key, keys[${room * items} + s]);`);
-  return steps.join("\n      ");
+/** The largest word of a warp, by compute capability 8.0 in one instruction. */
+const largestWord = {
+  reduction: `asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(v) : "r"(v));`,
+  shuffles: `for (int apart = 16; apart > 0; apart /= 2) {
+    uint other;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(v), "r"(apart));
+    v = max(v, other);
+  }`,
+} as const;
+
+/** Makes `key` the largest of a team, and of all by those of the teams in `found`, whose index is `winner`. */
+const teamHelpers = (reduces: boolean): string =>
+  `#ifdef __NV_CL_C_VERSION
+inline uint largest_word(uint v) {
+  ${reduces ? largestWord.reduction : largestWord.shuffles}
+  return v;
 }
+inline ulong largest_key(ulong key) {
+  const uint high = key >> 32, top = largest_word(high);
+  return (ulong)top << 32 | largest_word(high == top ? (uint)key : 0);
+}
+#define TEAM_LARGEST key = largest_key(key);
+#define LARGEST { \\
+    const ulong mine = found[turn][id % TEAM % TEAMS]; \\
+    key = largest_key(mine); \\
+    winner = largest_word(mine == key ? id % TEAM % TEAMS : 0); \\
+  }
+#else
+#define TEAM_LARGEST { \\
+    keys[id] = key; \\
+    barrier(CLK_LOCAL_MEM_FENCE); \\
+    for (int s = 0; s < TEAM; s++) key = max(key, keys[id / TEAM * TEAM + s]); \\
+  }
+#define LARGEST { \\
+    key = 0; \\
+    for (int s = 0; s < TEAMS; s++) \\
+      if (found[turn][s] > key) { key = found[turn][s]; winner = s; } \\
+  }
+#endif`;
+
+/** Items read `own` side by side, all at once, and pass it on until each has its rows, some columns a time. */
+const readOwn = `#pragma unroll
+  for (int t = 0; t < R; t++)
+    #pragma unroll
+    for (int j = 0; j < NB; j++) {
+      const int e = id + j % PART * ITEMS, column = j / PART * PART + e % PART;
+      const int i = from + t * ITEMS + e / PART;
+      own[t][j] = i < m && column < width ? a[(size_t)i * n + from + column] : 0;
+    }
+  #pragma unroll
+  for (int t = 0; t < R; t++)
+    #pragma unroll
+    for (int first = 0; first < NB; first += PART) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma unroll
+      for (int j = 0; j < PART; j++) {
+        const int e = id + j * ITEMS;
+        room[e / PART * (PART + 1) + e % PART] = own[t][first + j];
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma unroll
+      for (int j = 0; j < PART; j++) own[t][first + j] = room[id * (PART + 1) + j];
+    }`;
+
+/** The inverse of L's triangle: a column an item, whose numbers move on by one a row. */
+const invertLower = `for (int c = id; c < NB; c += ITEMS) {
+    T x[NB];
+    #pragma unroll
+    for (int j = 0; j < NB; j++) x[j] = j == c ? 1 : 0;
+    for (int k = 0; k < NB; k++) {
+      const T known = x[0];
+      inverse[k * NB + c] = known;
+      #pragma unroll
+      for (int j = 0; j + 1 < NB; j++)
+        x[j] = j + 1 < NB - k ? x[j + 1] - lower[(k + 1 + j) * (NB + 1) + k] * known : 0;
+    }
+  }`;
 
 /**
  * Columns from (from, from) on with exchanges of rows, which stay where they are: each knows its place. Items
  * hold rows whose numbers move on by one a round, so that the column of a round is always their first, and those
- * of L come in behind. `order` are the rows of the matrix in their new order, `state` the number of exchanges
- * and the first pivot of 0, from 1; `inverse` that of L's triangle.
+ * of L come in behind. A round has one barrier: each team shows the row that has its largest number, and all take
+ * that of the best team. `order` are the rows of the matrix in their new order, `state` the number of exchanges
+ * and the first pivot of 0, from 1; `inverse` that of L's triangle. The panel is written by columns.
  */
 export function luPanelText(panel: LUPanel, name: string): string {
-  const { dtype, columns, items, rows, fills } = panel;
+  const { dtype, columns, items, rows, fills, isAll, reduces } = panel;
+  const part = gcd(columns, dtype === "float64" ? 4 : 8), teams = Math.ceil(items / TEAM);
+  const numbers = Math.max(items * (part + 1), columns * (2 * teams + columns + 1));
   const parameters = `global const T* restrict a, global const int* restrict known,
   ${
     fills
@@ -63,15 +130,26 @@ export function luPanelText(panel: LUPanel, name: string): string {
       : ""
   }global T* restrict panel, global int* restrict order,
   global T* restrict inverse, global int* restrict state, int m, int n, int from, int width`;
-  return kernelText(
-    dtype,
-    name,
-    parameters,
-    `#define R ${rows}
+  return `${teamHelpers(reduces)}
+${
+    kernelText(
+      dtype,
+      name,
+      parameters,
+      `#define R ${rows}
 #define NB ${columns}
+#define PART ${part}
+#define TEAM ${TEAM}
+#define TEAMS ${teams}
 ${keys[dtype]}
-  local T pivot[NB], lower[NB * (NB + 1)], solved[NB * (NB + 1)];
-  local ulong keys[2 * ITEMS];
+  local T4 memory[${Math.ceil(numbers / 4)}];
+  local ulong found[2][TEAMS];
+#ifndef __NV_CL_C_VERSION
+  local ulong keys[ITEMS];
+#endif
+  local T* room = (local T*)memory;
+  // Rows of teams, of two rounds; L's triangle.
+  local T* lower = room + 2 * TEAMS * NB;
   const int id = get_local_id(0), rest = m - from;
   const size_t matrix = get_group_id(0);
   a += matrix * m * n;
@@ -84,33 +162,52 @@ ${keys[dtype]}
   for (int t = 0; t < R; t++) {
     const int i = from + id + t * ITEMS;
     seat[t] = i < m ? i : -1;
-    #pragma unroll
-    for (int j = 0; j < NB; j++) own[t][j] = i < m && j < width ? a[(size_t)i * n + from + j] : 0;
   }
+  ${readOwn}
+  barrier(CLK_LOCAL_MEM_FENCE);
   for (int e = id; e < NB * (NB + 1); e += ITEMS) lower[e] = 0;
   int swaps = known[2 * matrix], bad = known[2 * matrix + 1];
   for (int c = 0; c < NB; c++) {
-    const int k = from + c;
+    const int k = from + c, turn = c % 2;
     int p = k;
-    T d = 1;
+    T d = 1, row[NB];
     if (c < width) {
       ulong key = 0;
       #pragma unroll
       for (int t = 0; t < R; t++) {
         const T v = fabs(own[t][0]);
-        if (seat[t] >= k && v == v) key = max(key, KEY(v, seat[t]));
+        // Where all are NaN, the row stays.
+        if (seat[t] >= k) key = max(key, v == v ? KEY(v, seat[t]) : seat[t] == k ? 1 : 0);
       }
-      ${largestKey(items)}
-      // Where all are NaN, the row stays.
-      p = key == 0 ? k : SEAT(key);
+      TEAM_LARGEST
+      const int shown = key == 0 ? -2 : key == 1 ? k : SEAT(key);
+      if (id % TEAM == 0) found[turn][id / TEAM] = key;
       #pragma unroll
       for (int t = 0; t < R; t++)
-        if (seat[t] == p) {
+        if (seat[t] == shown) {
           #pragma unroll
-          for (int j = 0; j < NB; j++) pivot[j] = own[t][j];
+          for (int j = 0; j < NB; j++) room[(turn * TEAMS + id / TEAM) * NB + j] = own[t][j];
         }
       barrier(CLK_LOCAL_MEM_FENCE);
-      d = pivot[0];
+      int winner = 0;
+      LARGEST
+      p = key == 1 ? k : SEAT(key);
+      #if NB % 4 == 0
+      #pragma unroll
+      for (int j = 0; j < NB; j += 4) {
+        const T4 four = memory[((turn * TEAMS + winner) * NB + j) / 4];
+        row[j] = four.x;
+        row[j + 1] = four.y;
+        row[j + 2] = four.z;
+        row[j + 3] = four.w;
+      }
+      #else
+      #pragma unroll
+      for (int j = 0; j < NB; j++) row[j] = room[(turn * TEAMS + winner) * NB + j];
+      #endif
+      d = row[0];
+      #pragma unroll
+      for (int j = 0; j < NB; j++) row[j] = j < NB - c ? row[j] : 0;
       if (d == 0 && bad == 0) bad = k + 1;
       ${fills ? "if (d == 0) d = least[matrix];" : ""}
       if (p != k) swaps++;
@@ -118,13 +215,18 @@ ${keys[dtype]}
     #pragma unroll
     for (int t = 0; t < R; t++) {
       const int before = seat[t];
-      const bool is_below = c < width && before >= k && before != p;
-      if (c < width && before >= k) seat[t] = before == p ? k : before == k ? p : before;
-      T first = is_below ? d == 0 ? 0 : own[t][0] / d : own[t][0];
-      ${fills ? "if (c < width && before == p) first = d;" : ""}
-      #pragma unroll
-      for (int j = 0; j + 1 < NB; j++)
-        own[t][j] = is_below && j + 1 < NB - c ? own[t][j + 1] - first * pivot[j + 1] : own[t][j + 1];
+      const bool is_left = c < width && before >= k;
+      if (is_left) seat[t] = before == p ? k : before == k ? p : before;
+      T first = own[t][0];
+      if (is_left && before != p) {
+        first = d == 0 ? 0 : first / d;
+        #pragma unroll
+        for (int j = 0; j + 1 < NB; j++) own[t][j] = own[t][j + 1] - first * row[j + 1];
+      } else {
+        ${fills ? "if (is_left) first = d;" : ""}
+        #pragma unroll
+        for (int j = 0; j + 1 < NB; j++) own[t][j] = own[t][j + 1];
+      }
       own[t][NB - 1] = first;
     }
   }
@@ -135,24 +237,19 @@ ${keys[dtype]}
     order[to] = from + id + t * ITEMS;
     #pragma unroll
     for (int j = 0; j < NB; j++) {
-      panel[(size_t)to * NB + j] = own[t][j];
+      panel[${isAll ? "(size_t)to * NB + j" : "j * rest + to"}] = own[t][j];
       if (to < width && j < to) lower[to * (NB + 1) + j] = own[t][j];
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int c = id; c < NB; c += ITEMS)
-    for (int i = 0; i < NB; i++) {
-      T sum = i == c ? 1 : 0;
-      for (int t = c; t < i; t++) sum -= lower[i * (NB + 1) + t] * solved[t * (NB + 1) + c];
-      solved[i * (NB + 1) + c] = sum;
-      inverse[i * NB + c] = sum;
-    }
+  ${invertLower}
   if (id == 0) {
     state[2 * matrix] = swaps;
     state[2 * matrix + 1] = bad;
   }`,
-    items,
-  );
+      items,
+    )
+  }`;
 }
 
 /**
@@ -186,8 +283,8 @@ export function luUpdateText(dtype: RealType, columns: number, name: string): st
   const bool is_new = (ri + 1) * N > from && (cj + 1) * N > end;
   if (is_new) {
     for (int e = id; e < N * NB; e += ITEMS) {
-      const int i = e / NB, k = e % NB, r = ri * N + i;
-      left[i * (NB + 1) + k] = r >= end && r < m ? panel[(size_t)(r - from) * NB + k] : 0;
+      const int i = e % N, k = e / N, r = ri * N + i;
+      left[i * (NB + 1) + k] = r >= end && r < m ? panel[k * (m - from) + r - from] : 0;
     }
     for (int e = id; e < NB * N; e += ITEMS) {
       const int k = e / N, j = e % N, c = cj * N + j;
@@ -217,7 +314,7 @@ export function luUpdateText(dtype: RealType, columns: number, name: string): st
       if (r >= m || c >= n) continue;
       const size_t to = (size_t)r * n + c;
       if (r < from) b[to] = a[to];
-      else if (c >= from && c < end) b[to] = panel[(size_t)(r - from) * NB + c - from];
+      else if (c >= from && c < end) b[to] = panel[(c - from) * (m - from) + r - from];
       else if (c >= end && r < end) b[to] = right[(r - from) * PITCH + j];
       else b[to] = a[(size_t)order[r - from] * n + c] - sum[p][q];`)
     }`,

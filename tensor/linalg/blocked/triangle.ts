@@ -3,8 +3,11 @@ import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import { sides } from "../common/matrices.ts";
 import { blockSides } from "./block_texts.ts";
 import { callBlocks } from "./blocks.ts";
-import { inversesText, solveStepText } from "./triangle_texts.ts";
+import { inversesText, solveStepText, VECTOR_BLOCKS, vectorStepText } from "./triangle_texts.ts";
 import type { Tensor } from "../../core/mod.ts";
+
+/** Few right sides: each has groups of its own, whose steps are larger. */
+const MAX_VECTORS = 4;
 
 /** X of A X = B for triangles A. */
 export function solvedByBlocks(a: Tensor, b: Tensor, upper: boolean, unit: boolean): Tensor {
@@ -18,16 +21,19 @@ export function solvedByBlocks(a: Tensor, b: Tensor, upper: boolean, unit: boole
     [n, +upper, +unit],
     blocks,
   );
+  const isVector = r <= MAX_VECTORS, together = isVector ? VECTOR_BLOCKS : 1;
+  const name = isVector ? "triangle_vector_step" : "triangle_step";
+  const steps = Math.ceil(blocks / together);
   let x = b;
-  for (let step = 0; step < blocks; step++) {
-    const now = upper ? blocks - 1 - step : step;
+  for (let step = 0; step < steps; step++) {
+    const now = upper ? steps - 1 - step : step;
     x = callBlocks(
-      "triangle_step",
-      solveStepText,
+      name,
+      isVector ? vectorStepText : solveStepText,
       [a, inverses!, x],
       [{ shape: [n, r] }],
-      [n, r, +upper, now],
-      blocks * tiles,
+      [n, r, +upper, now * together],
+      blocks * (isVector ? r : tiles),
     )[0]!;
   }
   return x;

@@ -84,3 +84,87 @@ export function solveStepText(dtype: RealType, name: string): string {
     }`,
   );
 }
+
+/** Blocks that a step for single right sides solves. */
+export const VECTOR_BLOCKS = 4;
+
+/** `sums` of 16 parts each in local memory: `from` with a block of rows N or n apart, by a vector in local memory. */
+const addVector = (from: string, apart: string, vector: string, guard: string): string =>
+  `#pragma unroll
+  for (int p = 0; p < S; p++)
+    #pragma unroll
+    for (int q = 0; q < S; q++) {
+      const int i = ti + 16 * p, j = tj + 16 * q;
+      if (${guard}) sum[p] += ${from}[(size_t)i * ${apart} + j] * ${vector}[j];
+    }`;
+
+/** Items write their `sum`, and those of a block's rows have `all`. */
+const addParts = `barrier(CLK_LOCAL_MEM_FENCE);
+      for (int p = 0; p < S; p++) {
+        parts[(ti + 16 * p) * 17 + tj] = sum[p];
+        sum[p] = 0;
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      all = 0;
+      if (id < N)
+        for (int t = 0; t < 16; t++) all += parts[id * 17 + t];`;
+
+/**
+ * A step for single right sides: some blocks of the solution, which each group finds for itself, and what they
+ * contribute to its block of those that come later.
+ */
+export function vectorStepText(dtype: RealType, name: string): string {
+  const parameters = `global const T* restrict a, global const T* restrict inverses,
+  global const T* restrict x, global T* restrict y, int n, int r, int upper, int first`;
+  return kernelText(
+    dtype,
+    name,
+    parameters,
+    `#define MOST ${VECTOR_BLOCKS}
+  local T known[MOST * N], parts[N * 17];
+  ${place}
+  const int blocks = (n + N - 1) / N, id = get_local_id(0), count = min(MOST, blocks - first);
+  const size_t matrix = get_group_id(0) / (blocks * r);
+  const int ri = get_group_id(0) / r % blocks, column = get_group_id(0) % r, row = ri * N + id;
+  a += matrix * n * n;
+  inverses += matrix * blocks * N * N;
+  x += matrix * n * r + column;
+  y += matrix * n * r + column;
+  T sum[S], all = 0;
+  for (int p = 0; p < S; p++) sum[p] = 0;
+  const bool is_now = ri >= first && ri < first + count;
+  if (is_now || (upper ? ri < first : ri > first)) {
+    for (int e = id; e < count * N; e += ITEMS)
+      known[e] = first * N + e < n ? x[(size_t)(first * N + e) * r] : 0;
+    for (int s = 0; s < count; s++) {
+      const int now = upper ? count - 1 - s : s, at = first + now;
+      for (int t = 0; t < s; t++) {
+        const int before = upper ? count - 1 - t : t, top = at * N, left = (first + before) * N;
+        const global T* block = a + (size_t)top * n + left;
+        const local T* vector = known + before * N;
+        ${addVector("block", "n", "vector", "top + i < n && left + j < n")}
+      }
+      ${addParts}
+      if (id < N) known[now * N + id] -= all;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      const global T* block = inverses + (size_t)at * N * N;
+      const local T* vector = known + now * N;
+      ${addVector("block", "N", "vector", "true")}
+      ${addParts}
+      if (id < N) known[now * N + id] = all;
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (is_now) all = id < N ? -known[(ri - first) * N + id] : 0;
+    else {
+      for (int t = 0; t < count; t++) {
+        const int top = ri * N, left = (first + t) * N;
+        const global T* block = a + (size_t)top * n + left;
+        const local T* vector = known + t * N;
+        ${addVector("block", "n", "vector", "top + i < n && left + j < n")}
+      }
+      ${addParts}
+    }
+  }
+  if (id < N && row < n) y[(size_t)row * r] = is_now ? -all : x[(size_t)row * r] - all;`,
+  );
+}

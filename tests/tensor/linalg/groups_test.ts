@@ -94,6 +94,19 @@ for (const shape of [[2, 7, 40], [90, 37], [50, 50]]) {
   }, { gradients: false });
 }
 
+// Items of a group have two rows each.
+testGroups("luFactor of many rows", [[1030, 5]], ([a]) => {
+  const { lu, permutation } = linalg.luFactor(a!);
+  return [lu, permutation];
+}, { gradients: false });
+
+// More blocks than a step solves.
+testGroups("solveTriangular of vectors", [[260, 260], [260, 2]], ([a, b]) => {
+  const l = a!.div(260).add(Tensor.eye(260, { dtype: a!.dtype }));
+  const lower = linalg.solveTriangular(l, b!, { upper: false, unitriangular: true });
+  return [lower, linalg.solveTriangular(l, b!, { upper: true })];
+}, { gradients: false });
+
 testGroups("eigh and svd", [[2, 35, 35], [60, 40]], ([a, b]) => {
   const { values, vectors } = linalg.eigh(a!.add(transposed(a!)));
   const { u, s, vh } = linalg.svd(b!, { fullMatrices: false });
