@@ -112,67 +112,9 @@ const invertLower = `for (int c = id; c < NB; c += ITEMS) {
     }
   }`;
 
-/**
- * Columns from (from, from) on with exchanges of rows, which stay where they are: each knows its place. Items
- * hold rows whose numbers move on by one a round, so that the column of a round is always their first, and those
- * of L come in behind. A round has one barrier: each team shows the row that has its largest number, and all take
- * that of the best team. `order` are the rows of the matrix in their new order, `state` the number of exchanges
- * and the first pivot of 0, from 1; `inverse` that of L's triangle. The panel is written by columns.
- */
-export function luPanelText(panel: LUPanel, name: string): string {
-  const { dtype, columns, items, rows, fills, isAll, reduces } = panel;
-  const part = gcd(columns, dtype === "float64" ? 4 : 8), teams = Math.ceil(items / TEAM);
-  const numbers = Math.max(items * (part + 1), columns * (2 * teams + columns + 1));
-  const parameters = `global const T* restrict a, global const int* restrict known,
-  ${
-    fills
-      ? "global const T* restrict least, "
-      : ""
-  }global T* restrict panel, global int* restrict order,
-  global T* restrict inverse, global int* restrict state, int m, int n, int from, int width`;
-  return `${teamHelpers(reduces)}
-${
-    kernelText(
-      dtype,
-      name,
-      parameters,
-      `#define R ${rows}
-#define NB ${columns}
-#define PART ${part}
-#define TEAM ${TEAM}
-#define TEAMS ${teams}
-${keys[dtype]}
-  local T4 memory[${Math.ceil(numbers / 4)}];
-  local ulong found[2][TEAMS];
-#ifndef __NV_CL_C_VERSION
-  local ulong keys[ITEMS];
-#endif
-  local T* room = (local T*)memory;
-  // Rows of teams, of two rounds; L's triangle.
-  local T* lower = room + 2 * TEAMS * NB;
-  const int id = get_local_id(0), rest = m - from;
-  const size_t matrix = get_group_id(0);
-  a += matrix * m * n;
-  panel += matrix * rest * NB;
-  order += matrix * rest;
-  inverse += matrix * NB * NB;
-  T own[R][NB];
-  int seat[R];
-  #pragma unroll
-  for (int t = 0; t < R; t++) {
-    const int i = from + id + t * ITEMS;
-    seat[t] = i < m ? i : -1;
-  }
-  ${readOwn}
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int e = id; e < NB * (NB + 1); e += ITEMS) lower[e] = 0;
-  int swaps = known[2 * matrix], bad = known[2 * matrix + 1];
-  for (int c = 0; c < NB; c++) {
-    const int k = from + c, turn = c % 2;
-    int p = k;
-    T d = 1, row[NB];
-    if (c < width) {
-      ulong key = 0;
+/** The row of the pivot, which its item shows to all. */
+const takePivot = (fills: boolean): string =>
+  `ulong key = 0;
       #pragma unroll
       for (int t = 0; t < R; t++) {
         const T v = fabs(own[t][0]);
@@ -210,9 +152,11 @@ ${keys[dtype]}
       for (int j = 0; j < NB; j++) row[j] = j < NB - c ? row[j] : 0;
       if (d == 0 && bad == 0) bad = k + 1;
       ${fills ? "if (d == 0) d = least[matrix];" : ""}
-      if (p != k) swaps++;
-    }
-    #pragma unroll
+      if (p != k) swaps++;`;
+
+/** A round's column of L, and its product with the pivot's row taken off the rest. */
+const moveOn = (fills: boolean): string =>
+  `#pragma unroll
     for (int t = 0; t < R; t++) {
       const int before = seat[t];
       const bool is_left = c < width && before >= k;
@@ -228,7 +172,70 @@ ${keys[dtype]}
         for (int j = 0; j + 1 < NB; j++) own[t][j] = own[t][j + 1];
       }
       own[t][NB - 1] = first;
+    }`;
+
+/**
+ * Columns from (from, from) on with exchanges of rows, which stay where they are: each knows its place. Items
+ * hold rows whose numbers move on by one a round, so that the column of a round is always their first, and those
+ * of L come in behind. A round has one barrier: each team shows the row that has its largest number, and all take
+ * that of the best team. `order` are the rows of the matrix in their new order, `state` the number of exchanges
+ * and the first pivot of 0, from 1; `inverse` that of L's triangle. The panel is written by columns.
+ */
+export function luPanelText(panel: LUPanel, name: string): string {
+  const { dtype, columns, items, rows, fills, isAll, reduces } = panel;
+  const part = gcd(columns, dtype === "float64" ? 4 : 8), teams = Math.ceil(items / TEAM);
+  const beside = items * (dtype === "float64" ? 1 : 2);
+  const numbers = Math.max(items * (part + 1), columns * (2 * teams + columns + 1) + beside);
+  const parameters = `global const T* restrict a, global const int* restrict known,
+  ${
+    fills
+      ? "global const T* restrict least, "
+      : ""
+  }global T* restrict panel, global int* restrict order,
+  global T* restrict inverse, global int* restrict state, int m, int n, int from, int width`;
+  return `${teamHelpers(reduces)}
+${
+    kernelText(
+      dtype,
+      name,
+      parameters,
+      `#define R ${rows}
+#define NB ${columns}
+#define PART ${part}
+#define TEAM ${TEAM}
+#define TEAMS ${teams}
+${keys[dtype]}
+  local T4 memory[${Math.ceil(numbers / 4)}];
+  local ulong found[2][TEAMS];
+  local T* room = (local T*)memory;
+  // Rows of teams, of two rounds; L's triangle; a key of each item.
+  local T* lower = room + 2 * TEAMS * NB;
+  local ulong* keys = (local ulong*)(lower + NB * (NB + 1));
+  const int id = get_local_id(0), rest = m - from;
+  const size_t matrix = get_group_id(0);
+  a += matrix * m * n;
+  panel += matrix * rest * NB;
+  order += matrix * rest;
+  inverse += matrix * NB * NB;
+  T own[R][NB];
+  int seat[R];
+  #pragma unroll
+  for (int t = 0; t < R; t++) {
+    const int i = from + id + t * ITEMS;
+    seat[t] = i < m ? i : -1;
+  }
+  ${readOwn}
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int e = id; e < NB * (NB + 1); e += ITEMS) lower[e] = 0;
+  int swaps = known[2 * matrix], bad = known[2 * matrix + 1];
+  for (int c = 0; c < NB; c++) {
+    const int k = from + c, turn = c % 2;
+    int p = k;
+    T d = 1, row[NB];
+    if (c < width) {
+      ${takePivot(fills)}
     }
+    ${moveOn(fills)}
   }
   #pragma unroll
   for (int t = 0; t < R; t++) {
