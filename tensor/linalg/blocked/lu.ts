@@ -41,8 +41,8 @@ function panelOf(a: Tensor, rows: number, units: Units, fills: boolean): LUPanel
   const dtype = a.dtype as RealType, [m, n] = sides(a), { limit, reduces } = units;
   const power = 2 ** Math.ceil(Math.log2(rows));
   const items = Math.max(MIN_ITEMS, Math.min(power, limit.items, limit.most));
-  const own = Math.max(1, power / items), fitting = limit.own * MAX_COLUMNS[dtype] / 32 / own;
-  const most = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], fitting));
+  const own = Math.max(1, power / items), fitting = limit.own / own / (dtype === "float64" ? 2 : 1);
+  const most = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS[dtype], Math.floor(fitting)));
   const columns = Math.min(most, m, n), isAll = rows === m && columns === n;
   return { dtype, columns, items, rows: own, fills, isAll, reduces };
 }
