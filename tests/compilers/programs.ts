@@ -206,7 +206,9 @@ const ofMatrices: Programs = {
     const { values: of, vectors } = linalg.eigh(a), right = matrix(t, 2, 200, 70);
     return [
       ...[linalg.cholesky(a), linalg.solve(a, right), linalg.inv(a), q, r, u, s, of, vectors],
-      linalg.solveTriangular(a, right, { upper: false }),
+      ...[right, right.slice(null, null, [0, 1])].map((b) =>
+        linalg.solveTriangular(a, b, { upper: false })
+      ),
     ];
   },
   "factorizations of tall matrices": (t) => {
