@@ -10,7 +10,8 @@ import {
 } from "../../backend/graph/dtype.ts";
 import type { AttentionKernel, HeadMatrix } from "../../backend/kernel/attention.ts";
 
-export interface AttentionCase {
+/** Sizes and types of any attention. */
+interface CommonCase {
   readonly dtype: "float32" | "float16" | "bfloat16";
   readonly heads: number;
   readonly queries: number;
@@ -18,9 +19,12 @@ export interface AttentionCase {
   readonly features: number;
   readonly values: number;
   readonly isCausal?: boolean;
+  readonly scale?: number;
+}
+
+export interface AttentionCase extends CommonCase {
   readonly dropout?: boolean;
   readonly mask?: boolean;
-  readonly scale?: number;
   readonly isHopper?: boolean;
   readonly isInterleaved?: boolean;
   /** The output is stored as it was added up, as gradients want it. */
@@ -199,19 +203,11 @@ export function compare(
 }
 
 /** Attention of queries to keys of a cache: sequences with several heads of keys, filled to lengths of their own. */
-export interface FilledCase {
-  readonly dtype: "float32" | "float16" | "bfloat16";
+export interface FilledCase extends CommonCase {
   readonly lengths: readonly number[];
-  readonly heads: number;
-  readonly queries: number;
-  readonly keys: number;
-  readonly features: number;
-  readonly values: number;
-  readonly isCausal?: boolean;
   readonly isBytes?: boolean;
   readonly window?: number;
   readonly cap?: number;
-  readonly scale?: number;
 }
 
 /** The pass of a case; what is not filled is no number, where that can be said. */

@@ -76,6 +76,11 @@ const adam = (parameters: Tensor[]) => new optim.Adam(parameters, { lr: 0.02 });
 const lossOf = (model: nn.Module): Loss => (x, y) =>
   (model as nn.Sequential).forward(x).crossEntropy(y);
 
+const backwardOf = (model: nn.Module) => (x: Tensor, y: Tensor): void => {
+  using loss = lossOf(model)(x, y);
+  loss.backward();
+};
+
 /** The weights that one process learns from all samples in so many steps. */
 function taught<M extends nn.Module>(
   make: () => M,
@@ -102,10 +107,7 @@ for (const clips of [false, true]) {
     const model = seeded(mlp), what = `ZeRO, clips ${clips}, compiled ${isCompiled}`;
     using parallel = new distributed.DataParallel(model, group, options);
     using optimizer = new distributed.ShardedOptimizer(model.parameters(), group, adam);
-    const gradients = (x: Tensor, y: Tensor): void => {
-      using loss = lossOf(model)(x, y);
-      loss.backward();
-    };
+    const gradients = backwardOf(model);
     const each = isCompiled ? compile(gradients) : gradients;
     let isReplayed = false;
     const update = (): void => {
@@ -259,10 +261,7 @@ for (const clips of [false, true]) {
   const model = seeded(mlp), expected = seeded(mlp);
   const optimizer = adam(model.parameters()), other = adam(expected.parameters());
   using parallel = new distributed.DataParallel(model, group, options);
-  const each = compile((x: Tensor, y: Tensor) => {
-    using loss = lossOf(model)(x, y);
-    loss.backward();
-  });
+  const each = compile(backwardOf(model));
   for (let k = 0; k < 6; k++) {
     const isLast = k % 3 === 2;
     if (isLast && rank === size - 1) parallel.reduceGradients();
@@ -358,10 +357,7 @@ for (const clips of [false, true]) {
   const expected = seeded(make(() => new nn.BatchNorm1d(8)));
   const optimizer = adam(model.parameters()), other = adam(expected.parameters());
   using parallel = new distributed.DataParallel(model, group, options);
-  const each = compile((x: Tensor, y: Tensor) => {
-    using loss = lossOf(model)(x, y);
-    loss.backward();
-  });
+  const each = compile(backwardOf(model));
   for (let k = 0; k < 5; k++) {
     parallel.onEachDevice([[x, y] as Batch], each);
     optimizer.step();

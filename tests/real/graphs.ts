@@ -9,7 +9,6 @@ import { loadOnnx, type OnnxModel } from "@netcl/netcl/models";
 import { classify, namesOf } from "../../examples/classify.ts";
 import { loadNets } from "../../examples/detect.ts";
 import { findFaces, nets, runNet } from "../../examples/models/mtcnn.ts";
-import { registryModel } from "../../examples/models/registry_models.ts";
 import {
   type Detect,
   likelihoods,
@@ -17,19 +16,10 @@ import {
   type VadState,
 } from "../../examples/models/silero_vad.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { pathOf } from "./path_of.ts";
 import { RATE, synthesisedSpeech } from "./synthesised_speech.ts";
 import expectedFaces from "./fixtures/faces.json" with { type: "json" };
 import expected from "./fixtures/graphs.json" with { type: "json" };
-
-/** The path of a model; null where it cannot be had. */
-async function pathOf(name: string): Promise<string | null> {
-  try {
-    return await registryModel(name);
-  } catch (error) {
-    console.log(`The tests of ${name} are left out: ${(error as Error).message}`);
-    return null;
-  }
-}
 
 const backends = hasOpenCL ? ["cpu", "cl"] : ["cpu"];
 

@@ -6,21 +6,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { withDevice } from "@netcl/netcl";
 import { Embedder, LanguageModel } from "@netcl/netcl/models";
-import { registryModel } from "../../examples/models/registry_models.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { pathOf } from "./path_of.ts";
 
 function fixture<T>(name: string): T {
   return JSON.parse(Deno.readTextFileSync(new URL(`fixtures/${name}`, import.meta.url)));
-}
-
-/** The path of a model; null where it cannot be had. */
-async function pathOf(name: string): Promise<string | null> {
-  try {
-    return await registryModel(name);
-  } catch (error) {
-    console.log(`The tests of ${name} are left out: ${(error as Error).message}`);
-    return null;
-  }
 }
 
 const language = await pathOf("smollm2-135m"), embedding = await pathOf("all-minilm-l6-v2");

@@ -24,9 +24,9 @@ async function cold(
       new nn.Linear(12, 24), new nn.GELU(), new nn.LayerNorm(24), new nn.Linear(24, 5));
     const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
     const x = Tensor.randn([16, 12]).realize(), y = Tensor.randint(0, 5, [16]).realize();
-    const step = () => {
+    const step = (given = x, labels = y) => {
       optimizer.zeroGrad();
-      const loss = model.forward(x).crossEntropy(y);
+      const loss = model.forward(given).crossEntropy(labels);
       loss.backward();
       optimizer.step();
       return loss;
@@ -101,21 +101,12 @@ testWithCaches("first values wait for no compiler, whose kernels agree", async (
 });
 
 test("a compiled step is replayed by both tiers", async () => {
-  const step = `const fast = compile((x, y) => {
-    optimizer.zeroGrad();
-    const loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-    optimizer.step();
-    return loss;
-  });`;
-  const { served, losses } = lossesOf(await cold(step + untilCompiled("fast(x, y)")));
+  const replayed = `const fast = compile(step);` + untilCompiled("fast(x, y)");
+  const { served, losses } = lossesOf(await cold(replayed));
   assert(served);
   assert(losses.at(-1)! < losses[0]!, losses.join());
-  const expected = lossesOf(
-    await cold(`console.log(JSON.stringify({ losses: train(${losses.length}) }))`, {
-      NETCL_DEVICE: "cpu",
-    }),
-  ).losses;
+  const rest = `console.log(JSON.stringify({ losses: train(${losses.length}) }))`;
+  const expected = lossesOf(await cold(rest, { NETCL_DEVICE: "cpu" })).losses;
   losses.forEach((loss, k) => assertAlmostEquals(loss, expected[k]!, 1e-4));
 });
 
