@@ -33,12 +33,6 @@ export class KernelArguments<Name extends string> {
     return this.#f.loadNumber(i32.load, this.#f.wordAt(this.get(table), index));
   }
 
-  /** Four entries of a table that follow each other. */
-  fourEntries(table: Name, index: Local): Local[] {
-    const at = this.#f.wordAt(this.get(table), index);
-    return [0, 1, 2, 3].map((k) => this.#f.loadNumber(i32.load, at, 4 * k));
-  }
-
   /** Writes an argument, for the host to read. */
   set(name: Name, value: Local): void {
     this.#f.storeNumber(FunctionBuilder.parameters.args, value, this.#place(name));

@@ -94,7 +94,7 @@ export interface LeftOperand {
 }
 
 /**
- * Products of a left operand and rows of floats in local memory: `into[r][c] = sum of left[r][k] * right[k][c]`, added
+ * Products of a left operand and rows of floats in memory of a work-item: `into[r][c] = sum of left[r][k] * right[k][c]`, added
  * to what is there or not. Rows are multiplied `step` at a time; those behind the last are stored as the last one is.
  */
 export interface BlockProduct {
@@ -102,13 +102,17 @@ export interface BlockProduct {
   readonly left: LeftOperand;
   readonly right: Place;
   readonly into: Place;
+  /** Their first elements; by default 0. */
+  readonly rightAt?: E;
+  readonly intoAt?: E;
   readonly rows: E;
   readonly step: number;
-  /** Terms. */
+  /** Terms, and how many of them are added up before they are stored, where that is not a writer's choice. */
   readonly count: E;
+  readonly turn?: number;
   /** Columns, and floats from one row to the next of what is read and of what is stored. */
-  readonly columns: number;
-  readonly pitch: number;
+  readonly columns: E;
+  readonly pitch: E;
   readonly isAdded: boolean;
   /** Room of a work-item for some rows. */
   readonly panel: Place;
@@ -265,7 +269,12 @@ export function mapStatement(
     case "product": {
       const { place, at, row, term } = s.left;
       const left = { place, at: expression(at), row: expression(row), term: expression(term) };
-      return { ...s, left, rows: expression(s.rows), count: expression(s.count) };
+      return {
+        ...{ ...s, left, rows: expression(s.rows), count: expression(s.count) },
+        ...{ columns: expression(s.columns), pitch: expression(s.pitch) },
+        ...s.rightAt && { rightAt: expression(s.rightAt) },
+        ...s.intoAt && { intoAt: expression(s.intoAt) },
+      };
     }
     case "pack":
       return {

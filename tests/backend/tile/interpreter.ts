@@ -366,18 +366,20 @@ class Interpreter {
 
   #product(
     item: Item,
-    { left, right, into, step, columns, pitch, isAdded, ...s }: BlockProduct,
+    { left, right, into, step, isAdded, ...s }: BlockProduct,
   ): void {
     const [rows, count, at, apart, term] = [s.rows, s.count, left.at, left.row, left.term]
       .map((e) => this.#number(item, e)) as [number, number, number, number, number];
+    const columns = this.#number(item, s.columns), pitch = this.#number(item, s.pitch);
+    const [first, rightFirst] = [s.intoAt, s.rightAt].map((e) => e ? this.#number(item, e) : 0);
     for (let r = 0; r < Math.ceil(rows / step) * step; r++) {
       const start = at + Math.min(r, rows - 1) * apart;
       for (let c = 0; c < columns; c++) {
-        const place = r * pitch + c;
+        const place = first! + r * pitch + c;
         let sum = isAdded ? this.#read(item, into, place) : 0;
         for (let k = 0; k < count; k++) {
           const x = this.#read(item, left.place, start + k * term);
-          sum = fround(sum + x * this.#read(item, right, k * pitch + c));
+          sum = fround(sum + x * this.#read(item, right, rightFirst! + k * pitch + c));
         }
         this.#write(item, into, place, sum);
       }

@@ -91,7 +91,7 @@ export class LaneProductRunner implements Product {
         [RESULT]: result,
         [SCRATCH]: scratch,
       };
-      this.#call.run(addresses, tables, undefined, next);
+      this.#call.run(addresses, tables, next);
       return true;
     });
   }

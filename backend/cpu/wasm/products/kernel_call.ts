@@ -44,18 +44,15 @@ export class KernelCall {
    *
    * @param addresses The arguments that are addresses, by name.
    * @param tables Where the tables lie.
-   * @param answer The argument whose value afterwards is given back; 0 without one.
    * @param next What goes over each part behind it.
    */
   run(
     addresses: Readonly<Record<string, number>>,
     tables: number,
-    answer?: string,
     next: ChainedKernel | null = null,
-  ): number {
-    const { kernel, names, range, grain, cost } = this.#options, { words } = this.#runtime;
+  ): void {
+    const { kernel, range, grain, cost } = this.#options, { words } = this.#runtime;
     this.set(words, addresses, tables);
     this.#runtime.run(kernel, range, grain, cost, next);
-    return answer === undefined ? 0 : words[names.indexOf(answer)]!;
   }
 }

@@ -152,7 +152,7 @@ export class ProductRunner {
       if (rowPanels === null || this.#chain && next === null) return false;
       this.#packing?.run({ from, to }, tables);
       const b = this.#packing ? to : from;
-      this.#product.run({ a, b, c, rowPanels }, tables, undefined, next);
+      this.#product.run({ a, b, c, rowPanels }, tables, next);
       return true;
     });
   }

@@ -81,7 +81,8 @@ export class RowPanel {
     const f = this.#f, to = f.number(), { rows } = source;
     f.assign(to, this.#base ?? f.integer(0));
     if (this.#sumsAreInFours) return this.#fillTransposed(source, to);
-    if (rows.length < TILE_ROWS) return this.#fillEach(source, to);
+    // Five are copied as six: memory goes on behind the last.
+    if (rows.length < TILE_ROWS - 1) return this.#fillEach(source, to);
     f.branch(
       this.#areContiguous(rows),
       () => this.#fillSideBySide(source, to),
@@ -89,7 +90,7 @@ export class RowPanel {
     );
   }
 
-  /** 1 where six rows lie side by side. */
+  /** 1 where rows lie side by side. */
   #areContiguous(offsets: readonly Local[]): Local {
     const f = this.#f;
     return offsets.slice(1)

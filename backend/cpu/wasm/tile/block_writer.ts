@@ -2,7 +2,7 @@
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { PANEL_SUMS, RowPanel } from "../products/row_panel.ts";
+import { RowPanel } from "../products/row_panel.ts";
 import { TILE_VECTORS } from "../products/tile_store.ts";
 import { PIECE_SUMS, TileProducts } from "../products/tile_sums.ts";
 
@@ -21,12 +21,16 @@ export interface Blocks {
   readonly isRow: boolean;
   readonly right: Local;
   readonly into: Local;
-  readonly pitchBytes: number;
-  readonly columnBytes: number;
+  readonly pitchBytes: Local;
+  readonly columnBytes: Local;
+  /** Columns, where their number is known. */
+  readonly columns: number | null;
   readonly rows: Local;
   readonly step: number;
   readonly terms: Local;
   readonly maxTerms: number;
+  /** Terms that are added up before they are stored. */
+  readonly turn: number;
   readonly isAdded: boolean;
   /** Room for rows in the shared memory; null: in the private page. */
   readonly panel: Local | null;
@@ -63,25 +67,26 @@ export class BlockWriter {
 
   /** Multiplies by tiles of a panel, as matrices are. */
   product({ left, right, into, terms, step, isAdded, ...s }: Blocks): void {
-    const f = this.#f, none = f.integer(0), width = f.integer(s.pitchBytes);
+    const f = this.#f, none = f.integer(0), width = s.pitchBytes;
     const panel = new RowPanel(f, s.panel, s.isRow);
-    const isNarrow = step <= NARROW_ROWS && s.columnBytes % (16 * NARROW_VECTORS) === 0;
+    const isNarrow = step <= NARROW_ROWS && s.columns !== null &&
+      s.columns % (4 * NARROW_VECTORS) === 0;
     const vectors = isNarrow ? NARROW_VECTORS : TILE_VECTORS;
     const products = new TileProducts(f, this.#math, panel, { rows: step, vectors });
     const last = f.iWith(i32.add, s.rows, -1);
-    const most = Math.min(PANEL_SUMS, Math.ceil(s.maxTerms / PIECE_SUMS) * PIECE_SUMS);
+    const most = Math.min(s.turn, Math.ceil(s.maxTerms / PIECE_SUMS) * PIECE_SUMS);
     f.loop(none, s.rows, step, (row) => {
       const rows = Array.from(
         { length: step },
         (_, r) => f.i(i32.mul, f.smaller(f.iWith(i32.add, row, r), last), s.rowBytes),
       );
       const place = f.i(i32.add, into, f.i(i32.mul, row, width));
-      f.loop(none, terms, PANEL_SUMS, (sum) => {
-        const count = f.smaller(f.i(i32.sub, terms, sum), f.integer(PANEL_SUMS));
+      f.loop(none, terms, s.turn, (sum) => {
+        const count = f.smaller(f.i(i32.sub, terms, sum), f.integer(s.turn));
         const base = f.i(i32.add, left, f.i(i32.mul, sum, s.termBytes));
         panel.fill({ base, rows, sums: { step: s.termBytes, count } });
         const first = f.i(i32.add, right, f.i(i32.mul, sum, width));
-        f.loop(none, f.integer(s.columnBytes), 16 * vectors, (column) => {
+        f.loop(none, s.columnBytes, 16 * vectors, (column) => {
           const walk = products.columns(f.i(i32.add, first, column), width);
           const sums = products.sums(walk, count, true, most);
           products.keep(f.i(i32.add, place, column), width, sums, isAdded ? f.integer(1) : sum);

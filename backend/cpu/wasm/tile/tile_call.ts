@@ -13,8 +13,10 @@ export const RESULT = "o0";
 
 /** Options of a call beside its kernel. */
 export interface TileCallOptions {
-  /** Arguments that only `store` reads. */
+  /** Arguments that only `store` reads, and values of sizes in place of the kernel's. */
   readonly numbers?: Readonly<Record<string, number>>;
+  /** Name of all that the module depends on: it is written once. */
+  readonly form?: string;
   /** Parameters `p0`, `p1`, ... of the kernel. */
   readonly parameters?: readonly Parameter[];
   /** Results, whose addresses are `o0`, `o1`, ... */
@@ -64,21 +66,22 @@ export class TileCall {
 
   constructor(
     tile: TileKernel,
-    { numbers = {}, parameters = [], outputs = 1, store = storesNothing, cost }: TileCallOptions,
+    { numbers = {}, parameters = [], outputs = 1, store = storesNothing, cost, form }:
+      TileCallOptions,
     runtime: WasmRuntime,
   ) {
     const results = Array.from({ length: outputs }, (_, k) => `o${k}`);
-    const others = [...results, SCRATCH, ...Object.keys(numbers)];
+    const sizes = new Map(tile.sizes.map(({ name, value }) => [name, value]));
+    const added = Object.keys(numbers).filter((name) => form === undefined && !sizes.has(name));
+    const others = [...results, SCRATCH, ...added];
     this.#tile = tile;
     this.#runtime = runtime;
     this.#names = argumentNames(tile, others);
     this.#parameters = new Map(parameters.map((parameter, k) => [`p${k}`, parameter]));
-    this.#numbers = new Map([
-      ...Object.entries(numbers),
-      ...tile.sizes.map(({ name, value }) => [name, value] as const),
-    ]);
+    this.#numbers = new Map([...sizes, ...Object.entries(numbers)]);
     this.#cost = cost;
-    this.#kernel = runtime.compile(tileModule(tile, others, store, runtime));
+    const write = () => tileModule(tile, others, store, runtime);
+    this.#kernel = form === undefined ? runtime.compile(write()) : runtime.named(form, write);
   }
 
   /** False, and nothing is done, where a block lies outside of the memory that WebAssembly sees. */

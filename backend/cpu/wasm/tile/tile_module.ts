@@ -33,6 +33,7 @@ import { writeCast, writePrimitive } from "../loops/primitives.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import type { EngineFeatures } from "../runtime.ts";
+import { PANEL_SUMS } from "../products/row_panel.ts";
 import { BlockWriter } from "./block_writer.ts";
 import { type LoadGroup, loadGroups } from "./load_groups.ts";
 import { isShorts, ShortLanes } from "./short_lanes.ts";
@@ -297,6 +298,8 @@ class TileModule {
         return f.lanes([0, 1, 2, 3]);
       case "splat":
         return arg(0);
+      case "everySecond":
+        return f.shuffle32(arg(0), arg(1), [0, 2, 4, 6].map((lane) => lane + e.value));
       case "lanesFrom": {
         const lanes = [0, 1, 2, 3].map((k) => Math.min(k + e.value, 4));
         return f.shuffle32(arg(0), f.splat(0), lanes);
@@ -468,6 +471,7 @@ class TileModule {
 
   /** An index in bytes. */
   #bytesOf(index: E, bytes: number): Local {
+    if (index.op === "const") return this.#f.integer(bytes * index.value);
     const key = `${index.id}/${bytes}`;
     for (const scope of this.#addresses) {
       const known = scope.get(key);
@@ -516,13 +520,15 @@ class TileModule {
       left: this.#at(left.place, left.at),
       ...{ rowBytes: rowBytes!, termBytes: termBytes! },
       isRow: left.term.op === "const" && left.term.value === 1,
-      right: this.#at(right, int(0)),
-      into: this.#at(into, int(0)),
-      pitchBytes: 4 * pitch,
-      columnBytes: 4 * columns,
+      right: this.#at(right, s.rightAt ?? int(0)),
+      into: this.#at(into, s.intoAt ?? int(0)),
+      pitchBytes: this.#bytesOf(pitch, 4),
+      columnBytes: this.#bytesOf(columns, 4),
+      columns: columns.op === "const" ? columns.value : null,
       rows: this.#value(rows),
       terms: this.#value(count),
       maxTerms: count.range[1],
+      turn: s.turn ?? PANEL_SUMS,
       panel: this.#hasPrivatePage ? null : this.#at(panel, int(0)),
     });
   }

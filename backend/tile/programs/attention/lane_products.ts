@@ -103,11 +103,17 @@ export function blockProduct(
   p: Program,
   panel: Place | null,
   tile: LaneTile,
-  product: Omit<BlockProduct, "s" | "panel" | "step">,
+  product: Omit<BlockProduct, "s" | "panel" | "step" | "columns" | "pitch"> & {
+    readonly columns: number;
+    readonly pitch: number;
+  },
 ): void {
   const { left, pitch, columns, right, into, rows, count, isAdded } = product;
   const { place, at, row: rowStep, term } = left;
-  if (panel !== null) return p.emit({ s: "product", panel, step: tile.step, ...product });
+  if (panel !== null) {
+    const sizes = { columns: int(columns), pitch: int(pitch) };
+    return p.emit({ s: "product", panel, step: tile.step, ...product, ...sizes });
+  }
   const own = (row: E): E => add(at, mul(row, rowStep));
   const element: Row = place.space === "local"
     ? (row) => (k) => held(place, add(own(row), mul(k, term)), "float")

@@ -1,7 +1,9 @@
-/** Finds 3x3 convolutions of stride 1 in contractions, by the indices of their operands. */
-import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
-import type { Contraction, Load, LoopKernel } from "../../../kernel/kernel.ts";
-import { TAPS, TILE } from "./transforms.ts";
+/** 3x3 convolutions of stride 1, and the gradients of their kernels, among contractions: by the operands' indices. */
+import { type AffineExpr, coefficient } from "../affine.ts";
+import type { Load, LoopKernel } from "../kernel.ts";
+
+/** Taps of a kernel along an axis, and the fewest positions of an image. */
+const TAPS = 3, MIN_POSITIONS = 4;
 
 /** Loops over windows: `y` and `x` walk positions, `tapY` and `tapX` the taps of a kernel. */
 export interface WindowLoops {
@@ -13,7 +15,11 @@ export interface WindowLoops {
 
 /** A convolution, or the gradient of its kernels, with symbols by role. */
 export interface WindowProduct {
-  readonly kind: "convolution" | "filterGradient";
+  /** The contraction is one of this kernel. */
+  readonly kernel: LoopKernel;
+  /** Destination of its elements. */
+  readonly target: AffineExpr;
+  readonly isGradient: boolean;
   /** Load that windows read. */
   readonly image: Load;
   /** Kernels, or the gradient of what came out. */
@@ -29,46 +35,37 @@ export interface WindowProduct {
   readonly images: readonly number[];
 }
 
-/** The convolution that a contraction is, or null. */
-export function windowProduct(
-  kernel: LoopKernel,
-  contraction: Contraction,
-  target: AffineExpr,
-): WindowProduct | null {
-  return productOf(kernel, contraction, target, true) ??
-    productOf(kernel, contraction, target, false);
+/** The convolution that a kernel's contraction is, or null. */
+export function windowProduct(kernel: LoopKernel, target: AffineExpr): WindowProduct | null {
+  return productOf(kernel, target, true) ?? productOf(kernel, target, false);
 }
 
 function productOf(
   kernel: LoopKernel,
-  { a, b, m, n, k, batch }: Contraction,
   target: AffineExpr,
   isSecond: boolean,
 ): WindowProduct | null {
+  const { a, b, m, n, k, batch } = kernel.contraction!;
   const [image, other] = isSecond ? [b, a] : [a, b];
   const [rows, columns] = isSecond ? [m, n] : [n, m];
   if (image.bounds.length + other.bounds.length > 0) return null;
   const without = (symbols: readonly number[], ...taken: number[]): number[] =>
     symbols.filter((s) => !taken.includes(s));
-  const find = (taps: readonly number[], positions: readonly number[], beside: AffineExpr) =>
-    findLoops(kernel, image.index, taps, positions, beside);
-  const outer = find(k, columns, target);
+  const common = { kernel, target, image, other, isSecond, rows };
+  const outer = findLoops(kernel, image.index, k, columns, target);
   if (outer && batch.every((s) => coefficient(other.index, s) === 0)) {
-    const { y, x, tapY, tapX } = outer;
+    const { y, x, tapY, tapX } = outer, images = [...batch, ...without(columns, y, x)];
     return {
-      kind: "convolution",
-      ...{ image, other, isSecond, loops: outer, rows },
+      ...{ ...common, isGradient: false, loops: outer, images },
       channels: without(k, tapY, tapX),
-      images: [...batch, ...without(columns, y, x)],
     };
   }
-  const inner = batch.length === 0 ? find(columns, k, other.index) : null;
+  const inner = batch.length === 0 ? findLoops(kernel, image.index, columns, k, other.index) : null;
   if (!inner) return null;
+  const { y, x, tapY, tapX } = inner, images = without(k, y, x);
   return {
-    kind: "filterGradient",
-    ...{ image, other, isSecond, loops: inner, rows },
-    channels: without(columns, inner.tapY, inner.tapX),
-    images: without(k, inner.y, inner.x),
+    ...{ ...common, isGradient: true, loops: inner, images },
+    channels: without(columns, tapY, tapX),
   };
 }
 
@@ -82,7 +79,7 @@ function findLoops(
 ): WindowLoops | null {
   const step = (s: number): number => coefficient(image, s);
   const threes = taps.filter((s) => sizes[s] === TAPS);
-  const wide = positions.filter((s) => sizes[s]! >= TILE);
+  const wide = positions.filter((s) => sizes[s]! >= MIN_POSITIONS);
   const tapX = threes.find((s) => step(s) === 1);
   const x = wide.find((s) => step(s) === 1 && coefficient(beside, s) === 1);
   if (tapX === undefined || x === undefined) return null;
