@@ -233,10 +233,10 @@ export class FunctionBuilder {
     this.put(i32.store, 0, ...unsigned(offset));
   }
 
-  /** Copies so many bytes of memory. */
-  copyBytes(to: Local, from: Local, count: Local): void {
+  /** Copies so many bytes of memory; `isPrivate` says where they go. */
+  copyBytes(to: Local, from: Local, count: Local, isPrivate = false): void {
     for (const operand of [to, from, count]) this.get(operand);
-    this.put(core.bulk, bulk.copy, 0, 0);
+    this.put(core.bulk, bulk.copy, isPrivate ? 1 : 0, 0);
   }
 
   // ---- vectors

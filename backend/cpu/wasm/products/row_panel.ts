@@ -13,7 +13,7 @@ export const PANEL_SUMS = 128;
 /** Those of a panel of long sums, which loops go through: fewer partial sums are added, and drift less. */
 export const LONG_PANEL_SUMS = 512;
 /** Bytes of a panel for each summed index: six floats, and room to the next multiple of a vector. */
-const SUM_BYTES = 32;
+export const SUM_BYTES = 32;
 /** Bytes of a thread's panel. */
 export const PANEL_BYTES: number = LONG_PANEL_SUMS * SUM_BYTES;
 
@@ -88,6 +88,12 @@ export class RowPanel {
       () => this.#fillSideBySide(source, to),
       () => this.#fillEach(source, to),
     );
+  }
+
+  /** Copies rows that lie as they do in a panel, of so many summed indices. */
+  copy(from: Local, count: Local): void {
+    const f = this.#f, to = this.#base ?? f.integer(0);
+    f.copyBytes(to, from, f.iWith(i32.mul, count, SUM_BYTES), this.#base === null);
   }
 
   /** 1 where rows lie side by side. */

@@ -19,6 +19,8 @@ export interface Blocks {
   readonly termBytes: Local;
   /** Terms of a row lie side by side. */
   readonly isRow: boolean;
+  /** Rows and terms lie as they do in a panel; there are no more rows than in one step. */
+  readonly isPanel: boolean;
   readonly right: Local;
   readonly into: Local;
   readonly pitchBytes: Local;
@@ -84,7 +86,8 @@ export class BlockWriter {
       f.loop(none, terms, s.turn, (sum) => {
         const count = f.smaller(f.i(i32.sub, terms, sum), f.integer(s.turn));
         const base = f.i(i32.add, left, f.i(i32.mul, sum, s.termBytes));
-        panel.fill({ base, rows, sums: { step: s.termBytes, count } });
+        if (s.isPanel) panel.copy(base, count);
+        else panel.fill({ base, rows, sums: { step: s.termBytes, count } });
         const first = f.i(i32.add, right, f.i(i32.mul, sum, width));
         f.loop(none, s.columnBytes, 16 * vectors, (column) => {
           const walk = products.columns(f.i(i32.add, first, column), width);

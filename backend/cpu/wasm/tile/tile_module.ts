@@ -33,7 +33,7 @@ import { writeCast, writePrimitive } from "../loops/primitives.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import type { EngineFeatures } from "../runtime.ts";
-import { PANEL_SUMS } from "../products/row_panel.ts";
+import { PANEL_SUMS, SUM_BYTES } from "../products/row_panel.ts";
 import { BlockWriter } from "./block_writer.ts";
 import { type LoadGroup, loadGroups } from "./load_groups.ts";
 import { isShorts, ShortLanes } from "./short_lanes.ts";
@@ -519,7 +519,9 @@ class TileModule {
       ...s,
       left: this.#at(left.place, left.at),
       ...{ rowBytes: rowBytes!, termBytes: termBytes! },
-      isRow: left.term.op === "const" && left.term.value === 1,
+      isRow: isNumber(left.term, 1),
+      isPanel: isNumber(left.row, 1) && isNumber(left.term, SUM_BYTES / 4) &&
+        isNumber(rows, s.step),
       right: this.#at(right, s.rightAt ?? int(0)),
       into: this.#at(into, s.intoAt ?? int(0)),
       pitchBytes: this.#bytesOf(pitch, 4),
@@ -569,7 +571,7 @@ class TileModule {
   }
 
   #packRow({ place, index, from, at, count, parts, apart, low, high }: Pack): void {
-    const isPlain = apart.op === "const" && apart.value === 1;
+    const isPlain = isNumber(apart, 1);
     if (parts > 2 || !isPlain) throw new Error("WebAssembly packs neighbours in one or two parts");
     const f = this.#f, to = this.#at(place, index), first = this.#within(low, 0, count * parts);
     const end = high === low ? first : f.larger(this.#within(high, 0, count * parts), first);
@@ -631,3 +633,5 @@ class TileModule {
     });
   }
 }
+
+const isNumber = ({ op, value }: E, number: number): boolean => op === "const" && value === number;

@@ -120,10 +120,7 @@ function convolutionPlan(product: WindowProduct, threads: number): FilteringPlan
   const own = isFused ? form : { ...form, run: null }, items = blocks * chosen.parts;
   return {
     cost,
-    numbers: {
-      ...{ ...numbers, ...chosen, blockTiles, pitch, room, kernelPlane },
-      lastBlock: room - blockTiles,
-    },
+    numbers: { ...numbers, ...chosen, blockTiles, pitch, room, kernelPlane },
     steps: [
       ...isFused ? [] : [{
         form: `kernels ${JSON.stringify(form)}`,

@@ -6,6 +6,7 @@
 import { held, primitive } from "../../language/elements.ts";
 import {
   add,
+  div,
   divideBy,
   type E,
   int,
@@ -23,7 +24,6 @@ import {
   type FilteringForm,
   GROUP_ROOM,
   GROUP_ROWS,
-  PANEL_COLUMNS,
   PATCH,
   POINTS,
   TILE,
@@ -85,8 +85,9 @@ class Convolution {
   readonly #kernels: Place;
   /** The lines of a tile of which another one has some. */
   readonly #tileLines: Place;
-  /** The first tile, and which part of the outputs it is. */
+  /** The first tile, how many there are, and which part of the outputs it is. */
   readonly #tile: E;
+  readonly #count: E;
   readonly #part: E;
   /** Sum of all that is not finite. */
   readonly #found: E;
@@ -100,8 +101,8 @@ class Convolution {
     this.#kernels = room.kernels === null ? f.output(WEIGHTS) : array(room.kernels);
     this.#tileLines = p.array("local", TILE * WIDTH, "float");
     const [block, part] = divideBy(p.group, f.number("parts"));
-    // The last block is moved back onto tiles that another one has, too, with the same results.
-    this.#tile = p.let(min(mul(block, f.number("blockTiles")), f.number("lastBlock")));
+    this.#tile = p.let(mul(block, f.number("blockTiles")));
+    this.#count = p.let(min(f.number("blockTiles"), sub(f.number("room"), this.#tile)));
     this.#part = p.let(part);
     this.#found = p.register(splat(float(0), WIDTH));
   }
@@ -125,7 +126,7 @@ class Convolution {
   /** Runs a body for four tiles of the block after the other, with their places in a plane. */
   #eachFour(body: (tiles: readonly TilePlace[], at: E) => void): void {
     const { p } = this.#f;
-    p.loop(mul(this.#f.number("panels"), PANEL_COLUMNS / WIDTH), (turn) => {
+    p.loop(div(this.#count, WIDTH), (turn) => {
       const at = p.let(mul(turn, WIDTH));
       body(this.#f.tiles(p.let(add(this.#tile, at)), WIDTH), at);
     }, 1);
@@ -177,7 +178,7 @@ class Convolution {
     const before = kernels === null ? p.let(mul(first, size)) : int(0);
     const plane = kernels ?? f.number("kernelPlane");
     f.multiply({
-      ...{ first, count, terms: f.number("channels"), columns: f.number("blockTiles"), pitch },
+      ...{ first, count, terms: f.number("channels"), columns: this.#count, pitch },
       ...{ right: this.#columns, rightPlane: columns, into: this.#products },
       left: (point, g) => ({
         place: this.#kernels,

@@ -89,7 +89,7 @@ Deno.test("filteredConvolution has the values of the plain evaluator", () => {
     { name: "kernels with tiles", x: [2, 2, 18, 18], w: [7, 2, 3, 3], threads: 1, faults: [] },
     { name: "odd sizes", x: [3, 3, 11, 17], w: [13, 3, 3, 3], threads: 2 },
   ];
-  // Tiles that blocks share are stored twice, with the same values.
+  // Behind the last tile of a panel that one is stored again, with the same values.
   for (const { name, x, w, threads, faults = ["result given twice"] } of cases) {
     const found = run(kernelOf(() => convolved(x, w, {})), threads);
     assertEquals(found.isFused, threads === 1, name);
