@@ -38,7 +38,7 @@ function encoderConfig(row: EncoderArchitecture, config: RawConfig): EncoderConf
       config.activation ?? row.activation ?? "gelu",
   );
   const layers = Array.from(
-    { length: reader.size("num_hidden_layers", "n_layers", "n_layer") },
+    { length: reader.layers() },
     (_, k) => row.view?.(reader, k, width / heads) ?? {},
   );
   if (width % heads !== 0) {

@@ -176,9 +176,11 @@ testOnCPU(
       using first = await Embedder.load(folder, { pooling: "first" });
       using a = await said.embed("abc"), b = await first.embed("abc");
       assertEquals(await a.toArray(), await b.toArray());
-      const config = { ...fixtures.bert!.config, model_type: "tapas" };
-      await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
-      await assertRejects(() => Embedder.load(folder), TypeError, "tapas");
+      for (const [name, value] of [["num_hidden_layers", 2 ** 26], ["model_type", "tapas"]]) {
+        const config = { ...fixtures.bert!.config, [name!]: value };
+        await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
+        await assertRejects(() => Embedder.load(folder), TypeError, `${value}`);
+      }
     }),
 );
 

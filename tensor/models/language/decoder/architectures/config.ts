@@ -95,6 +95,8 @@ export type RawConfig = Readonly<Record<string, unknown>>;
 
 /** The largest length that is taken: more than any model has of words, features or positions. */
 const MAX_SIZE = 2 ** 26;
+/** The same of layers, each of which is made before its weights are asked for. */
+const MAX_LAYERS = 1000;
 
 /** Reads numbers out of a configuration; a wrong one is an error that names it. */
 export class ConfigReader {
@@ -139,11 +141,20 @@ export class ConfigReader {
 
   /** A length: a whole number of at least 1, and not one that only a damaged file has. */
   size(...names: readonly string[]): number {
+    return this.#upTo(MAX_SIZE, names);
+  }
+
+  /** The number of layers, likewise. */
+  layers(): number {
+    return this.#upTo(MAX_LAYERS, ["num_hidden_layers", "n_layers", "n_layer", "num_layers"]);
+  }
+
+  #upTo(most: number, names: readonly string[]): number {
     const value = this.number(...names);
-    if (Number.isInteger(value) && value >= 1 && value <= MAX_SIZE) return value;
+    if (Number.isInteger(value) && value >= 1 && value <= most) return value;
     throw new TypeError(
       `Cannot read the model: its configuration has ${names[0]} = ${value}, which is no whole ` +
-        `number from 1 to ${MAX_SIZE}`,
+        `number from 1 to ${most}`,
     );
   }
 }

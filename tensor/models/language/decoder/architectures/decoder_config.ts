@@ -93,7 +93,7 @@ export function decoderConfig(row: Architecture, raw: RawConfig): DecoderConfig 
     attentionCap: null,
     logitCap: null,
     experts: row.experts ? expertsOf(row.experts, reader) : null,
-    layers: Array(reader.size("num_hidden_layers", "n_layer", "num_layers")).fill(layer),
+    layers: Array(reader.layers()).fill(layer),
   };
   const rotary = row.outer.positions ? null : rotaryOf(raw, headFeatures, contextLength);
   const rotating = { ...plain, layers: plain.layers.map(() => ({ window: null, rotary })) };
