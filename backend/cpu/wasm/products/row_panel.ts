@@ -81,7 +81,6 @@ export class RowPanel {
     const f = this.#f, to = f.number(), { rows } = source;
     f.assign(to, this.#base ?? f.integer(0));
     if (this.#sumsAreInFours) return this.#fillTransposed(source, to);
-    // Five are copied as six: memory goes on behind the last.
     if (rows.length < TILE_ROWS - 1) return this.#fillEach(source, to);
     f.branch(
       this.#areContiguous(rows),
@@ -130,10 +129,14 @@ export class RowPanel {
 
   #fillSideBySide({ base, rows, sums }: RowSource, to: Local): void {
     const f = this.#f, start = f.i(i32.add, base, rows[0]!);
+    // Nothing is read behind the last row, where memory may end.
+    const [load, store] = rows.length === TILE_ROWS
+      ? [v128.load64Zero, v128.store64Lane]
+      : [v128.load32Zero, v128.store32Lane];
     this.#eachSum(sums, this.#first(sums), to, (offset) => {
       const from = f.i(i32.add, start, offset);
       f.storeTo(v128.store, this.#place(to, 0), f.load(v128.load, from));
-      f.storeTo(v128.store64Lane, this.#place(to, 16), f.load(v128.load64Zero, from, 16), 0);
+      f.storeTo(store, this.#place(to, 16), f.load(load, from, 16), 0);
     });
   }
 
