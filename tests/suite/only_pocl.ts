@@ -21,11 +21,14 @@ function fileOfPoCL(): string | null {
   }
 }
 
-/** Runs a test with the environment of programs that see two devices of PoCL, and no other platform. */
+/**
+ * Runs a test with the environment of programs that see two devices of PoCL, and no other platform; nor what
+ * NETCL_DEVICE says of this machine's.
+ */
 export function withTwoDevices(fn: (env: Record<string, string>) => Promise<void>): Promise<void> {
   return inFolder(async (folder) => {
     await Deno.copyFile(icd!, `${folder}/pocl.icd`);
-    const env = { OCL_ICD_VENDORS: `${folder}/`, OCL_ICD_FILENAMES: "" };
+    const env = { OCL_ICD_VENDORS: `${folder}/`, OCL_ICD_FILENAMES: "", NETCL_DEVICE: "auto" };
     await fn({ ...env, POCL_DEVICES: "pthread pthread" });
   });
 }

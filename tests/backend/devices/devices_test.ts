@@ -16,12 +16,16 @@ import type { OpenCLSymbols } from "../../../ffi/mod.ts";
 import { hasPoCL, withTwoDevices } from "../../suite/only_pocl.ts";
 import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import { runDeno } from "../../run_deno.ts";
+import { setVariables } from "../../variables.ts";
 
 // The first queue starts the signal handling, which opens libc: outside of the tests, which would
 // find it left open.
 if (hasOpenCL) manager.default("cl").queue!.flush();
 
 const root = new URL("../../../", import.meta.url);
+
+/** The environment of a machine whose user wishes no device. */
+const nobodyChose = { NETCL_DEVICE: "" };
 
 /** Runs a snippet with `manager` in a process of its own, and returns what it prints. */
 async function inProcess(
@@ -34,7 +38,7 @@ async function inProcess(
   )}";\n${code}`;
   const url = `data:text/typescript,${encodeURIComponent(script)}`;
   const args = ["run", "--no-check", "--quiet", "--no-prompt", ...flags, url];
-  const { out, err } = await runDeno(args, { env });
+  const { out, err } = await runDeno(args, { env: { ...nobodyChose, ...env } });
   return out + err;
 }
 
@@ -103,6 +107,7 @@ function choiceOf(type: bigint, selector: string): string {
 }
 
 testOpenCL("gpu takes GPUs only, and auto takes what there is", () => {
+  using _ = setVariables(nobodyChose);
   assertEquals(choiceOf(DeviceType.GPU, "gpu"), "gpu");
   assertEquals(choiceOf(DeviceType.GPU, "auto"), "gpu");
   assertEquals(choiceOf(DeviceType.ACCELERATOR, "auto"), "accel");
@@ -111,6 +116,7 @@ testOpenCL("gpu takes GPUs only, and auto takes what there is", () => {
 });
 
 testOpenCL("auto goes on to the built-in backend where a device cannot be opened", () => {
+  using _ = setVariables(nobodyChose);
   const lost = { call: "clCreateContext", status: Status.CL_DEVICE_NOT_AVAILABLE } as const;
   withFaults([lost], () => {
     const local = new DeviceManager();
