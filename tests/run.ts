@@ -9,7 +9,7 @@
  * SlabPool`.
  */
 import { alone, suite } from "./suite/jobs.ts";
-import { addUp, type Counts } from "./suite/junit.ts";
+import { addUp, type Counts, type Report } from "./suite/junit.ts";
 import { leftOut, needs, provide } from "./suite/needs.ts";
 import { hasOpenCL, linker } from "./suite/opencl.ts";
 import { type Result, runJobs } from "./suite/side_by_side.ts";
@@ -48,8 +48,11 @@ function say(success: boolean, name: string, seconds: number, { all }: Partial<C
   console.log(`${success ? ok() : failed()} ${name} ${detail}`);
 }
 
-/** Prints the output of a job that failed, and its lines; gives back the names of what failed. */
-function sayAll({ job, success, output, reports, seconds }: Result): string[] {
+/** A file or job that failed, with its tests that did. */
+type Failed = Pick<Report, "name" | "failures">;
+
+/** Prints the output of a job that failed, and its lines; gives back what failed, for the last lines. */
+function sayAll({ job, success, output, reports, seconds }: Result): Failed[] {
   if (!success) console.log(`\n${output.trimEnd()}\n`);
   const bad = reports.filter(({ counts }) => counts.failed > 0).map(({ name }) => name);
   // It may fail beside its tests: while it loads them, or by a signal, which leaves no report.
@@ -58,7 +61,8 @@ function sayAll({ job, success, output, reports, seconds }: Result): string[] {
   else {for (const { name, counts, seconds } of reports) {
       say(!bad.includes(name), name, seconds, counts);
     }}
-  return asOne && !success ? [job.name] : bad;
+  if (asOne) return success ? [] : [{ name: job.name, failures: [] }];
+  return reports.filter(({ counts }) => counts.failed > 0);
 }
 
 /**
@@ -85,17 +89,21 @@ function inRoot(): ReadonlySet<string> {
 
 /** The whole suite; gives back how many tests there were, and whether all is well. */
 async function runAll(): Promise<[success: boolean, counts: Counts]> {
-  const start = performance.now(), found: Counts[] = [], bad: string[] = [];
+  const start = performance.now(), found: Counts[] = [], bad: Failed[] = [];
   const before = inRoot();
   const atOnce = Math.min(navigator.hardwareConcurrency, MAX_AT_ONCE);
   await runJobs(suite(), atOnce, env, (result) => {
     found.push(...result.reports.map(({ counts }) => counts));
     bad.push(...sayAll(result));
   });
-  const unsteady = await passAlone(bad), sum = addUp(found);
+  const unsteady = await passAlone(bad.map(({ name }) => name)), sum = addUp(found);
   const counts = unsteady ? { ...sum, failed: 0 } : sum;
   console.log();
-  for (const name of bad) console.log(`${unsteady ? colored("UNSTEADY", 33) : failed()} ${name}`);
+  for (const { name, failures } of bad) {
+    console.log(
+      [`${unsteady ? colored("UNSTEADY", 33) : failed()} ${name}`, ...failures].join("\n  "),
+    );
+  }
   if (unsteady) {
     console.log(`What is unsteady failed above, beside others, then passed ${TRIES} times alone.`);
     bad.length = 0;
@@ -104,7 +112,7 @@ async function runAll(): Promise<[success: boolean, counts: Counts]> {
     console.log(
       `${failed()} a test wrote "${name}" into the root: tests write into temporary folders`,
     );
-    bad.push(name);
+    bad.push({ name, failures: [] });
   }
   const seconds = Math.round((performance.now() - start) / 1000);
   const time = `${Math.floor(seconds / 60)}m${seconds % 60}s`;

@@ -2,6 +2,8 @@
 export interface Report {
   readonly name: string;
   readonly counts: Counts;
+  /** Of each test that failed, its name and the first line of its error. */
+  readonly failures: readonly string[];
   /** The time of its tests together. */
   readonly seconds: number;
 }
@@ -32,10 +34,28 @@ export function reportsOf(xml: string, files: readonly string[]): Report[] {
         ignored: count(/<skipped\b/),
         failed: count(/<(failure|error)\b/),
       },
+      failures: own.flatMap(failureOf).map((failure) => failure.replace(prefixOf(name), "")),
       seconds: own.reduce((sum, test) => sum + secondsOf(test), 0),
     };
   });
 }
+
+function failureOf(test: string): string[] {
+  const [, message] = /<(?:failure|error) message="\s*([^"\n]*)/.exec(test) ?? [];
+  const [, name] = /^<testcase name="([^"]*)/.exec(test)!;
+  return message === undefined ? [] : [plainText(`${name}: ${message}`)];
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  quot: '"',
+  apos: "'",
+  lt: "<",
+  gt: ">",
+  amp: "&",
+};
+
+const plainText = (xml: string): string =>
+  xml.replace(/&(\w+);/g, (whole, name) => ENTITIES[name] ?? whole);
 
 /** A step is part of its test's time. */
 function secondsOf(test: string): number {

@@ -8,7 +8,10 @@ const testcase = (name: string, body = ""): string =>
 
 const xml = [
   testcase("tests/a_test.ts: adds"),
-  testcase("tests/a_test.ts: fails", '<failure message="1 !== 2">tests/b_test.ts: x</failure>'),
+  testcase(
+    "tests/a_test.ts: fails",
+    '<failure message="1 !== &quot;2&quot;\nhere">tests/b_test.ts: x</failure>',
+  ),
   testcase("tests/a_test.ts: adds &gt; a step of it"),
   testcase("tests/b_test.ts: needs a GPU", "<skipped/>"),
 ].join("\n");
@@ -16,9 +19,24 @@ const xml = [
 Deno.test("tests are counted in their files, steps too, whose time is that of their test", () => {
   const reports = reportsOf(xml, ["tests/a_test.ts", "tests/b_test.ts", "tests/c_test.ts"]);
   assertEquals(reports, [
-    { name: "tests/a_test.ts", counts: { all: 3, ignored: 0, failed: 1 }, seconds: 1 },
-    { name: "tests/b_test.ts", counts: { all: 1, ignored: 1, failed: 0 }, seconds: 0.5 },
-    { name: "tests/c_test.ts", counts: { all: 0, ignored: 0, failed: 0 }, seconds: 0 },
+    {
+      name: "tests/a_test.ts",
+      counts: { all: 3, ignored: 0, failed: 1 },
+      failures: ['fails: 1 !== "2"'],
+      seconds: 1,
+    },
+    {
+      name: "tests/b_test.ts",
+      counts: { all: 1, ignored: 1, failed: 0 },
+      failures: [],
+      seconds: 0.5,
+    },
+    {
+      name: "tests/c_test.ts",
+      counts: { all: 0, ignored: 0, failed: 0 },
+      failures: [],
+      seconds: 0,
+    },
   ]);
   assertEquals(addUp(reports.map(({ counts }) => counts)), { all: 4, ignored: 1, failed: 1 });
 });
