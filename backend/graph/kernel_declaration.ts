@@ -88,7 +88,7 @@ export function declarationOf(
   source: string,
   buildOptions: string,
 ): KernelDeclaration {
-  const code = source.replace(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, " ");
+  const code = withoutComments(source);
   const macros = macrosOf(code, buildOptions);
   const list = parametersOf(name, code);
   const parameters = list.map((text) => parameterOf(name, text, macros));
@@ -115,13 +115,26 @@ function macrosOf(code: string, buildOptions: string): ReadonlyMap<string, strin
   return macros;
 }
 
-function parametersOf(name: string, code: string): string[] {
+/** OpenCL C with blanks for its comments: everything else stays in its place. */
+export function withoutComments(source: string): string {
+  return source.replace(
+    /\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
+    (comment) => comment.replace(/[^\n]/g, " "),
+  );
+}
+
+/** The kernels that a text without comments declares: name and parameters are the groups of each match. */
+export function kernelsIn(code: string): RegExpExecArray[] {
   const attributes = String.raw`(?:__attribute__\s*\(\(.*?\)\)\s*)*`;
   const kernels = new RegExp(
     String.raw`\b(?:__)?kernel\s+${attributes}void\s+${attributes}(\w+)\s*\(([^)]*)\)`,
     "gs",
   );
-  const found = [...code.matchAll(kernels)];
+  return [...code.matchAll(kernels)];
+}
+
+function parametersOf(name: string, code: string): string[] {
+  const found = kernelsIn(code);
   const own = found.find(([, kernel]) => kernel === name);
   if (!own) {
     const others = found.map(([, kernel]) => kernel).join(", ");

@@ -207,6 +207,8 @@ export interface CustomKernelCall {
   readonly inputs: readonly DType[];
   /** Numbers of the call's outputs that have buffers, in launch order; the others are empty. */
   readonly stored: readonly number[];
+  /** True where an input or an output has no elements. */
+  readonly hasEmpty: boolean;
   readonly call: CustomCall;
   readonly label: string;
 }

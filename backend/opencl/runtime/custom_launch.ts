@@ -1,47 +1,47 @@
-/** Launches of kernels that users wrote: whole buffers and numbers are their arguments. */
+/** Launches of kernels that users wrote. */
 import type { DeviceMemory } from "../../../memory/mod.ts";
-import type { Block, Launch } from "../../execution/backend.ts";
-import { countLaunch } from "../../profiling/counters.ts";
-import type { CustomCall } from "../../graph/custom.ts";
+import type { Block, RepeatedLaunch } from "../../execution/backend.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import type { CustomKernelCall } from "../../kernel/kernel.ts";
 import { encodeScalar } from "../../graph/kernel_declaration.ts";
 import { sizeOf } from "../../graph/shape.ts";
-import { activeTrace } from "../../profiling/trace.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
-import type { LaunchContext } from "./launch.ts";
-import { enqueueTraced } from "../transfers/traced_command.ts";
+import { enqueue, isFar, type LaunchContext, type LaunchSizes, sizesOf } from "./launch.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
 const MIN_ARGUMENT_BYTES = 16;
 
 /** One call of a user's kernel, ready to be enqueued with any buffers. */
-export class CustomLaunch implements Launch {
+export class CustomLaunch implements RepeatedLaunch {
   readonly name: string;
   readonly source: string;
   readonly bytes: number;
-  readonly needsOwnBuffers = true;
+  readonly needsOwnBuffers: boolean;
+  /** Absent where an argument has no elements: what stands for it is another block in each run. */
+  readonly repeated?: () => RepeatedLaunch;
   readonly #context: LaunchContext;
   readonly #memory: DeviceMemory;
   readonly #arguments: KernelArguments;
-  readonly #call: CustomCall;
+  readonly #call: CustomKernelCall;
   /** For each output of the kernel its place among the launch's outputs; -1 where nobody reads it. */
   readonly #places: readonly number[];
   readonly #outputBytes: readonly number[];
   readonly #numbers: readonly ArrayBufferView[];
-  readonly #global: BigUint64Array<ArrayBuffer>;
-  readonly #local: BigUint64Array<ArrayBuffer> | null;
+  readonly #sizes: LaunchSizes;
 
+  /** @param isPlaced True where the text adds a place to each pointer. */
   constructor(
     context: LaunchContext,
     memory: DeviceMemory,
     args: KernelArguments,
-    { call, stored }: CustomKernelCall,
+    kernelCall: CustomKernelCall,
+    isPlaced: boolean,
   ) {
+    const { call, stored, hasEmpty } = this.#call = kernelCall;
     this.#context = context;
     this.#memory = memory;
     this.#arguments = args;
-    this.#call = call;
+    this.needsOwnBuffers = !isPlaced;
     this.name = call.kernel.name;
     this.source = call.kernel.source;
     this.#places = call.outputs.map((_, k) => stored.indexOf(k));
@@ -49,8 +49,9 @@ export class CustomLaunch implements Launch {
     this.bytes = this.#outputBytes.reduce((sum, bytes) => sum + bytes, 0);
     const declared = call.kernel.declaration!.numbers;
     this.#numbers = call.numbers.map((value, k) => encodeScalar(value, declared[k]!.type!));
-    this.#global = BigUint64Array.from(call.global, BigInt);
-    this.#local = call.local && BigUint64Array.from(call.local, BigInt);
+    this.#sizes = sizesOf(call.global, call.local);
+    if (hasEmpty) return;
+    this.repeated = () => new CustomLaunch(context, memory, args.copy(), kernelCall, isPlaced);
   }
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
@@ -66,39 +67,36 @@ export class CustomLaunch implements Launch {
       return block;
     };
     try {
-      const reads = inputs.map((block) => block.nbytes > 0 ? block : empty(0));
-      const writes = this.#places.map((at, k) => outputs[at] ?? empty(this.#outputBytes[k]!));
-      this.#setArguments([...reads, ...writes]);
-      this.#enqueue();
+      this.#setArguments([
+        ...inputs.map((block) => block.nbytes > 0 ? block : empty(0)),
+        ...this.#places.map((at, k) => outputs[at] ?? empty(this.#outputBytes[k]!)),
+      ]);
+      this.again();
     } finally {
       for (const block of scratch) block.release();
     }
-    this.#arguments.launched(this.#context.queue);
-    countLaunch(this.bytes);
-    this.#context.afterLaunch(false);
   }
 
+  again(): void {
+    enqueue(this.#context, this.#arguments, this.#sizes, this, false);
+  }
+
+  /** For a launch with arguments of its own. */
+  [Symbol.dispose](): void {
+    this.#arguments.kernel.release();
+  }
+
+  /** Pointers come first, then the numbers of the call, then where the blocks begin. */
   #setArguments(blocks: readonly Block[]): void {
-    const args = this.#arguments;
-    blocks.forEach((block, k) => args.setBuffer(k, block.buffer));
-    if (args.owner === this.#call) return;
-    args.owner = null;
-    this.#numbers.forEach((bytes, k) => args.kernel.setBytes(blocks.length + k, bytes));
-    args.owner = this.#call;
-  }
-
-  #enqueue(): void {
-    this.#context.tinyInRow = 0;
-    const trace = activeTrace();
-    if (trace) {
-      return enqueueTraced(
-        trace,
-        this.#context.queue,
-        { kernel: this.#arguments.kernel, global: this.#global, local: this.#local },
-        this,
-      );
+    const args = this.#arguments, { numbers } = this.#call.call;
+    const first = blocks.length, places = first + numbers.length;
+    for (let k = 0; k < first; k++) {
+      const block = blocks[k]!, isWhole = this.needsOwnBuffers || isFar(block);
+      args.setBuffer(k, isWhole ? block.buffer : block.base);
+      if (!this.needsOwnBuffers) args.setIndex(places + k, isWhole ? 0 : block.offset);
     }
-    const { kernel } = this.#arguments;
-    this.#context.queue.enqueueKernel(kernel, this.#global.length, this.#global, this.#local);
+    for (let k = 0; k < numbers.length; k++) {
+      args.setEncoded(first + k, numbers[k]!, this.#numbers[k]!);
+    }
   }
 }

@@ -121,14 +121,15 @@ export class KernelArguments {
     for (const p of parameters) {
       if (p.kind === "index") this.setIndex(at, p.value, isWide);
       else if (p.kind === "stream") this.setIndex(at, p.stream.value);
-      else this.#setConstant(at, p.value, p.dtype);
+      else this.setEncoded(at, p.value, encode(p.value, p.dtype));
       at++;
     }
   }
 
-  #setConstant(at: number, value: number, dtype: DType): void {
+  /** Sets an argument to a number that has these bytes, unless it is that already. */
+  setEncoded(at: number, value: number, bytes: ArrayBufferView): void {
     if (Object.is(this.#present[at], value)) return;
-    this.kernel.setBytes(at, encode(value, dtype));
+    this.kernel.setBytes(at, bytes);
     this.#present[at] = value;
   }
 }

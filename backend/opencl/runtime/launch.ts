@@ -41,8 +41,7 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly #generated: Generated;
   readonly #work: Work;
   readonly #elementBytes: readonly number[];
-  readonly #global: BigUint64Array<ArrayBuffer>;
-  readonly #local: BigUint64Array<ArrayBuffer>;
+  readonly #sizes: LaunchSizes;
   readonly #isTiny: boolean;
   readonly #hasStreams: boolean;
 
@@ -55,8 +54,7 @@ export class KernelLaunch implements RepeatedLaunch {
     this.bytes = work.bytes;
     this.name = args.kernel.name;
     this.source = namedKernel(this.name, generated.source);
-    this.#global = BigUint64Array.from(generated.global, BigInt);
-    this.#local = BigUint64Array.from(generated.local, BigInt);
+    this.#sizes = sizesOf(generated.global, generated.local);
     this.#isTiny = context.wakesThreads && work.operations <= MAX_TINY_OPERATIONS;
     this.#hasStreams = generated.parameters.some((p) => p.kind === "stream");
   }
@@ -86,18 +84,7 @@ export class KernelLaunch implements RepeatedLaunch {
   }
 
   #launch(): void {
-    const trace = activeTrace();
-    if (trace) {
-      enqueueTraced(
-        trace,
-        this.#context.queue,
-        { kernel: this.#arguments.kernel, global: this.#global, local: this.#local },
-        this,
-      );
-    } else this.#enqueue();
-    this.#arguments.launched(this.#context.queue);
-    countLaunch(this.bytes);
-    this.#context.afterLaunch(this.#isTiny);
+    enqueue(this.#context, this.#arguments, this.#sizes, this, this.#isTiny);
   }
 
   #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
@@ -120,16 +107,42 @@ export class KernelLaunch implements RepeatedLaunch {
     args.setParameters(first, parameters, isWide);
     args.owner = this;
   }
+}
 
-  /** One of many tiny launches does not wake the driver's threads by itself. */
-  #enqueue(): void {
-    const context = this.#context, { kernel } = this.#arguments;
-    const dims = this.#global.length;
-    context.tinyInRow = this.#isTiny ? context.tinyInRow + 1 : 0;
-    if (context.tinyInRow <= MIN_TINY_STREAK) {
-      context.queue.enqueueKernel(kernel, dims, this.#global, this.#local);
-    } else context.queue.enqueueKernelHeld(kernel, dims, this.#global, this.#local);
-  }
+/** Work-items of a launch, and of a group; null where the driver chooses. */
+export interface LaunchSizes {
+  readonly global: BigUint64Array<ArrayBuffer>;
+  readonly local: BigUint64Array<ArrayBuffer> | null;
+}
+
+/** The sizes as the driver takes them. */
+export function sizesOf(global: readonly number[], local: readonly number[] | null): LaunchSizes {
+  return {
+    global: BigUint64Array.from(global, BigInt),
+    local: local && BigUint64Array.from(local, BigInt),
+  };
+}
+
+/**
+ * Enqueues a kernel whose arguments are set. One of many tiny launches does not wake the driver's threads by
+ * itself.
+ */
+export function enqueue(
+  context: LaunchContext,
+  args: KernelArguments,
+  { global, local }: LaunchSizes,
+  launch: Pick<Launch, "name" | "bytes">,
+  isTiny: boolean,
+): void {
+  const { queue } = context, { kernel } = args, trace = activeTrace();
+  context.tinyInRow = isTiny ? context.tinyInRow + 1 : 0;
+  if (trace) enqueueTraced(trace, queue, { kernel, global, local }, launch);
+  else if (context.tinyInRow <= MIN_TINY_STREAK) {
+    queue.enqueueKernel(kernel, global.length, global, local);
+  } else queue.enqueueKernelHeld(kernel, global.length, global, local);
+  args.launched(queue);
+  countLaunch(launch.bytes);
+  context.afterLaunch(isTiny);
 }
 
 /** Launches of the same buffers, one after the other. */
@@ -141,7 +154,7 @@ export function inSequence(launches: readonly Launch[]): Launch {
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */
-const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
+export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
 
 /** Start of a block in its memory object, in elements. */
 function startOf(block: Block, elementBytes: number): number {

@@ -34,6 +34,7 @@ import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
 import type { CustomKernelCall, Launchable } from "../../kernel/kernel.ts";
 import { KernelMemo } from "../../execution/kernel_memo.ts";
+import { placedSource } from "../codegen/placed_kernel.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Target } from "../../kernel/target.ts";
@@ -297,8 +298,9 @@ export class OpenCLBackend implements Backend {
   }
 
   #custom(kernel: CustomKernelCall): Launch {
-    const args = this.#programs.custom(kernel.call.kernel);
-    return new CustomLaunch(this.#launchContext, this.memory, args, kernel);
+    const written = kernel.call.kernel, placed = placedSource(written);
+    const args = this.#programs.custom(written, placed ?? written.source);
+    return new CustomLaunch(this.#launchContext, this.memory, args, kernel, placed !== null);
   }
 
   #launchStep(step: LaunchStep): Launch {

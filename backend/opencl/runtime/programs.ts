@@ -223,10 +223,11 @@ export class Programs implements ProgramStore {
   /**
    * A kernel that a user wrote, in a program of its own.
    *
+   * @param source Its text, or what it has become.
    * @throws {KernelBuildError} With the kernel's name, the compiler's log and the lines that it names.
    */
-  custom(custom: CustomKernel): KernelArguments {
-    const { name, source, buildOptions } = custom;
+  custom(custom: CustomKernel, source: string): KernelArguments {
+    const { name, buildOptions } = custom;
     const key = `${name}\n${buildOptions}\n${source}`;
     let kernel = this.#kernels.get(key);
     if (kernel) return kernel;

@@ -41,6 +41,7 @@ export function customKernel(
     kind: "custom",
     inputs: inputs.map((input): DType => input.dtype),
     stored,
+    hasEmpty: stored.length < call.outputs.length || inputs.some(({ size }) => size === 0),
     call,
     label: call.kernel.name,
   };

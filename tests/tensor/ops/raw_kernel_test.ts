@@ -16,7 +16,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../mod.ts";
-import { isEager } from "../../../backend/internal.ts";
+import { backendOf, isEager } from "../../../backend/internal.ts";
 import { testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
 import { assertNumbers, numbersOf } from "../numbers.ts";
 import { learn } from "../training.ts";
@@ -124,6 +124,19 @@ testOnBackends("a compiled step with a rawKernel trains as one that is not", asy
     return found;
   };
   assertEquals(await losses(true), await losses(false));
+});
+
+testOpenCL("rawKernel takes blocks as they lie in memory objects, and makes none of them", () => {
+  const { memory } = backendOf(), before = memory.pool.stats.subBuffers;
+  // Of sizes that nothing else has: their places have no memory object yet.
+  for (let n = 3001; n < 3005; n++) {
+    const a = Tensor.arange(n, { dtype: "float32" }).realize();
+    const kept = axpy(a, a.mul(2), 2, 1).realize(),
+      twice = compile((x: Tensor) => axpy(x, x, 1, 1));
+    for (let k = 0; k < 3; k++) assertEquals(numbersOf(twice(kept))[n - 1], 8 * (n - 1));
+    assertEquals(numbersOf(kept)[n - 1], 4 * (n - 1));
+  }
+  assertEquals(memory.pool.stats.subBuffers, before);
 });
 
 testOnBackends("element types are those that are declared", async () => {

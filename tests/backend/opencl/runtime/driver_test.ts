@@ -88,7 +88,7 @@ testOpenCL(
     programs.build([{ source: "(global float* y) { y[0] = 1; }", label: "fill" }]);
     const source = "kernel void one(global float* y) { y[0] = 1; }";
     const none = { declaration: null, cpu: null, program: null };
-    programs.custom({ name: "one", id: 0, source, ...ours(""), ...none });
+    programs.custom({ name: "one", id: 0, source, ...ours(""), ...none }, source);
     const { options } = watched, tried = options.filter((each) => each.includes(growing));
     const without = options.filter((each) => !each.includes(growing));
     assertEquals(tried.length, 2);
