@@ -205,9 +205,20 @@ function divided(e: E, n: number): readonly [quotient: E, remainder: E] {
   const left = build({ offset: offset - floor * n, terms: rest }), [low, high] = left.range;
   const quotient = build({ offset: floor, terms: out });
   if (low >= 0 && high < n) return [quotient, left];
-  const range: Range = [Math.floor(low / n), Math.floor(high / n)];
-  const more = make("/", "int", [left, int(n)], { range });
-  return [add(quotient, more), make("%", "int", [left, int(n)], { range: [0, n - 1] })];
+  // What is left may be negative where the number is not: division in kernels rounds towards 0.
+  if (low < 0) return asWritten(e, n);
+  const [more, remainder] = asWritten(left, n);
+  return [add(quotient, more), remainder];
+}
+
+/** The operations of kernels on a number that is not negative. */
+function asWritten(e: E, n: number): readonly [quotient: E, remainder: E] {
+  const [low, high] = e.range,
+    range: Range = [Math.floor(Math.max(low, 0) / n), Math.floor(high / n)];
+  return [
+    make("/", "int", [e, int(n)], { range }),
+    make("%", "int", [e, int(n)], { range: [0, n - 1] }),
+  ];
 }
 
 /** The quotient of a number that is not negative. */

@@ -114,12 +114,12 @@ const named: Readonly<Record<string, (names: string[], ...args: Scalar[]) => Sca
 
 const fround = Math.fround;
 const operations: Readonly<Record<string, (x: Scalar, y: Scalar, z: Scalar) => Scalar>> = {
-  quotient: (x, y) => Math.floor(x / y),
+  quotient: (x, y) => Math.trunc(x / y),
   remainder: (x, y) => x % y,
   and: (x, y) => x & y,
   or: (x, y) => x | y,
   "+": (x, y) => x + y,
-  "/": (x, y) => Math.floor(x / y),
+  "/": (x, y) => Math.trunc(x / y),
   "%": (x, y) => x % y,
   ">>": (x, y) => x >>> y,
   bit: (x, y) => x >>> y & 1,

@@ -24,7 +24,7 @@ const WIDTH = 4, names = ["a", "b", "c"] as const;
 const operations: Readonly<Record<string, (...args: number[]) => number>> = {
   product: (...args) => args.reduce((all, v) => all * v, 1),
   "+": (x, y) => x! + y!,
-  "/": (x, y) => Math.floor(x! / y!),
+  "/": (x, y) => Math.trunc(x! / y!),
   "%": (x, y) => x! % y!,
   min: Math.min,
 };
@@ -103,6 +103,15 @@ Deno.test("sizes enter as atoms: multiples and differences are known whatever th
     assertEquals(sub(add(mul(add(row, 1), size), 3), first), add(size, 3));
     assert(div(add(first, 31), 32) === mul(row, variable("size", [0, 2 ** 20])));
     assert(mod(add(first, 31), 32) === int(31));
+  }));
+
+Deno.test("div takes no multiples out of a number where a negative one is left", () =>
+  withExpressions(() => {
+    // Rows of the last share of 132 that the share before has not computed.
+    const share = variable("share", [0, 1000]), size = variable("size", [132, 2 ** 20]);
+    const first = mul(share, 132), fresh = sub(first, min(first, sub(size, 132)));
+    const at = { share: 1, size: 256 };
+    assertEquals([div(fresh, 6), mod(fresh, 6)].map((e) => valueOf(e, at, 0)), [1, 2]);
   }));
 
 Deno.test("neighbours have one quotient, and their lanes stay neighbours behind it", () =>
