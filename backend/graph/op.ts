@@ -2,8 +2,10 @@
 import type { AttentionCall } from "./attention.ts";
 import type { BlockFormatName } from "../formats/block_formats.ts";
 import type { CustomCall } from "./custom.ts";
+import type { DType } from "./dtype.ts";
 import type { PrimitiveName } from "./primitives.ts";
 import type { RandomStream } from "./scalar.ts";
+import type { Shape } from "./shape.ts";
 
 /**
  * Precision of float32 products: "highest" keeps float32's accuracy; "high" and "medium" may
@@ -100,6 +102,30 @@ export interface RecurrenceOp {
   readonly isReverse: boolean;
 }
 
+/** A node of a template: its inputs are places in the list, which begins with the template's inputs. */
+export interface TemplateNode {
+  readonly op: Op;
+  readonly inputs: readonly number[];
+  readonly shape: Shape;
+  readonly dtype: DType;
+}
+
+/** Expressions of given inputs as a list. */
+export interface ExpressionList {
+  /** Tells it from others. */
+  readonly id: number;
+  readonly nodes: readonly TemplateNode[];
+  /** Places of the results. */
+  readonly results: readonly number[];
+}
+
+/** A call of a routine; its outputs are nodes that share it, and its inputs. */
+export interface RoutineCall {
+  readonly template: ExpressionList;
+  /** Those of the template. */
+  readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
+}
+
 /** Operation of a node on its inputs. */
 export type Op =
   | RowOp
@@ -146,6 +172,8 @@ export type Op =
   | { readonly kind: "copy" }
   /** One of the outputs of a kernel that a user wrote. */
   | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
+  /** One of the outputs of a routine: expressions that are planned together. */
+  | { readonly kind: "routine"; readonly call: RoutineCall; readonly output: number }
   /** One of the outputs of attention, or of its gradient. */
   | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
 
@@ -161,6 +189,7 @@ export function hasArithmetic(op: Op): boolean {
     case "im2col":
     case "copy":
     case "custom":
+    case "routine":
       return false;
     default:
       return true;

@@ -3,7 +3,7 @@ import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import { type DType, dtypes } from "./dtype.ts";
 import type { Node } from "./node.ts";
-import { isRowOp, type Op, type RowOp } from "./op.ts";
+import { isRowOp, type Op, type RoutineCall, type RowOp } from "./op.ts";
 
 const dtypeIds = new Map(Object.keys(dtypes).map((name, id) => [name as DType, id]));
 const textIds = new Map<string, number>();
@@ -33,7 +33,7 @@ export class Signature {
   #length = 0;
   #hash = 0;
   /** The calls with several outputs that were met, in order. */
-  readonly #calls: (CustomCall | AttentionCall)[] = [];
+  readonly #calls: (CustomCall | RoutineCall | AttentionCall)[] = [];
   readonly #hasNumbers: boolean;
 
   /** @param hasNumbers False where graphs that differ in their numbers are the same; true by default. */
@@ -106,7 +106,7 @@ export class Signature {
   }
 
   /** A call is a number, the same for all of its outputs: two outputs of one call are not those of two calls. */
-  #call(call: CustomCall | AttentionCall): void {
+  #call(call: CustomCall | RoutineCall | AttentionCall): void {
     let at = this.#calls.indexOf(call);
     if (at < 0) at = this.#calls.push(call) - 1;
     this.#push(at);
@@ -198,6 +198,10 @@ export class Signature {
         this.#push(op.output);
         this.#call(op.call);
         return this.#customCall(op.call);
+      case "routine":
+        this.#push(op.output);
+        this.#call(op.call);
+        return this.#push(op.call.template.id);
       case "attention":
         this.#push(op.output);
         this.#call(op.call);

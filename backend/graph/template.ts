@@ -1,39 +1,43 @@
 /**
  * Templates of expressions: the nodes that a function made of its inputs, as a list, so that they can be
- * made again of other inputs without calling the function.
+ * made again of other inputs without calling the function. Those of a routine stand in a graph as one call, and
+ * are made where no plan is known for the graph.
  */
+import type { CustomCall } from "./custom.ts";
 import { nextNodeId, Node } from "./node.ts";
-import type { Op } from "./op.ts";
-import type { DType } from "./dtype.ts";
-import { sameShape, type Shape } from "./shape.ts";
+import type { ExpressionList, Op, RoutineCall, TemplateNode } from "./op.ts";
+import { sameShape } from "./shape.ts";
 
-/** A node of a template: its inputs are places in the list, which begins with the template's inputs. */
-interface TemplateNode {
-  readonly op: Op;
-  readonly inputs: readonly number[];
-  readonly shape: Shape;
-  readonly dtype: DType;
-}
+/** Nodes with content of their own: they are made anew each time. */
+const own: readonly Op["kind"][] = ["random", "attention", "routine"];
+/** Nodes with values or settings of the program in them, too. */
+const ofProgram: readonly Op["kind"][] = [...own, "buffer", "data", "contract", "custom"];
 
-/** Nodes with content of their own, or with settings of the program in them: they are made anew each time. */
-const refused: ReadonlySet<Op["kind"]> = new Set(
-  ["buffer", "data", "random", "contract", "custom", "attention"] satisfies Op["kind"][],
-);
+let made = 0;
 
 /** Nodes made by a function. */
-export class Template {
-  readonly #inputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
-  readonly #nodes: readonly TemplateNode[];
-  readonly #outputs: readonly number[];
+export class Template implements ExpressionList {
+  readonly id: number = made++;
+  /** Values that the function brought itself, such as tables: further inputs, the caller's to hold. */
+  readonly captured: readonly Node[];
+  readonly nodes: readonly TemplateNode[];
+  readonly results: readonly number[];
+  /** The results, before there are any. */
+  readonly outputs: RoutineCall["outputs"];
+  readonly #inputs: readonly Pick<Node, "shape" | "dtype">[];
 
   private constructor(
     inputs: readonly Node[],
+    captured: readonly Node[],
     nodes: readonly TemplateNode[],
-    outputs: readonly number[],
+    results: readonly number[],
   ) {
+    this.captured = captured;
+    this.nodes = nodes;
+    this.results = results;
     this.#inputs = inputs.map(({ shape, dtype }) => ({ shape, dtype }));
-    this.#nodes = nodes;
-    this.#outputs = outputs;
+    const all = [...this.#inputs, ...nodes];
+    this.outputs = results.map((at) => all[at]!).map(({ shape, dtype }) => ({ shape, dtype }));
   }
 
   /**
@@ -42,33 +46,41 @@ export class Template {
    * @param inputs The nodes that its results are computed from.
    * @param fn The function: it does the same with all nodes of these shapes and types.
    * @param outputsOf The nodes of what it returns.
+   * @param isPure True where these depend on nothing but the inputs and what the caller knows of: settings of
+   *   the program, values that the function brings itself.
    * @returns What it returns, and the template; null where other inputs would need another one.
    */
   static record<R>(
     inputs: readonly Node[],
     fn: () => R,
     outputsOf: (result: R) => readonly Node[],
+    isPure = false,
   ): { result: R; template: Template | null } {
     const start = nextNodeId(), result = fn();
-    return { result, template: Template.#of(inputs, outputsOf(result), start) };
+    const refused = isPure ? own : ofProgram;
+    return { result, template: Template.#of(inputs, outputsOf(result), start, refused) };
   }
 
   static #of(
     inputs: readonly Node[],
     outputs: readonly Node[],
     start: number,
+    refused: readonly Op["kind"][],
   ): Template | null {
     const places = new Map(inputs.map((node, k) => [node, k]));
-    const made = madeBetween(places, outputs);
-    if (places.size < inputs.length || made.some((node) => isRefused(node, start))) return null;
-    made.forEach((node, k) => places.set(node, inputs.length + k));
+    const found = madeBetween(places, outputs);
+    const isRefused = ({ id, op }: Node): boolean => id < start || refused.includes(op.kind);
+    if (places.size < inputs.length || found.some(isRefused)) return null;
+    const captured = found.filter(isValue), made = found.filter((node) => !isValue(node));
+    [...captured, ...made].forEach((node) => places.set(node, places.size));
     const nodes = made.map(({ op, inputs, shape, dtype }): TemplateNode => ({
       op,
       inputs: inputs.map((input) => places.get(input)!),
       shape,
       dtype,
     }));
-    return new Template(inputs, nodes, outputs.map((node) => places.get(node)!));
+    const given = [...inputs, ...captured];
+    return new Template(given, captured, nodes, outputs.map((node) => places.get(node)!));
   }
 
   /** True for inputs of the shapes and types that it was made for. */
@@ -79,15 +91,40 @@ export class Template {
     });
   }
 
-  /** Makes the results for other inputs. */
+  /**
+   * Makes the results for other inputs.
+   *
+   * @param inputs Those, and behind them what is captured.
+   */
   instantiate(inputs: readonly Node[]): Node[] {
-    const all = [...inputs];
-    for (const { op, inputs: places, shape, dtype } of this.#nodes) {
-      all.push(new Node(op, places.map((at) => all[at]!), shape, dtype));
-    }
-    return this.#outputs.map((at) => all[at]!);
+    const all = nodesFor(this, inputs);
+    return this.results.map((at) => all[at]!);
   }
 }
+
+/**
+ * All nodes of a template for other inputs, behind these, in the order in which the function made them.
+ *
+ * @param holds False for nodes of a plan alone; true by default.
+ */
+export function nodesFor(
+  { nodes }: ExpressionList,
+  inputs: readonly Node[],
+  holds = true,
+): Node[] {
+  const all = [...inputs], calls = new Map<CustomCall, CustomCall>();
+  // Outputs of one call share it; those of another instance are not among them.
+  const present = (op: Op): Op =>
+    op.kind === "custom"
+      ? { ...op, call: calls.getOrInsertComputed(op.call, (call) => ({ ...call })) }
+      : op;
+  for (const { op, inputs: places, shape, dtype } of nodes) {
+    all.push(new Node(present(op), places.map((at) => all[at]!), shape, dtype, holds));
+  }
+  return all;
+}
+
+const isValue = ({ op }: Node): boolean => op.kind === "buffer" || op.kind === "data";
 
 /** The nodes that `outputs` are made of, down to the known ones, in the order of their creation. */
 function madeBetween(known: ReadonlyMap<Node, number>, outputs: readonly Node[]): Node[] {
@@ -97,5 +134,3 @@ function madeBetween(known: ReadonlyMap<Node, number>, outputs: readonly Node[])
   }
   return [...found].sort((a, b) => a.id - b.id);
 }
-
-const isRefused = ({ id, op }: Node, start: number): boolean => id < start || refused.has(op.kind);

@@ -5,7 +5,8 @@
  *
  * ```
  * nodes    Toposort (graph/)   topological order
- * rewrites/ joinProducts         nodes -> nodes: products that a program repeats
+ * rewrites/ expandRoutines,      nodes -> nodes: calls, and products that a program repeats
+ *          joinProducts
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
  * passes/  vectorProducts, splitReductions, splitProducts, followJoins, planScratch, listSchedule,
@@ -21,6 +22,7 @@ import { Toposort } from "../graph/toposort.ts";
 import type { Node } from "../graph/node.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import { hostTarget } from "../kernel/target.ts";
+import { expandRoutines } from "./rewrites/expand_routines.ts";
 import { fuse } from "./fusion/fuse.ts";
 import { followJoins } from "./passes/follow_joins.ts";
 import { fuseHorizontally } from "./passes/horizontal_fusion.ts";
@@ -199,9 +201,11 @@ function baseOf(root: Node): Node {
 /** The kernels of a graph, through all passes. */
 function planOf(request: Request, device: PlanningDevice): Plan {
   const { order, wanted, later } = request;
-  const { order: nodes, roots, added } = joinProducts(order, [...wanted, ...later]);
-  const infos = analyse(nodes, new Set(roots));
-  const lowered = lower(fuse(infos, device), request, added);
+  const { added, ...expanded } = expandRoutines(order, [...wanted, ...later]);
+  const count = order.length + added.length;
+  const joined = joinProducts(expanded.order, expanded.roots, count);
+  const infos = analyse(joined.order, new Set(joined.roots));
+  const lowered = lower(fuse(infos, device), request, [...added, ...joined.added]);
   const graph = passes.reduce((graph, pass) => pass(graph, device), lowered);
   return planMemory(graph, order.length);
 }

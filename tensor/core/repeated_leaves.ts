@@ -15,7 +15,7 @@ export interface HostLeaf {
 }
 
 /** Leaves of functions that are running; each list gets another handle of every one. */
-const noted: Tensor[][] = [];
+let noted: Tensor[][] = [];
 
 let repeated: { readonly leaves: readonly HostLeaf[]; next: number } | null = null;
 
@@ -27,6 +27,17 @@ export function makeLeaf(make: Operation, args: unknown[]): Tensor {
     : observedCall("leaf", make, undefined, args) as Tensor;
   for (const leaves of noted) leaves.push(another(leaf));
   return leaf;
+}
+
+/** Runs `fn`, whose leaves are the library's own, made once: they are neither noted nor repeated. */
+export function withOwnLeaves<T>(fn: () => T): T {
+  const former = [noted, repeated] as const;
+  [noted, repeated] = [[], null];
+  try {
+    return fn();
+  } finally {
+    [noted, repeated] = former;
+  }
 }
 
 /** Another handle: the function may dispose of its own. */

@@ -3,6 +3,7 @@ import { Tensor } from "../class/tensor.ts";
 import { compute } from "../core/operations.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { routine } from "../ops/routine.ts";
 import { differentiable } from "../linalg/common/matrices.ts";
 import { ComplexTensor } from "../ops/complex_tensor.ts";
 import { fftKernel } from "./kernel.ts";
@@ -44,14 +45,17 @@ function transformOf(
   im: Tensor,
   [axis, sign, scale]: [axis: number, sign: 1 | -1, scale: number],
 ): Tensor[] {
-  return differentiable("fft", [re, im], () => {
-    return parted(along(new ComplexTensor(re, im), axis, sign, scale));
-  }, (gradients) => {
+  const parts = () => routine(alongOf, [re, im], axis, sign, scale);
+  return differentiable("fft", [re, im], parts, (gradients) => {
     const given = gradientOf(gradients);
     if (given === null) return [null, null];
     // The adjoint of the transform is the other one.
     return parted(transform(given, axis, sign === 1 ? -1 : 1, scale));
   });
+}
+
+function alongOf([re, im]: Tensor[], axis: number, sign: 1 | -1, scale: number): Tensor[] {
+  return parted(along(new ComplexTensor(re!, im!), axis, sign, scale));
 }
 
 /**
@@ -75,21 +79,24 @@ function transformOfReals(
   isHalf: boolean,
 ): Tensor[] {
   const n = x.shape[axis]!;
-  return differentiable("fft", [x], () => {
-    const isLast = axis === x.ndim - 1;
-    const byHalves = isLast ? signalLaunches(x, scale, isHalf ? "half" : "whole") : null;
-    if (byHalves !== null) return launched([x], byHalves);
-    const launches = complexLaunches(x, axis, scale, "reals");
-    const whole = launches === null
-      ? along(withZeros(x), axis, -1, scale)
-      : joined(launched([x], launches));
-    return parted(halfOf(whole, axis, isHalf));
-  }, (gradients) => {
+  const parts = () => routine(frequencies, [x], axis, scale, isHalf);
+  return differentiable("fft", [x], parts, (gradients) => {
     const given = gradientOf(gradients);
     if (given === null) return [null];
     if (!isHalf) return [transform(given, axis, 1, scale).real];
     return [transformHalf(given.map((part) => weighted(part, axis, n, 0.5)), axis, n, scale)];
   });
+}
+
+function frequencies([x]: Tensor[], axis: number, scale: number, isHalf: boolean): Tensor[] {
+  const isLast = axis === x!.ndim - 1;
+  const byHalves = isLast ? signalLaunches(x!, scale, isHalf ? "half" : "whole") : null;
+  if (byHalves !== null) return launched([x!], byHalves);
+  const launches = complexLaunches(x!, axis, scale, "reals");
+  const whole = launches === null
+    ? along(withZeros(x!), axis, -1, scale)
+    : joined(launched([x!], launches));
+  return parted(halfOf(whole, axis, isHalf));
 }
 
 /** The backward transform of `n` numbers, of which the first n/2 + 1 are given, and others are their conjugates. */
@@ -103,14 +110,21 @@ function transformOfHalf(
   im: Tensor,
   [axis, n, scale]: [axis: number, n: number, scale: number],
 ): Tensor[] {
-  return differentiable("irfft", [re, im], () => {
-    const launches = axis === re.ndim - 1 ? inverseLaunches(re, n, scale) : null;
-    if (launches !== null) return launched([re, im], launches);
-    return [along(mirrored(new ComplexTensor(re, im), axis, n), axis, 1, scale).real];
-  }, ([given]) => {
-    const back = transformReals(given!, axis, scale, true);
-    return parted(back.map((part) => weighted(part, axis, n, 2)));
-  });
+  return differentiable(
+    "irfft",
+    [re, im],
+    () => routine(signal, [re, im], axis, n, scale),
+    ([given]) => {
+      const back = transformReals(given!, axis, scale, true);
+      return parted(back.map((part) => weighted(part, axis, n, 2)));
+    },
+  );
+}
+
+function signal([re, im]: Tensor[], axis: number, n: number, scale: number): Tensor[] {
+  const launches = axis === re!.ndim - 1 ? inverseLaunches(re!, n, scale) : null;
+  if (launches !== null) return launched([re!, im!], launches);
+  return [along(mirrored(new ComplexTensor(re!, im!), axis, n), axis, 1, scale).real];
 }
 
 /** The forward transform of real matrices along the last two axes; null where there are no texts for it. */
@@ -120,11 +134,15 @@ export function transformPlanes(x: Tensor, scale: number): ComplexTensor | null 
 }
 
 function transformOfPlanes(x: Tensor, scale: number): Tensor[] {
-  return differentiable("fft2", [x], () => launched([x], planeLaunches(x, scale)!), (gradients) => {
+  return differentiable("fft2", [x], () => routine(plane, [x], scale), (gradients) => {
     const given = gradientOf(gradients);
     if (given === null) return [null];
     return [transform(transform(given, x.ndim - 2, 1, scale), x.ndim - 1, 1, 1).real];
   });
+}
+
+function plane([x]: Tensor[], scale: number): Tensor[] {
+  return launched([x!], planeLaunches(x!, scale)!);
 }
 
 function withZeros(x: Tensor): ComplexTensor {

@@ -13,6 +13,7 @@ import { DisposedError, shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/rules/options.ts";
 import { Tensor } from "../class/tensor.ts";
 import { nextOrder, TensorState } from "../core/tensor_state.ts";
+import { withoutRoutines } from "../ops/routine.ts";
 import { normalizeAxis } from "../ops/shaping/axes.ts";
 import { dependents, type Lifted, liftNodes, liftRandom, NoBatchingRule } from "./batching.ts";
 
@@ -252,7 +253,8 @@ function batched(f: UserFunction, batch: Batch): unknown {
       withTemporaries(() =>
         observeAssignments(
           refuseAssignment,
-          () => called(f, argumentsWith(batch, [...pairs.keys()])),
+          // Rules are those of what a routine makes.
+          () => withoutRoutines(() => called(f, argumentsWith(batch, [...pairs.keys()]))),
         )
       ),
   );
@@ -316,7 +318,7 @@ function record(outs: readonly Tensor[], results: readonly Tensor[], traced: Tra
   const gradFn = newGradFn("vmap", inputs, (_, __, gradients) => {
     const used = outs.map((_, k) => k).filter((k) => gradients[k] && outs[k]!.requiresGrad);
     const seeds = used.map((k) => placeholder(outs[k]!, outs[k]!.shape, isGradEnabled()));
-    const found = gradientsTo(used.map((k) => outs[k]!), seeds, targets);
+    const found = withoutRoutines(() => gradientsTo(used.map((k) => outs[k]!), seeds, targets));
     const pair = seeds.map((seed, at) => [seed, gradients[used[at]!]!] as const);
     const all = lift(found, { ...traced, pairs: new Map([...pairs, ...pair]) });
     return all.map((g, k) => k < own.length ? g : size === 1 ? g.squeeze(0) : g.sum(0));

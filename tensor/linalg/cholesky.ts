@@ -4,6 +4,7 @@ import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { routine } from "../ops/routine.ts";
 import { choleskyByBlocks } from "./blocked/cholesky.ts";
 import { choleskyKernel } from "./kernels/factors.ts";
 import {
@@ -51,11 +52,15 @@ export function cholesky(a: Tensor, options: CholeskyOptions = {}): Tensor {
 }
 
 function choleskyOf(a: Tensor, upper: boolean): Tensor {
-  const [l] = differentiable("cholesky", [a], () => {
-    const { factor, info } = factored(a);
-    return [checked("cholesky", factor, info)];
-  }, ([g], [l]) => [g === null ? null : gradientOf(g!, l!)]);
+  const [l] = differentiable("cholesky", [a], () => routine(factor, [a]), ([g], [l]) => {
+    return [g === null ? null : gradientOf(g!, l!)];
+  });
   return upper ? transposed(l!) : l!;
+}
+
+function factor([a]: Tensor[]): Tensor[] {
+  const { factor, info } = factored(a!);
+  return [checked("cholesky", factor, info)];
 }
 
 /** The lower factor, and not 0 where there is none. */

@@ -1,5 +1,6 @@
 /** Eigenvalues and eigenvectors of symmetric matrices. */
 import { compute } from "../core/operations.ts";
+import { routine } from "../ops/routine.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { symmetricVectors } from "./blocked/jacobi.ts";
@@ -67,12 +68,8 @@ function valuesOf(a: Tensor): Tensor {
 
 /** See {@linkcode eigh}, of the lower triangle. */
 export function eigenOf(a: Tensor): Eigen {
-  const [values, vectors] = differentiable("eigh", [a], () => {
-    const [d, v] = factored(a);
-    if (a.size === 0) return [d!, v!];
-    const order = d!.argsort(-1);
-    return [d!.gather(-1, order), columns(v!, order)];
-  }, ([gd, gv], [d, v]) => {
+  const inOrder = () => routine(sorted, [a]);
+  const [values, vectors] = differentiable("eigh", [a], inOrder, ([gd, gv], [d, v]) => {
     let middle = gd === null ? null : gd!.unsqueeze(-1).mul(identityLike(v!));
     if (gv !== null) {
       const part = offDiagonal(transposed(v!).matmul(gv!), d!);
@@ -81,6 +78,13 @@ export function eigenOf(a: Tensor): Eigen {
     return [middle === null ? null : v!.matmul(middle).matmul(transposed(v!))];
   });
   return { values: values!, vectors: vectors! };
+}
+
+function sorted([a]: Tensor[]): Tensor[] {
+  const [d, v] = factored(a!);
+  if (a!.size === 0) return [d!, v!];
+  const order = d!.argsort(-1);
+  return [d!.gather(-1, order), columns(v!, order)];
 }
 
 /** Larger matrices are made tridiagonal; rotations keep more digits of small values. */

@@ -6,6 +6,7 @@ import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { luByBlocks } from "./blocked/lu.ts";
 import { luKernel } from "./kernels/factors.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
+import { routine } from "../ops/routine.ts";
 import {
   batchOf,
   block,
@@ -121,16 +122,19 @@ function unpacked(lu: Tensor): { l: Tensor; u: Tensor } {
 
 /** LAPACK's form with its gradient. */
 function factorsOf(a: Tensor): LUFactors {
-  const [lu, permutation] = differentiable("lu", [a], () => {
-    const found = factorLU(a);
-    return [found.lu, found.permutation];
-  }, ([g], [lu, permutation]) => {
+  const factors = () => routine(luAndOrder, [a]);
+  const [lu, permutation] = differentiable("lu", [a], factors, ([g], [lu, permutation]) => {
     if (g === null) return [null];
     const { l, u } = unpacked(lu!), k = Math.min(...sides(a)), first = [0, k] as const;
     const back = gradientOfLU(block(g!.tril(-1), null, first), block(g!.triu(), first, null), l, u);
     return [permuteRows(back, permutation!.argsort(-1))];
   });
   return { lu: lu!, permutation: permutation! };
+}
+
+function luAndOrder([a]: Tensor[]): Tensor[] {
+  const { lu, permutation } = factorLU(a!);
+  return [lu, permutation];
 }
 
 /** The gradient of P⁻¹ A, as PyTorch's `linalg_lu`: square, wide and tall matrices. */

@@ -1,6 +1,7 @@
 /** The QR factorization, and products of reflections. */
 import { formatShape } from "../../backend/internal.ts";
 import { compute } from "../core/operations.ts";
+import { routine } from "../ops/routine.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
@@ -116,10 +117,8 @@ function productOf(v: Tensor, tau: Tensor, columns: number): Tensor {
 function qrOf(a: Tensor, mode: "reduced" | "complete" | "r"): QR {
   const [m, n] = sides(a), t = Math.min(m, n);
   const columns = mode === "complete" ? m : mode === "r" ? 0 : t;
-  const [q, r] = differentiable("qr", [a], () => {
-    const factors = factorQR(a, columns);
-    return [factors.q, factors.r];
-  }, ([gq, gr], [q, r]) => {
+  const factors = () => routine(qAndR, [a], columns);
+  const [q, r] = differentiable("qr", [a], factors, ([gq, gr], [q, r]) => {
     if (columns !== t) {
       throw new Error(
         `Cannot go backward through qr of shape ${formatShape(a.shape)} with the mode "${mode}": ` +
@@ -129,6 +128,11 @@ function qrOf(a: Tensor, mode: "reduced" | "complete" | "r"): QR {
     return [gradientOf(a, gq ?? q!.zerosLike(), gr ?? r!.zerosLike(), q!, r!)];
   });
   return { q: q!, r: r! };
+}
+
+function qAndR([a]: Tensor[], columns: number): Tensor[] {
+  const { q, r } = factorQR(a!, columns);
+  return [q, r];
 }
 
 /** H.-J. Liao et al., "Differentiable programming tensor networks" (2019), and for wide A as PyTorch. */

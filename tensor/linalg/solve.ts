@@ -3,6 +3,7 @@ import { formatShape, type Shape } from "../../backend/internal.ts";
 import { compute } from "../core/operations.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import { routine } from "../ops/routine.ts";
 import { isSmall, smallSolved } from "./blocked/lu.ts";
 import { factorLU, solveByLU } from "./lu.ts";
 import {
@@ -68,18 +69,20 @@ function solveOf(a: Tensor, b: Tensor, isVector: boolean, isLeft: boolean): Tens
 /** See {@linkcode solve}; with `fill`, singular matrices are solved as others nearby. */
 function solved(op: string, a: Tensor, b: Tensor, fill = false): Tensor {
   const [p, q] = broadcastBatches(op, a, b);
-  const [x] = differentiable(op, [p, q], () => {
-    const { lu, permutation, info } = factorLU(a, fill);
-    // One factorization serves all right sides of a matrix that is broadcast.
-    const factors = fill ? lu : checked(op, lu, info);
-    const solveAll = isSmall(factors, q) ? smallSolved : solveByLU;
-    return [solveAll(factors, permutation, q)];
-  }, ([g], [x]) => {
+  // One factorization serves all right sides of a matrix that is broadcast.
+  const [x] = differentiable(op, [p, q], () => routine(solution, [a, q], op, fill), ([g], [x]) => {
     if (g === null) return [null, null];
     const right = solved(op, transposed(p), g!, fill);
     return [right.matmul(transposed(x!)).neg(), right];
   });
   return x!;
+}
+
+function solution([a, b]: Tensor[], op: string, fill: boolean): Tensor[] {
+  const { lu, permutation, info } = factorLU(a!, fill);
+  const factors = fill ? lu : checked(op, lu, info);
+  const solveAll = isSmall(factors, b!) ? smallSolved : solveByLU;
+  return [solveAll(factors, permutation, b!)];
 }
 
 /**
@@ -162,16 +165,18 @@ export function det(a: Tensor): Tensor {
 }
 
 function determinant(a: Tensor, fill: boolean): Tensor {
-  const [value] = differentiable("det", [a], () => {
-    const { lu, swaps } = factorLU(a, fill);
-    return [lu.diagonal().prod(-1).mul(parity(a, swaps))];
-  }, ([g]) => {
+  const [value] = differentiable("det", [a], () => routine(pivotProduct, [a], fill), ([g]) => {
     if (g === null) return [null];
     // Jacobi: the cofactors. A pivot of 0 is filled for both, and cancels.
     const cofactors = transposed(inverseOf("det", a, true)).mul(outer(determinant(a, true)));
     return [cofactors.mul(outer(g!))];
   });
   return value!;
+}
+
+function pivotProduct([a]: Tensor[], fill: boolean): Tensor[] {
+  const { lu, swaps } = factorLU(a!, fill);
+  return [lu.diagonal().prod(-1).mul(parity(a!, swaps))];
 }
 
 /** A number a matrix as matrices of one element. */
@@ -200,11 +205,16 @@ export function slogdet(a: Tensor): SignAndLog {
 function signAndLog(a: Tensor): SignAndLog {
   let sign: Tensor | null = null;
   const [logabsdet] = differentiable("slogdet", [a], () => {
-    const { lu, swaps } = factorLU(a), pivots = lu.diagonal();
-    sign = pivots.sign().prod(-1).mul(parity(a, swaps));
-    return [pivots.abs().log().sum(-1)];
+    const [first, second] = routine(signAndSum, [a]);
+    sign = first!;
+    return [second!];
   }, ([g]) => [g === null ? null : transposed(inv(a)).mul(outer(g!))]);
   return { sign: sign!, logabsdet: logabsdet! };
+}
+
+function signAndSum([a]: Tensor[]): Tensor[] {
+  const { lu, swaps } = factorLU(a!), pivots = lu.diagonal();
+  return [pivots.sign().prod(-1).mul(parity(a!, swaps)), pivots.abs().log().sum(-1)];
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Singular values, and what is computed from them: pseudo-inverses, least squares, ranks. */
 import { compute } from "../core/operations.ts";
+import { routine } from "../ops/routine.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
@@ -80,14 +81,17 @@ export function svdOf(a: Tensor, full: boolean): SVD {
     const { u, s, vh } = svdOf(transposed(a), full);
     return { u: transposed(vh), s, vh: transposed(u) };
   }
-  const [u, s, v] = differentiable("svd", [a], () => {
-    const found = factored(a, full ? m : n);
-    return [found.u, found.s, found.v];
-  }, ([gu, gs, gv], [u, s, v]) => {
+  const parts = () => routine(vectorsAndValues, [a], full ? m : n);
+  const [u, s, v] = differentiable("svd", [a], parts, ([gu, gs, gv], [u, s, v]) => {
     const first = (x: Tensor) => block(x, null, [0, n]);
     return [gradientOf(gu ? first(gu) : null, gs!, gv!, first(u!), s!, v!)];
   });
   return { u: u!, s: s!, vh: transposed(v!) };
+}
+
+function vectorsAndValues([a]: Tensor[], count: number): Tensor[] {
+  const { u, s, v } = factored(a!, count);
+  return [u, s, v];
 }
 
 /** Larger matrices are decomposed by products. */

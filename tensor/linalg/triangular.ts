@@ -1,5 +1,6 @@
 /** Systems of equations whose matrix is a triangle. */
 import { compute } from "../core/operations.ts";
+import { routine } from "../ops/routine.ts";
 import { shapeError } from "../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { concat } from "../ops/shaping/joining.ts";
@@ -78,7 +79,7 @@ export function solveTriangle(a: Tensor, b: Tensor, upper: boolean, unit: boolea
   const [x] = differentiable(
     "solveTriangular",
     [p, q],
-    () => [solved(p, q, upper, unit)],
+    () => routine(solution, [p, q], upper, unit),
     ([g], [x]) => {
       if (g === null) return [null, null];
       const right = solveTriangle(transposed(p), g!, !upper, unit);
@@ -87,6 +88,10 @@ export function solveTriangle(a: Tensor, b: Tensor, upper: boolean, unit: boolea
     },
   );
   return x!;
+}
+
+function solution([a, b]: Tensor[], upper: boolean, unit: boolean): Tensor[] {
+  return [solved(a!, b!, upper, unit)];
 }
 
 function solved(a: Tensor, b: Tensor, upper: boolean, unit: boolean): Tensor {

@@ -38,11 +38,16 @@ interface Term {
  *
  * @param order Nodes in topological order, at their positions.
  * @param roots Those that are asked for.
+ * @param count Positions that are taken; by default those of the nodes.
  */
-export function joinProducts(order: readonly Node[], roots: readonly Node[]): Rewritten {
+export function joinProducts(
+  order: readonly Node[],
+  roots: readonly Node[],
+  count = order.length,
+): Rewritten {
   const products = order.filter(({ isLeaf, op }) => !isLeaf && op.kind === "contract");
   if (products.length < 2) return { order, roots, added: [] };
-  const joiner = new Joiner(order, roots);
+  const joiner = new Joiner(order, roots, count);
   joiner.joinSums();
   joiner.joinShared(products);
   return joiner.finish() ?? { order, roots, added: [] };
@@ -57,9 +62,9 @@ class Joiner {
   /** Equal for views and casts of the same value. */
   readonly #names = new Map<Node, string>();
 
-  constructor(order: readonly Node[], roots: readonly Node[]) {
+  constructor(order: readonly Node[], roots: readonly Node[], count: number) {
     this.#order = order;
-    this.#rewriting = new Rewriting(order, roots);
+    this.#rewriting = new Rewriting(order, roots, count);
     this.#roots = new Set(roots);
     for (const { isLeaf, inputs } of order) {
       if (isLeaf) continue;

@@ -40,10 +40,11 @@ export class Rewriting {
   /**
    * @param order Nodes in topological order, at their positions.
    * @param roots Those that are asked for.
+   * @param count Positions that are taken; by default those of the nodes.
    */
-  constructor(order: readonly Node[], roots: readonly Node[]) {
+  constructor(order: readonly Node[], roots: readonly Node[], count = order.length) {
     this.#roots = roots;
-    this.#count = order.length;
+    this.#count = count;
   }
 
   /** True once anything is computed otherwise. */
@@ -82,8 +83,12 @@ export class Rewriting {
     return node.isLeaf ? [] : node.inputs.map((input) => this.at(input));
   }
 
-  /** The rewritten graph. */
-  finish(): Rewritten {
+  /**
+   * The rewritten graph.
+   *
+   * @param program Places of new nodes in the order of the program; by default they follow what they are made of.
+   */
+  finish(program: ReadonlyMap<Node, number> = new Map()): Rewritten {
     const order: Node[] = [], added: AddedNode[] = [];
     const places = new Map<Node, number>(), made = new Map<Node, Node>();
     for (const [node, by] of this.#replaced) places.set(by, node.position);
@@ -99,8 +104,11 @@ export class Rewriting {
       present.position = node.pass > 0
         ? node.position
         : places.get(node) ?? this.#count + added.length;
+      // It is in the order from now on, for the next rewrite.
+      present.pass = node.pass || this.#roots[0]!.pass;
       if (present.position < this.#count) continue;
-      added.push({ node: present, made: Math.max(...inputs.map(madeAt)) });
+      const place = program.get(node) ?? Math.max(...inputs.map(madeAt));
+      added.push({ node: present, made: place });
     }
     return { order, roots: this.#roots.map(known), added };
   }
