@@ -22,11 +22,13 @@ export class GivenValues implements Saved, Disposable {
     const fleeting = new Set<Node>(), lasting: Tensor[] = [];
     for (const tensor of given) {
       const node = nodeOf(tensor);
+      if (fleeting.has(node)) continue;
       if (isFleeting(tensor, node)) fleeting.add(node);
       else lasting.push(tensor);
     }
     realizeAll(lasting);
-    this.#nodes = [...fleeting];
+    // What lasts may have brought one of these into memory: then it lasts, too.
+    this.#nodes = [...fleeting].filter(({ storage }) => storage === null);
     if (this.#nodes.length > 0) this.#compute(given[0]!);
   }
 

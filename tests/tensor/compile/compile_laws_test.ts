@@ -55,6 +55,21 @@ const programs: Record<string, (wrap: Wrap) => (call: number) => number[]> = {
       return numbers(forward(x));
     };
   },
+  "a pending tensor is given twice": (wrap) => {
+    const run = wrap((x: Tensor, y: Tensor) => x.mul(y).add(x));
+    return (call) => {
+      const x = Tensor.arange(3).add(call);
+      return numbers(call % 2 === 0 ? run(x, x) : run(x, x.detach()));
+    };
+  },
+  "a buffer is given beside what it holds, pending": (wrap) => {
+    const run = wrap((x: Tensor, y: Tensor) => x.mul(y).add(x));
+    const held = nn.buffer(Tensor.ones([3]));
+    return (call) => {
+      held.assign(Tensor.arange(3).add(call));
+      return numbers(run(held.detach(), held));
+    };
+  },
   "a parameter is frozen, and learns again": (wrap) => {
     const { model, x, state, step } = trainer(), run = wrap(step);
     return (call) => {
