@@ -10,6 +10,7 @@ import {
   withDevice,
 } from "../../mod.ts";
 import { backendOf } from "../../backend/internal.ts";
+import { withDeclarations } from "../backend/opencl/fixture.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
 import {
@@ -94,7 +95,7 @@ function tryOut(c: Case, dtype: DType | null, layout: Layout, backend: BackendNa
 
 /** Computes in one go what shares kernels, and says what is wrong. */
 function problemsOf(trials: readonly Trial[]): string[] {
-  realizeAll(trials.flatMap((trial) => trial.outputs));
+  withDeclarations(() => realizeAll(trials.flatMap((trial) => trial.outputs)));
   return trials.flatMap((trial) => {
     const text = trial.problem();
     return text === null ? [] : [`${trial.title} ${text}`];

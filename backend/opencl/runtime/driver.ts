@@ -99,15 +99,20 @@ export function indispensable(options: string): string {
 
 /**
  * The options of a kernel that came as a text, behind which its own stand. The library's have groups of at most
- * 512 work-items; a user's may need more threads than there are with more registers.
+ * 512 work-items, and call what can be declared; a user's may need more threads than there are with more registers.
  */
 export function optionsOfText(
-  { growsRegisters }: Driver,
+  { growsRegisters, readsHeader }: Driver,
   { buildOptions: own, batched }: Pick<CustomKernel, "buildOptions" | "batched">,
 ): string {
-  const grows = growsRegisters && batched !== null;
-  const all = [own.includes("-cl-std") ? "" : STANDARD, grows ? GROWING_REGISTERS : "", own];
-  return all.filter((option) => option !== "").join(" ");
+  const isOurs = batched !== null;
+  const all = [
+    !own.includes("-cl-std") && STANDARD,
+    isOurs && growsRegisters && GROWING_REGISTERS,
+    isOurs && readsHeader && WITHOUT_HEADER,
+    own,
+  ];
+  return all.filter((option) => option).join(" ");
 }
 
 /**

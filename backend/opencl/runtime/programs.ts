@@ -20,6 +20,7 @@ import { buildOptions, type Driver, driverOf, indispensable, optionsOfText } fro
 import { KernelArguments } from "./kernel_arguments.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
+import { declarationsOf, WITHOUT_HEADER } from "../codegen/builtins.ts";
 import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, LIFTED_PROBE } from "../codegen/units/warpgroup_helpers.ts";
 import type { DeferredText, ProgramStore } from "../tiers/tiers.ts";
@@ -232,7 +233,9 @@ export class Programs implements ProgramStore {
     let kernel = this.#kernels.get(key);
     if (kernel) return kernel;
     const options = optionsOfText(this.#driver, custom);
-    const program = (): Program => this.#program({ text: source, options, isLifted: false });
+    const declares = options.includes(WITHOUT_HEADER);
+    const text = declares ? `${declarationsOf(source)}\n${source}` : source;
+    const program = (): Program => this.#program({ text, options, isLifted: false });
     kernel = named(name, () => this.#arguments(program(), name));
     this.#kernels.set(key, kernel);
     return kernel;

@@ -57,8 +57,8 @@ class VectorWriter {
 #define T ${T}
 #define V ${T}${lanes}
 #define I ${I}${lanes}
-#define TO_V convert_${T}${lanes}
-#define TO_I convert_${I}${lanes}
+#define TO_V(x) convert_${T}${lanes}(x)
+#define TO_I(x) convert_${I}${lanes}(x)
 #define READ(p) vload${lanes}(0, p)
 ${turnText(dtype, true)}
 ${this.#writeText()}

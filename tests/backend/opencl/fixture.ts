@@ -1,11 +1,14 @@
 /** Backends and cache folders of their own, for tests of what lasts from one start to the next. */
+import { assertEquals } from "@std/assert";
+import { WITHOUT_HEADER } from "../../../backend/opencl/codegen/builtins.ts";
 import type { BinaryCache } from "../../../backend/opencl/runtime/binary_cache.ts";
 import { type KeepBinaries, Programs } from "../../../backend/opencl/runtime/programs.ts";
 import { helpersEnded } from "../../../backend/opencl/building/build_helpers.ts";
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
+import { Program } from "../../../ffi/mod.ts";
 import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
-import { testOpenCL } from "../../opencl.ts";
+import { isPoCL, testOpenCL } from "../../opencl.ts";
 import { inFolder } from "../../temporary_folder.ts";
 import { setVariables } from "../../variables.ts";
 
@@ -97,4 +100,27 @@ export function programsOf(
   const { context, clDevice } = manager.default("cl");
   const programs = new Programs(context!, clDevice!, cache, keepBinaries, buildsBeside);
   return Object.assign(programs, { [Symbol.dispose]: () => programs.dispose() });
+}
+
+/** The options of all builds meanwhile. */
+export function watchedBuilds(): { readonly options: string[] } & Disposable {
+  const options: string[] = [], { build } = Program.prototype;
+  Program.prototype.build = function (given = "") {
+    options.push(given);
+    return build.call(this, given);
+  };
+  return {
+    options,
+    [Symbol.dispose]() {
+      Program.prototype.build = build;
+    },
+  };
+}
+
+/** Runs, and asserts that the library's programs find declared what they call: no driver reads its header for them. */
+export function withDeclarations<T>(fn: () => T): T {
+  using watched = watchedBuilds();
+  const result = fn();
+  if (isPoCL) assertEquals(watched.options.filter((each) => !each.includes(WITHOUT_HEADER)), []);
+  return result;
 }

@@ -4,7 +4,7 @@
  */
 import { assert, assertRejects } from "@std/assert";
 import { type DType, fft, func, linalg, Tensor, withDevice } from "../../../mod.ts";
-import { withDeviceType } from "../../backend/opencl/fixture.ts";
+import { withDeclarations, withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOpenCL } from "../../opencl.ts";
 import { numbersOf } from "../numbers.ts";
 
@@ -32,7 +32,8 @@ async function assertSame(
   const run = (type: DType): number[][] =>
     fn(shapes.map((shape, k) => filled(shape, type, k + 1))).map((x) => numbersOf(x.contiguous()));
   let found: number[][] = [];
-  await withDeviceType("gpu", () => Promise.resolve(void (found = run(dtype))));
+  const compute = () => void (found = withDeclarations(() => run(dtype)));
+  await withDeviceType("gpu", () => Promise.resolve(compute()));
   const expected = withDevice("cpu", () => run("float64"));
   const tolerance = dtype === "float64" ? 1e-11 : 2e-4;
   expected.forEach((values, k) => {

@@ -6,9 +6,9 @@ import {
   indispensable,
   optionsOfText,
 } from "../../../../backend/opencl/runtime/driver.ts";
-import { type Device, Program } from "../../../../ffi/mod.ts";
+import type { Device } from "../../../../ffi/mod.ts";
 import { openCLDevice, testOpenCL } from "../../../opencl.ts";
-import { programsOf } from "../fixture.ts";
+import { programsOf, watchedBuilds } from "../fixture.ts";
 
 const growing = "-cl-intel-enable-auto-large-GRF-mode";
 
@@ -35,7 +35,8 @@ Deno.test("driverOf lets Intel's compiler for GPUs give kernels more registers, 
   for (const device of others) {
     const driver = driverOf(device);
     assert(!buildOptions(driver).includes("intel"), device.platform.name);
-    assertEquals(optionsOfText(driver, ours("")), "-cl-std=CL1.2");
+    assertEquals(indispensable(optionsOfText(driver, ours(""))), "-cl-std=CL1.2");
+    assertEquals(optionsOfText(driver, { buildOptions: "", batched: null }), "-cl-std=CL1.2");
   }
 });
 
@@ -59,21 +60,6 @@ function takenForIntel(): Disposable {
     [Symbol.dispose]() {
       Reflect.deleteProperty(device, "platform");
       Reflect.deleteProperty(device, "type");
-    },
-  };
-}
-
-/** The options of all builds meanwhile. */
-function watchedBuilds(): { readonly options: string[] } & Disposable {
-  const options: string[] = [], { build } = Program.prototype;
-  Program.prototype.build = function (given = "") {
-    options.push(given);
-    return build.call(this, given);
-  };
-  return {
-    options,
-    [Symbol.dispose]() {
-      Program.prototype.build = build;
     },
   };
 }
