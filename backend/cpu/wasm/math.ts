@@ -189,12 +189,10 @@ export class VectorMath implements LaneWriter<Local> {
   /** Half floats, in the lower halves of the lanes. */
   fromFloat16(bits: Local): Local {
     const f = this.#f;
-    const magnitude = f.shift(i32x4.shl, f.v(v128.and, bits, f.splat(0x7fff)), 13);
-    const scaled = f.v(f32x4.mul, magnitude, f.float(2 ** 112));
-    const special = f.v(i32x4.geS, magnitude, f.splat(0x7c00 << 13));
-    const value = f.v(v128.or, scaled, f.v(v128.and, special, f.splat(0x7f800000)));
-    const sign = f.shift(i32x4.shl, f.v(v128.and, bits, f.splat(0x8000)), 16);
-    return f.v(v128.or, value, sign);
+    const upper = f.shift(i32x4.shrS, f.shift(i32x4.shl, bits, 16), 3);
+    const scaled = f.v(f32x4.mul, f.v(v128.and, upper, f.splat(0x8fffffff | 0)), f.float(2 ** 112));
+    const special = f.v(i32x4.gtS, f.v(v128.and, bits, f.splat(0x7fff)), f.splat(0x7bff));
+    return f.v(v128.or, scaled, f.v(v128.and, special, f.splat(0x7f800000)));
   }
 
   /** To nearest, ties to even, in the lower halves of the lanes. */

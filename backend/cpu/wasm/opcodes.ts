@@ -91,7 +91,10 @@ export const narrow = {
   shortsToBytes: 102,
   intsToSigned: 133,
   intsToShorts: 134,
+  signedToShorts: 135,
+  lastSignedToShorts: 136,
   bytesToShorts: 137,
+  lastBytesToShorts: 138,
   shortsToInts: 169,
 } as const;
 

@@ -84,12 +84,14 @@ export class WasmRuntime {
     this.hasPrivatePages = features.hasPrivatePages;
   }
 
-  /** Address of so many bytes for each thread, one behind the other; null: no room. */
+  /** Address of so many bytes for each thread, one behind the other, which others use too; null: no room. */
   threadScratch(nbytes: number): number | null {
-    let address = this.#scratch.get(nbytes);
+    // Sizes that differ by less than twice share a place.
+    const size = 2 ** Math.ceil(Math.log2(nbytes));
+    let address = this.#scratch.get(size);
     if (address === undefined) {
-      address = this.memory.tryAllocate(nbytes * this.threads.size);
-      this.#scratch.set(nbytes, address);
+      address = this.memory.tryAllocate(size * this.threads.size);
+      this.#scratch.set(size, address);
     }
     return address;
   }

@@ -91,6 +91,8 @@ class Sharing {
     const uses = new Map<E, number>(), seen = new Set<E>();
     const count = (e: E, weight: number, isHere: boolean): void => {
       if (trivial.has(e.op)) return;
+      // A constant behind an index is part of the instruction that reads there.
+      if (isMoved(e)) return count(e.args[0]!, weight, isHere);
       const { changes, loads, depth: own } = this.#traitsOf(e);
       const mayBeNamed = !changes && (isHere || !loads && own <= depth);
       if (mayBeNamed) uses.set(e, (uses.get(e) ?? 0) + weight);
@@ -108,6 +110,9 @@ class Sharing {
     return uses;
   }
 }
+
+/** True for a whole number and a constant. */
+const isMoved = ({ op, width }: E): boolean => op === "+" && width === 1;
 
 /** Calls a function for the expressions of statements, and of those inside. */
 function eachExpression(body: readonly Statement[], fn: (e: E) => void): void {

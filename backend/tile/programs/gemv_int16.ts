@@ -12,10 +12,8 @@ import {
   type E,
   int,
   lanes,
-  min,
   mul,
   type Place,
-  sub,
 } from "../language/expression.ts";
 import { primitive } from "../language/elements.ts";
 import type { TileKernel } from "../language/statements.ts";
@@ -30,7 +28,6 @@ import {
   laneSum,
   larger,
   load,
-  loadFrom,
   loadShorts,
   lt,
   nearest,
@@ -54,10 +51,12 @@ const LARGEST = 2 ** 15 - 1;
 const SMALLEST = 1e-30;
 /** Elements of x that a group keeps: room for rows, which are as long in all texts of a size. */
 const ROOM = [4096, 16384], MAX_ROOM = 32768;
-/** Sums of a work-item at a time. */
-const MAX_SUMS = 4;
-/** Columns of a group: rounding a row takes as long as two of them. */
-const MAX_COLUMNS = 64;
+/** Sums of a work-item at a time: those of a column, of which one alone would wait for itself. */
+const MAX_SUMS = 2, MAX_ROWS = 8;
+/** Columns of a group: rounding a row takes as long as four of them. */
+const MAX_COLUMNS = 256;
+/** Blocks of 32 whose scales are decoded together. */
+const NEIGHBOURS = 4;
 /** Groups of each core, while these have columns enough. */
 const GROUPS = 4;
 
@@ -75,38 +74,31 @@ const formats: ReadonlySet<BlockFormatName> = new Set<BlockFormatName>([
 
 /** Mapping of a product to work-items. */
 export interface IntegerMapping {
-  /** Columns whose sums a work-item has at a time, and how often. */
-  readonly columns: number;
+  /**
+   * Columns of a group, one after the other: neighbours that are read in turn are no stream for the units that fetch
+   * ahead (four of 576 elements took twice the time where no cache has them).
+   */
   readonly turns: number;
   readonly groups: number;
   /** Elements that a row of x has room for. */
   readonly room: number;
-  /** Scales that are decoded at a time, before the products; 0 where these decode their own. */
-  readonly scales: number;
 }
 
 /** The mapping of a product; null where its format or its sizes are others. */
 export function integerMapping(
-  { format, rows, columns: all, terms, w }: Gemv,
+  { format, rows, columns, terms, w }: Gemv,
   { width }: Unit,
   cores: number,
 ): IntegerMapping | null {
   const chunk = chunkOf(format), { elements } = formatTable[format];
   const room = ROOM.find((n) => n >= terms);
   if (!formats.has(format) || width === 1 || 2 * width > BLOCK / 2) return null;
-  if (room === undefined || room * rows > MAX_ROOM || rows > 2 * MAX_SUMS) return null;
+  if (room === undefined || room * rows > MAX_ROOM || rows > MAX_ROWS) return null;
   if (terms % Math.max(chunk, elements) !== 0 || w.offset % elements !== 0) return null;
-  const columns = Math.min(all, Math.max(1, Math.floor(MAX_SUMS / rows)));
-  const parts = Math.ceil(all / columns), share = Math.floor(parts / (cores * GROUPS));
-  const most = Math.max(1, Math.min(MAX_COLUMNS / columns, share));
+  const most = Math.max(1, Math.min(MAX_COLUMNS, Math.floor(columns / (cores * GROUPS))));
   // A number of turns that divides all is left out if it is much smaller.
-  const turns = range(most, Math.ceil(most / 2)).find((n) => parts % n === 0) ?? most;
-  const scales = [width, 4, 1].find((n) => terms / BLOCK * columns % n === 0)!;
-  return {
-    ...{ columns, turns, room },
-    groups: Math.ceil(parts / turns),
-    scales: elements === BLOCK ? scales : 0,
-  };
+  const turns = range(most, Math.ceil(most / 2)).find((n) => columns % n === 0) ?? most;
+  return { turns, room, groups: Math.ceil(columns / turns) };
 }
 
 const range = (from: number, to: number): number[] =>
@@ -142,18 +134,6 @@ interface Run {
   readonly inputs: number[];
 }
 
-/** Scales and offsets of columns, those of x included. */
-interface Decoded {
-  readonly scales: Place;
-  readonly offsets: Place | null;
-}
-
-/** Factor of a run's sum, and what is added to it. */
-interface Factor {
-  readonly scale: E;
-  readonly offset: E | null;
-}
-
 class Writer {
   readonly #product: Gemv;
   readonly #mapping: IntegerMapping;
@@ -166,7 +146,7 @@ class Writer {
   readonly #before: E;
   /** Rows of x as whole numbers. */
   readonly #shorts: Place;
-  /** Scales and sums of the blocks of x, again for each column, so that they lie as those of the matrix do. */
+  /** Scales and sums of the blocks of x. */
   readonly #scales: Place;
   readonly #sums: Place | null;
 
@@ -181,34 +161,32 @@ class Writer {
     this.#step = p.size(terms / elements);
     this.#before = this.#size(w.offset / elements, 1);
     this.#shorts = p.array("private", rows * mapping.room, "int16");
-    this.#scales = this.#places();
-    this.#sums = offset ? this.#places() : null;
+    this.#scales = this.#places(rows);
+    this.#sums = offset ? this.#places(rows) : null;
   }
 
-  /** A float for each block of the columns of a turn and each row. */
-  #places(): Place {
-    return this.#p.array("private", this.#product.rows * this.#pitch, "float");
+  /** A float for each block of so many rows. */
+  #places(rows: number): Place {
+    return this.#p.array("private", rows * this.#pitch, "float");
   }
 
   /** Floats from one row to the next. */
   get #pitch(): number {
-    return this.#mapping.room / BLOCK * this.#mapping.columns;
+    return this.#mapping.room / BLOCK;
   }
 
   write(): TileKernel {
-    const p = this.#p, { columns: all, rows, format } = this.#product;
-    const { columns, turns, groups } = this.#mapping;
-    const isWhole = all === columns * turns * groups, end = p.size(all), count = p.size(turns);
+    const p = this.#p, { columns, format } = this.#product, { turns, groups } = this.#mapping;
+    const isWhole = columns === turns * groups, end = p.size(columns), count = p.size(turns);
     this.#round();
     p.loop(count, (turn) => {
-      const first = mul(add(mul(p.group, count), turn), columns);
-      // The last work-items read columns again, and do not store these.
-      const from = isWhole ? first : min(first, sub(end, columns));
-      const sums = this.#multiply(from);
-      p.results(sums, (at) => {
-        const column = add(from, Math.floor(at / rows));
-        const inside = isWhole ? truth(true) : lt(sub(first, 1), column);
-        return { coordinates: [int(at % rows), column], inside };
+      const column = add(mul(p.group, count), turn);
+      p.when(isWhole ? truth(true) : lt(column, end), () => {
+        const from = p.let(add(this.#before, mul(column, this.#step)));
+        p.results(
+          this.#multiply(from),
+          (row) => ({ coordinates: [int(row), column], inside: truth(true) }),
+        );
       });
     });
     return p.finish(`gemv_int16_${format}`, groups);
@@ -249,72 +227,98 @@ class Writer {
     const rounded = values.map((v) => p.let(nearest(fmul(v, splat(by, width)))));
     rounded.forEach((n, k) => p.store(this.#shorts, add(to, k * width), toShorts(n)));
     const sum = this.#sums && p.let(fmul(laneSum(toFloat(add(...rounded))), scale));
-    const blocks = p.size(this.#product.terms / BLOCK);
-    const { columns, scales } = this.#mapping, copies = scales > 0 ? columns : 1;
-    for (let k = 0; k < copies; k++) {
-      const place = add(mul(row, this.#pitch), mul(blocks, k), block);
-      p.store(this.#scales, place, scale);
-      if (sum) p.store(this.#sums!, place, sum);
+    const place = add(mul(row, this.#pitch), block);
+    p.store(this.#scales, place, scale);
+    if (sum) p.store(this.#sums!, place, sum);
+  }
+
+  /** The sums of a column, which begins behind so many blocks. */
+  #multiply(column: E): Tile {
+    const p = this.#p, { format, rows, terms } = this.#product, count = terms / chunkOf(format);
+    const ways = Math.max(1, Math.floor(MAX_SUMS / rows));
+    const zeros = (count: number, width: number): E[] =>
+      Array.from({ length: count }, () => p.register(splat(float(0), width)));
+    const sums = Array.from({ length: rows }, () => zeros(ways, this.#width));
+    // Large blocks are read whole: what chunks have in common is decoded once.
+    const { elements } = formatTable[format], isSmall = this.#hasNeighbours;
+    const most = isSmall ? NEIGHBOURS : elements / chunkOf(format);
+    const together = count < most ? 1 : most, rest = count % together;
+    const offsets = zeros(this.#sums ? rows : 0, isSmall ? together : 1);
+    p.loop(p.size((count - rest) / together), (at) => {
+      this.#multiplyChunks(mul(at, together), 0, together, column, sums, offsets);
+    });
+    const last = zeros(this.#sums && rest > 0 ? rows : 0, 1);
+    // The last ones are decoded with neighbours before them.
+    if (rest > 0) {
+      const first = p.size(count - together);
+      this.#multiplyChunks(first, together - rest, together, column, sums, last);
+    }
+    // Offsets in as many lanes are added up with the products.
+    const isAsWide = offsets[0]?.width === this.#width, all = p.tile(rows);
+    p.map(all, (_, row) => [...sums[row]!, ...isAsWide ? [offsets[row]!] : []].reduce(fadd));
+    const results = p.sum(all), left = isAsWide ? [last] : [offsets, last];
+    const added = (sum: E, offset: E): E => fadd(sum, laneSum(offset));
+    p.map(results, (sum, row) => left.flatMap((own) => own[row] ?? []).reduce(added, sum));
+    return results;
+  }
+
+  /** True where a block has one scale, as those of x have. */
+  get #hasNeighbours(): boolean {
+    return formatTable[this.#product.format].elements === BLOCK;
+  }
+
+  /** Adds the products of neighbouring chunks to sums, the runs to those of a row by turns; leaves the first ones out. */
+  #multiplyChunks(
+    first: E,
+    from: number,
+    count: number,
+    column: E,
+    sums: readonly (readonly E[])[],
+    offsets: readonly E[],
+  ): void {
+    const p = this.#p, chunk = chunkOf(this.#product.format);
+    const scales = this.#hasNeighbours
+      ? this.#neighbours(first, from, count, column, offsets)
+      : null;
+    let way = 0;
+    for (let k = from; k < count; k++) {
+      const start = mul(add(first, k), chunk), runs = this.#runs(start, column, chunk);
+      const factors = scales?.map((scale) => [lane(scale, k)]) ??
+        this.#factors(div(start, BLOCK), runs, offsets);
+      runs.forEach(({ quants, inputs }, n) => {
+        sums.forEach((own, row) => {
+          const products = quants.map((q, k) => dot(q, this.#vector(start, row, inputs[k]!)));
+          const sum = own[way % own.length]!;
+          p.set(sum, fma(factors[row]![n]!, toFloat(add(...products)), sum));
+        });
+        way++;
+      });
     }
   }
 
-  /** The sums of the columns of a turn. */
-  #multiply(from: E): Tile {
-    const p = this.#p, { format, rows, terms } = this.#product, { columns, scales } = this.#mapping;
-    const first = p.let(add(this.#before, mul(from, this.#step))), chunk = chunkOf(format);
-    const decoded = scales > 0 ? this.#decode(first) : null;
-    const each = Array.from({ length: columns }, (_, k) => p.let(add(first, mul(this.#step, k))));
-    const sums = p.tile(rows * columns);
-    const offsets = this.#sums ? Array.from({ length: sums.rows }, () => p.register(float(0))) : [];
-    p.loop(p.size(terms / chunk), (at) => {
-      const start = mul(at, chunk), vectors = this.#vectors(start, chunk);
-      const runs = each.map((column) => this.#runs(start, column, chunk));
-      const factors = decoded
-        ? this.#decodedFactors(decoded, div(start, BLOCK), runs)
-        : this.#factors(div(start, BLOCK), runs);
-      p.map(sums, (sum, at) =>
-        runs[Math.floor(at / rows)]!.reduce((all, { quants, inputs }, n) => {
-          const products = quants.map((q, k) => dot(q, vectors[at % rows]![inputs[k]!]!));
-          return fma(factors[at]![n]!.scale, toFloat(add(...products)), all);
-        }, sum));
-      offsets.forEach((sum, at) =>
-        p.set(sum, factors[at]!.reduce((all, { offset }) => fadd(all, offset!), sum))
-      );
-    });
-    const all = p.sum(sums);
-    if (this.#sums) p.map(all, (sum, at) => fadd(sum, offsets[at]!));
-    return all;
+  /** A vector of a chunk of a row of x. */
+  #vector(start: E, row: number, k: number): E {
+    const shorts = 2 * this.#width, first = add(start, row * this.#mapping.room + k * shorts);
+    return loadShorts(this.#shorts, int(0), add(first, lanes(shorts)));
   }
 
-  /** Decodes scales and offsets of a turn's columns, times those of x: they lie side by side. */
-  #decode(first: E): Decoded {
-    const p = this.#p, { format, rows, terms } = this.#product, { columns, scales } = this.#mapping;
-    const row = formatTable[format];
-    const decoded = { scales: this.#places(), offsets: this.#sums && this.#places() };
-    p.loop(p.size(terms / BLOCK * columns / scales), (at) => {
-      const block = mul(at, scales), index = mul(add(block, lanes(scales)), BLOCK);
-      const packed = new PackedElement(format, this.#w, this.#blocks, index, first);
-      for (let k = 0; k < rows; k++) {
-        const place = add(block, k * this.#pitch), neighbours = add(place, lanes(scales));
-        const times = (factor: E, x: Place): E => fmul(factor, load(x, neighbours));
-        p.store(decoded.scales, place, times(row.scale!(packed), this.#scales));
-        if (decoded.offsets) {
-          p.store(decoded.offsets, place, times(row.offset!(packed), this.#sums!));
-        }
+  /** Scales of neighbouring blocks, times those of each row of x; adds the offsets of those from one on. */
+  #neighbours(first: E, from: number, count: number, column: E, offsets: readonly E[]): E[] {
+    const p = this.#p, { rows, format } = this.#product, { scale, offset } = formatTable[format];
+    const index = mul(add(first, lanes(count)), BLOCK);
+    const packed = new PackedElement(format, this.#w, this.#blocks, index, column);
+    return Array.from({ length: rows }, (_, row) => {
+      const of = (x: Place): E => p.let(load(x, add(first, row * this.#pitch, lanes(count))));
+      const sum = offsets[row];
+      if (sum) {
+        const factors = [p.let(offset!(packed)), of(this.#sums!)] as const;
+        const each = (k: number): [E, E] => [lane(factors[0], k), lane(factors[1], k)];
+        const single = Array.from({ length: count - from }, (_, k) => each(from + k));
+        const parts = from === 0 ? [factors] : single;
+        p.set(sum, parts.reduce((all, [a, b]) => fma(a, b, all), sum));
       }
+      return p.let(fmul(scale!(packed), of(this.#scales)));
     });
-    return decoded;
-  }
-
-  /** Vectors of a chunk of each row of x. */
-  #vectors(start: E, chunk: number): E[][] {
-    const p = this.#p, { room } = this.#mapping, shorts = 2 * this.#width;
-    const vector = (row: number, k: number): E =>
-      p.let(loadShorts(this.#shorts, int(0), add(start, row * room + k * shorts, lanes(shorts))));
-    return Array.from(
-      { length: this.#product.rows },
-      (_, row) => Array.from({ length: chunk / shorts }, (_, k) => vector(row, k)),
-    );
   }
 
   /** The runs of a chunk of a column, which begins behind so many blocks. */
@@ -336,39 +340,18 @@ class Writer {
     return runs;
   }
 
-  /** Factors of runs, for each sum, as they were decoded before. */
-  #decodedFactors({ scales, offsets }: Decoded, start: E, runs: readonly Run[][]): Factor[][] {
-    const { rows } = this.#product;
-    return Array.from({ length: rows * runs.length }, (_, at) => {
-      const column = Math.floor(at / rows);
-      const base = add((at % rows) * this.#pitch, mul(this.#step, column));
-      return runs[column]!.map(({ block }) => ({
-        scale: loadFrom(scales, base, add(start, block)),
-        offset: offsets && loadFrom(offsets, base, add(start, block)),
-      }));
+  /** Factors of runs, for each row of x; adds their offsets. */
+  #factors(start: E, runs: readonly Run[], offsets: readonly E[]): E[][] {
+    const p = this.#p, { rows } = this.#product;
+    const of = (x: Place, row: number, { block }: Run): E =>
+      load(x, add(start, row * this.#pitch + block));
+    offsets.forEach((sum, row) => {
+      const added = (all: E, run: Run): E => fma(run.offset!, of(this.#sums!, row, run), all);
+      p.set(sum, runs.reduce(added, sum));
     });
-  }
-
-  /** Factors of runs, for each sum. */
-  #factors(start: E, runs: readonly Run[][]): Factor[][] {
-    const p = this.#p, { rows, format } = this.#product, blocks = chunkOf(format) / BLOCK;
-    const ofRows = (place: Place | null): E[][] =>
-      Array.from(
-        { length: place ? rows : 0 },
-        (_, row) =>
-          Array.from({ length: blocks }, (_, k) => {
-            const at = add(start, row * this.#pitch + k);
-            return p.let(load(place!, at));
-          }),
-      );
-    const scales = ofRows(this.#scales), sums = ofRows(this.#sums);
     return Array.from(
-      { length: rows * runs.length },
-      (_, at) =>
-        runs[Math.floor(at / rows)]!.map(({ scale, offset, block }) => ({
-          scale: fmul(scale, scales[at % rows]![block]!),
-          offset: offset ? fmul(offset, sums[at % rows]![block]!) : null,
-        })),
+      { length: rows },
+      (_, row) => runs.map((run) => fmul(run.scale, of(this.#scales, row, run))),
     );
   }
 }

@@ -2,19 +2,24 @@
 import type { E } from "../../../tile/language/expression.ts";
 import type { Statement } from "../../../tile/language/statements.ts";
 
-/** Four vectors of four bytes that lie side by side, or numbers of 16 bits from anywhere. */
+/**
+ * Four vectors of four bytes that lie side by side, two of eight that become numbers of 16 bits, or numbers of 16 bits
+ * from anywhere.
+ */
 export interface LoadGroup {
-  readonly kind: "bytes" | "halves";
+  readonly kind: "bytes" | "shorts" | "halves";
   readonly loads: readonly E[];
 }
 
 /** Members of a group. */
 const MEMBERS = 4;
+/** Lanes of a vector of numbers of 16 bits. */
+const SHORTS = 8;
 
 /** The groups of the loads that a block's own statements read, by each of their loads. */
 export function loadGroups(body: readonly Statement[]): Map<E, LoadGroup> {
   const loads = loadsOf(body);
-  const groups = [...byteGroups(loads), ...halfGroups(loads)];
+  const groups = [...byteGroups(loads), ...shortGroups(loads), ...halfGroups(loads)];
   return new Map(groups.flatMap((group) => group.loads.map((load) => [load, group] as const)));
 }
 
@@ -35,9 +40,9 @@ function loadsOf(body: readonly Statement[]): E[] {
   return found;
 }
 
-/** The index of a load without a constant, and that. */
-export function indexOf({ args }: E): readonly [base: E, offset: number] {
-  const [index] = args as readonly [E], isMoved = index.op === "+" && index.args[1]!.value > 0;
+/** An index without a constant, and that. */
+export function partsOf(index: E): readonly [base: E, offset: number] {
+  const isMoved = index.op === "+" && index.args[1]!.value > 0;
   return isMoved ? [index.args[0]!, index.args[1]!.value] : [index, 0];
 }
 
@@ -46,7 +51,7 @@ function* byteGroups(loads: readonly E[]): Generator<LoadGroup> {
     width === MEMBERS && (place!.element === "uint8" || place!.element === "int8");
   const families = Map.groupBy(
     loads.filter(isBytes),
-    (load) => indexOf(load)[0],
+    (load) => partsOf(load.args[0]!)[0],
   );
   for (const family of families.values()) {
     // One buffer of one type; others of the same index are read one by one.
@@ -54,11 +59,27 @@ function* byteGroups(loads: readonly E[]): Generator<LoadGroup> {
     const own = family.filter(({ place }) =>
       place!.buffer === buffer && place!.element === element
     );
-    const at = new Map(own.map((load) => [indexOf(load)[1], load]));
+    const at = new Map(own.map((load) => [partsOf(load.args[0]!)[1], load]));
     for (const first of at.keys()) {
       const places = Array.from({ length: MEMBERS }, (_, k) => first + k * MEMBERS);
       if (first % (MEMBERS * MEMBERS) !== 0 || !places.every((place) => at.has(place))) continue;
       yield { kind: "bytes", loads: places.map((place) => at.get(place)!) };
+    }
+  }
+}
+
+/** Pairs of vectors of eight bytes. */
+function* shortGroups(loads: readonly E[]): Generator<LoadGroup> {
+  const bytes = loads.filter(({ kind, place }) => kind === "int16" && place!.element !== "int16");
+  const keyOf = ({ place, args: [base, at] }: E): string => {
+    const [index] = partsOf(at!);
+    return [place!.buffer, place!.element, base!.id, index.id].join();
+  };
+  for (const family of Map.groupBy(bytes, keyOf).values()) {
+    const at = new Map(family.map((load) => [partsOf(load.args[1]!)[1], load]));
+    for (const [first, load] of at) {
+      const next = at.get(first + SHORTS);
+      if (first % (2 * SHORTS) === 0 && next) yield { kind: "shorts", loads: [load, next] };
     }
   }
 }

@@ -1,5 +1,6 @@
 /** Products of a few rows with packed weights on the built-in backend: the tile program in WebAssembly. */
 import { collapse } from "../../../kernel/collapse.ts";
+import { affineKey } from "../../../kernel/affine.ts";
 import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_product.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
@@ -50,14 +51,17 @@ export function packedRunner(
   const tile = product && kernelOf(product, runtime.threads.size);
   if (product === null || tile === null) return null;
   const size = product.rows * product.columns;
-  const order = [...product.rowLoops, ...product.columnLoops];
-  const after = host.compile(
-    collapse(epilogueOf(kernel, "float32", rowMajor(kernel, order), null)!),
-  );
+  const index = rowMajor(kernel, [...product.rowLoops, ...product.columnLoops]);
+  const { dtype, index: at } = kernel.outputs[0]!;
+  const isPlace = dtype === "float32" && affineKey(at) === affineKey(index);
+  const epilogue = epilogueOf(kernel, "float32", index, isPlace ? 0 : null);
+  const after = epilogue && host.compile(collapse(epilogue));
   const numbers = { [COLUMNS]: product.columns }, cost = size * product.terms / SPEED;
   const call = new TileCall(tile, { numbers, store: storeRows, cost }, runtime);
+  const source = `// WebAssembly SIMD: ${tile.name}`;
+  if (after === null) return { source, run: (inputs, outputs) => call.run(inputs, outputs, host) };
   return {
-    source: `// WebAssembly SIMD: ${tile.name}\n${after.source}`,
+    source: `${source}\n${after.source}`,
     run: (inputs, outputs) =>
       host.withScratch("float32", size, (block) => {
         if (!call.run(inputs, [block], host)) return false;

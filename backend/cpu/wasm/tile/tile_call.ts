@@ -54,13 +54,22 @@ export function callOf(
   return new TileCall(tile, { ...options, parameters }, runtime);
 }
 
+/** Memory of a thread up to this is kept from one call to the next. */
+const KEPT_BYTES = 2 ** 16;
+
 /** Calls one kernel, whose inputs are called `a0`, `a1`, ... by their places. */
 export class TileCall {
   readonly #tile: TileKernel;
   readonly #runtime: WasmRuntime;
-  readonly #names: readonly string[];
-  readonly #numbers: ReadonlyMap<string, number>;
-  readonly #parameters: ReadonlyMap<string, Parameter>;
+  /** Words that are the same in every run. */
+  readonly #constants: Int32Array;
+  /** Words that are addresses of inputs, by their places, and of outputs. */
+  readonly #inputs: readonly (readonly [word: number, input: number])[];
+  readonly #outputs: readonly number[];
+  readonly #parameters: readonly (readonly [word: number, parameter: Parameter])[];
+  /** The word that is the address of the arrays of all threads, and bytes of each; -1 and 0: there are none. */
+  readonly #scratch: number;
+  readonly #scratchBytes: number;
   readonly #cost: number;
   readonly #kernel: WasmKernel;
 
@@ -73,12 +82,19 @@ export class TileCall {
     const results = Array.from({ length: outputs }, (_, k) => `o${k}`);
     const sizes = new Map(tile.sizes.map(({ name, value }) => [name, value]));
     const added = Object.keys(numbers).filter((name) => form === undefined && !sizes.has(name));
-    const others = [...results, SCRATCH, ...added];
+    const others = [...results, SCRATCH, ...added], names = argumentNames(tile, others);
+    const values = new Map([...sizes, ...Object.entries(numbers)]);
     this.#tile = tile;
     this.#runtime = runtime;
-    this.#names = argumentNames(tile, others);
-    this.#parameters = new Map(parameters.map((parameter, k) => [`p${k}`, parameter]));
-    this.#numbers = new Map([...sizes, ...Object.entries(numbers)]);
+    this.#constants = Int32Array.from(names, (name) => values.get(name) ?? 0);
+    this.#inputs = tile.inputs.map(({ name }) => [names.indexOf(name), Number(name.slice(1))]);
+    this.#outputs = results.map((name) => names.indexOf(name));
+    this.#parameters = parameters.flatMap((parameter, k) => {
+      const word = names.indexOf(`p${k}`);
+      return word < 0 ? [] : [[word, parameter] as const];
+    });
+    this.#scratchBytes = scratchOf(tile).bytes;
+    this.#scratch = this.#scratchBytes > 0 ? names.indexOf(SCRATCH) : -1;
     this.#cost = cost;
     const write = () => tileModule(tile, others, store, runtime);
     this.#kernel = form === undefined ? runtime.compile(write()) : runtime.named(form, write);
@@ -86,31 +102,39 @@ export class TileCall {
 
   /** False, and nothing is done, where a block lies outside of the memory that WebAssembly sees. */
   run(inputs: readonly HostBlock[], outputs: readonly HostBlock[], host: GemmHost): boolean {
-    const { bytes } = scratchOf(this.#tile), words = bytes * this.#runtime.threads.size / 4;
-    if (words === 0) return this.#run(inputs, outputs, null);
-    return host.withScratch("float32", words, (block) => this.#run(inputs, outputs, block));
+    const bytes = this.#scratchBytes, { threads, memory } = this.#runtime;
+    if (bytes === 0) return this.#run(inputs, outputs, 0);
+    if (bytes <= KEPT_BYTES) {
+      return this.#run(inputs, outputs, this.#runtime.threadScratch(bytes));
+    }
+    return host.withScratch(
+      "float32",
+      bytes * threads.size / 4,
+      (block) => this.#run(inputs, outputs, memory.addressOf(block)),
+    );
   }
 
   #run(
     inputs: readonly HostBlock[],
     outputs: readonly HostBlock[],
-    scratch: HostBlock | null,
+    scratch: number | null,
   ): boolean {
-    const { memory, words } = this.#runtime, { inputs: reads, groups } = this.#tile;
-    const addresses = new Map([[SCRATCH, scratch && memory.addressOf(scratch)]]);
-    outputs.forEach((block, k) => addresses.set(`o${k}`, memory.addressOf(block)));
-    for (const { name } of reads) {
-      addresses.set(name, memory.addressOf(inputs[Number(name.slice(1))]!));
+    const { memory, words } = this.#runtime;
+    if (scratch === null) return false;
+    words.set(this.#constants);
+    for (const [word, input] of this.#inputs) {
+      const address = memory.addressOf(inputs[input]!);
+      if (address === null) return false;
+      words[word] = address;
     }
-    if (scratch === null) addresses.delete(SCRATCH);
-    if ([...addresses.values()].includes(null)) return false;
-    this.#names.forEach((name, k) => {
-      const parameter = this.#parameters.get(name);
-      words[k] = parameter
-        ? wordOf(parameter)
-        : addresses.get(name) ?? this.#numbers.get(name) ?? 0;
-    });
-    this.#runtime.run(this.#kernel, groups, 1, this.#cost);
+    for (let k = 0; k < outputs.length; k++) {
+      const address = memory.addressOf(outputs[k]!);
+      if (address === null) return false;
+      words[this.#outputs[k]!] = address;
+    }
+    for (const [word, parameter] of this.#parameters) words[word] = wordOf(parameter);
+    if (this.#scratch >= 0) words[this.#scratch] = scratch;
+    this.#runtime.run(this.#kernel, this.#tile.groups, 1, this.#cost);
     return true;
   }
 }

@@ -31,7 +31,7 @@ import { randomKey, uniform } from "../functions/random.ts";
 import { type ElementBytes, LaneAccess } from "../lanes.ts";
 import { writeCast, writePrimitive } from "../loops/primitives.ts";
 import { VectorMath } from "../math.ts";
-import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import { f32x4, i32, i32x4, narrow, v128 } from "../opcodes.ts";
 import type { EngineFeatures } from "../runtime.ts";
 import { PANEL_SUMS, SUM_BYTES } from "../products/row_panel.ts";
 import { BlockWriter } from "./block_writer.ts";
@@ -282,6 +282,8 @@ class TileModule {
   }
 
   #computed(e: E): Local {
+    const together = this.#loadedTogether(e);
+    if (together !== null) return together;
     if (isShorts(e)) return this.#shorts.computed(e);
     const f = this.#f, arg = (k: number): Local => this.#value(e.args[k]!);
     switch (e.op) {
@@ -399,6 +401,7 @@ class TileModule {
       case "nearest":
         return f.v(i32x4.truncate, f.v(f32x4.nearest, arg(0)));
       case "lane":
+        if (e.kind !== "float") return f.laneOf(arg(0), e.value);
         return f.shuffle32(arg(0), arg(0), new Array<number>(4).fill(e.value));
       default:
         throw new Error(`WebAssembly has no instructions for ${e.op}`);
@@ -579,12 +582,15 @@ class TileModule {
     this.#blocks.pack({ to, source, first, end, count, parts });
   }
 
-  #load(e: E): Local {
+  /** A load with the others of its group, where there is one whose places are known; or null. */
+  #loadedTogether(e: E): Local | null {
     const group = this.#groups.get(e);
-    if (group?.loads.every(({ args }) => args.every((at) => this.#isReady(at)))) {
-      this.#loadTogether(group);
-      return this.#known.at(-1)!.get(e)!;
-    }
+    if (!group?.loads.every(({ args }) => args.every((at) => this.#isReady(at)))) return null;
+    this.#loadTogether(group);
+    return this.#known.at(-1)!.get(e)!;
+  }
+
+  #load(e: E): Local {
     const { place, args, width, kind } = e;
     const f = this.#f, { element } = place!, bytes = elementBytes[element]!;
     const [address, offset] = this.#address(place!, ...args);
@@ -619,9 +625,13 @@ class TileModule {
       loads.forEach((load, k) => known.set(load, f.shuffle32(all, all, [k, k, k, k])));
       return;
     }
-    const [address, offset] = this.#address(first.place!, first.args[0]!);
+    const [address, offset] = this.#address(first.place!, ...first.args);
     const isSigned = first.place!.element === "int8";
     const all = f.load(v128.load, address, offset);
+    if (kind === "shorts") {
+      const halves = isSigned ? signedHalves : halvesOfBytes;
+      return loads.forEach((load, k) => known.set(load, f.v(halves[k]!, all)));
+    }
     const swizzle = this.#relaxed ? v128.relaxedSwizzle : v128.swizzle;
     loads.forEach((load, k) => {
       // Other bytes of a lane are zeros; signed ones come from above.
@@ -633,5 +643,9 @@ class TileModule {
     });
   }
 }
+
+/** The first and the last eight bytes of a vector as numbers of 16 bits. */
+const halvesOfBytes = [narrow.bytesToShorts, narrow.lastBytesToShorts];
+const signedHalves = [narrow.signedToShorts, narrow.lastSignedToShorts];
 
 const isNumber = ({ op, value }: E, number: number): boolean => op === "const" && value === number;

@@ -109,10 +109,10 @@ export const packedGemv: ContractionTemplate<PackedPlan> = {
   // Products of one row with several matrices, as of queries, keys and values, are small each.
   variant: ({ product: { format, rows, columns, terms, x, w }, unit, mapping }) => ({
     key: [
-      ...[format, rows, terms, x.element, x.offset, w.offset, mapping.columns],
+      ...[format, rows, terms, x.element, x.offset, w.offset],
       ...isInteger(mapping)
-        ? [mapping.room, mapping.scales, columns % (mapping.columns * mapping.turns) === 0]
-        : [mapping.turn, columns % (unit.down * mapping.columns) === 0],
+        ? [mapping.room, columns % mapping.turns === 0]
+        : [mapping.turn, mapping.columns, columns % (unit.down * mapping.columns) === 0],
       unit.name,
       unit.unroll,
     ].join(),
