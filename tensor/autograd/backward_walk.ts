@@ -110,16 +110,7 @@ export class BackwardWalk<R> implements Walk, HookedWalk<R> {
     return repeated;
   }
 
-  question(
-    gradFn: GradFn,
-    results: readonly Tensor[],
-    gradients: readonly (Tensor | null)[],
-  ): Question | null {
-    const { name, inputs, user } = gradFn;
-    if (user === undefined) return null;
-    const args = { ...user.resultsOf(results, gradients), inputs: [...inputs] };
-    return { name, ask: user.ask, ...args, changed: changedInputs(gradFn) };
-  }
+  readonly question = questionOf;
 
   pass(
     gradFn: GradFn,
@@ -167,6 +158,18 @@ export class BackwardWalk<R> implements Walk, HookedWalk<R> {
     }
     for (const node of this.#through.splice(0)) node.subside();
   }
+}
+
+/** The question for the gradient of an operation whose gradient the program computes; null for any other. */
+export function questionOf(
+  gradFn: GradFn,
+  results: readonly Tensor[],
+  gradients: readonly (Tensor | null)[],
+): Question | null {
+  const { name, inputs, user } = gradFn;
+  if (user === undefined) return null;
+  const args = { ...user.resultsOf(results, gradients), inputs: [...inputs] };
+  return { name, ask: user.ask, ...args, changed: changedInputs(gradFn) };
 }
 
 /** Runs a gradient; reading an input that was assigned since is an error: its value is another. */

@@ -59,7 +59,7 @@ export function walkWithHooks<A extends unknown[], R>(
 }
 
 /** The program's answer at a stop, computed as `backward` would: recorded only where gradients are. */
-function answerTo(stop: Stop | Question, createGraph: boolean): unknown {
+export function answerTo(stop: Stop | Question, createGraph: boolean): unknown {
   if (!("ask" in stop)) return hookedGradient(stop.tensor, stop.gradient, createGraph);
   const { name, ask, gradients, inputs, results, changed } = stop;
   const call = (): unknown =>

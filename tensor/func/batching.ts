@@ -68,7 +68,9 @@ export function liftRandom(
   for (const node of found) {
     if (node.id < first) continue;
     const { op, inputs, shape, dtype } = node;
-    if (op.kind === "random") lifted.set(node, new Node(op, [], [size, ...shape], dtype));
+    if (op.kind === "random" && !lifted.has(node)) {
+      lifted.set(node, new Node(op, [], [size, ...shape], dtype));
+    }
     for (const input of inputs) found.add(input);
   }
 }

@@ -1,5 +1,8 @@
 /** Functions of one sample as functions of a batch of samples. */
 import { formatShape, isEager, nextNodeId, Node } from "../../backend/internal.ts";
+import { questionOf } from "../autograd/backward_walk.ts";
+import { isHooked } from "../autograd/gradient_hooks.ts";
+import { answerTo } from "../autograd/hooked_walk.ts";
 import { ReverseWalk } from "../autograd/reverse_walk.ts";
 import { newGradFn } from "../core/apply.ts";
 import { giveUpReplay, observeAssignments, resolved, unobserved } from "../core/calls.ts";
@@ -236,6 +239,8 @@ interface Traced {
   readonly size: number;
   /** The order of the first tensor that the function made. */
   readonly start: number;
+  /** The first node that the function made, where each sample has random numbers of its own. */
+  readonly firstRandom: number | null;
   /** The nodes of all samples, as far as they are known. */
   readonly lifted: Lifted;
 }
@@ -258,9 +263,8 @@ function batched(f: UserFunction, batch: Batch): unknown {
         )
       ),
   );
-  const lifted: Lifted = new Map();
-  if (batch.isRandomOwn) liftRandom(outs.map(nodeOf), first, batch.size, lifted);
-  const results = lift(outs, { pairs, size: batch.size, start, lifted });
+  const firstRandom = batch.isRandomOwn ? first : null;
+  const results = lift(outs, { pairs, size: batch.size, start, firstRandom, lifted: new Map() });
   endTrace(temporaries, pairs, results.some((result) => result.requiresGrad));
   const next = results.values();
   return withTensors(value, () => next.next().value!);
@@ -296,8 +300,9 @@ function endTrace(
 
 /** The tensors of all samples for those of one, recorded where these are. */
 function lift(outs: readonly Tensor[], traced: Traced): Tensor[] {
-  const { pairs, size } = traced;
+  const { pairs, size, firstRandom } = traced;
   const lifted = new Map(traced.lifted);
+  if (firstRandom !== null) liftRandom(outs.map(nodeOf), firstRandom, size, lifted);
   for (const [stand, x] of pairs) lifted.set(nodeOf(stand), nodeOf(x));
   const nodes = liftNodes(outs.map(nodeOf), lifted, size);
   const results = nodes.map((node, k) => {
@@ -318,7 +323,9 @@ function record(outs: readonly Tensor[], results: readonly Tensor[], traced: Tra
   const gradFn = newGradFn("vmap", inputs, (_, __, gradients) => {
     const used = outs.map((_, k) => k).filter((k) => gradients[k] && outs[k]!.requiresGrad);
     const seeds = used.map((k) => placeholder(outs[k]!, outs[k]!.shape, isGradEnabled()));
-    const found = withoutRoutines(() => gradientsTo(used.map((k) => outs[k]!), seeds, targets));
+    const found = withoutRoutines(() =>
+      gradientsTo(used.map((k) => outs[k]!), seeds, targets, pairs)
+    );
     const pair = seeds.map((seed, at) => [seed, gradients[used[at]!]!] as const);
     const all = lift(found, { ...traced, pairs: new Map([...pairs, ...pair]) });
     return all.map((g, k) => k < own.length ? g : size === 1 ? g.squeeze(0) : g.sum(0));
@@ -346,15 +353,22 @@ function gradientsTo(
   outs: readonly Tensor[],
   seeds: readonly Tensor[],
   targets: readonly Tensor[],
+  pairs: Traced["pairs"],
 ): Tensor[] {
-  const ends = new Set(targets), found = new Map<Tensor, Tensor>();
-  recording(isGradEnabled(), () => {
-    new ReverseWalk(outs, seeds, {
+  const ends = new Set(targets), found = new Map<Tensor, Tensor>(), createGraph = isGradEnabled();
+  recording(createGraph, () => {
+    const walk = new ReverseWalk(outs, seeds, {
       isEnd: (tensor) => ends.has(tensor),
+      // Those of what all samples share are called with the sum.
+      stopsAt: (tensor) => isHooked(stateOf(tensor)) && (pairs.has(tensor) || !ends.has(tensor)),
       visit: (tensor, gradient) => void (ends.has(tensor) && found.set(tensor, gradient)),
-      pass: ({ gradient }, results, gradients) =>
-        gradient(gradients.find((g) => g !== null)!, results[0]!, gradients),
-    }).run();
+      repeat: ({ repetition }) => repetition?.run() ?? null,
+      question: questionOf,
+      pass: ({ gradient, user }, results, gradients, answer) =>
+        user?.gradientsIn(answer) ??
+          gradient(gradients.find((g) => g !== null)!, results[0]!, gradients),
+    });
+    for (let stop = walk.run(); stop !== null;) stop = walk.run(answerTo(stop, createGraph));
   });
   return targets.map((target) => found.get(target) ?? target.zerosLike());
 }

@@ -1,7 +1,9 @@
 /** vmap beside the same function called sample by sample: values and gradients of every kind of operation. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
+  checkpoint,
   compile,
+  customGradient,
   func,
   grad,
   linalg,
@@ -24,6 +26,8 @@ interface Given {
 }
 
 type Sample = (given: Given) => Tensor;
+
+const threefold = customGradient((x: Tensor) => x.square(), (g, [x]) => [g.mul(x).mul(3)]);
 
 /** Functions of a sample: each kind of operation that has a rule. */
 const functions: Readonly<Record<string, Sample>> = {
@@ -54,6 +58,13 @@ const functions: Readonly<Record<string, Sample>> = {
     ),
   "a result that is not its own": ({ x, w }) => w.add(x.sum().mul(0)),
   "the sample itself": ({ x }) => x,
+  "a gradient of the program's own": ({ x, w }) => threefold(x.matmul(w)),
+  "a checkpoint": ({ x, w }) => checkpoint((x: Tensor) => x.matmul(w).tanh(), x),
+  "hooks on the way": ({ x, w }) => {
+    const product = x.matmul(w);
+    product.registerHook((g) => g.mul(3));
+    return product.square();
+  },
 };
 
 const numbers = Array.from({ length: 48 }, (_, k) => Math.sin(3 * k) + k / 50);
