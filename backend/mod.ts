@@ -43,16 +43,19 @@ export type { PrimitiveName, primitiveTable } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export type { Storage as NodeStorage } from "./graph/stored_value.ts";
 export { NEED, type Need, Node, type Saved, type Token } from "./graph/node.ts";
-export {
-  type Float32Precision,
-  type Op,
-  type RecurrenceOp,
-  type RecurrentGates,
-  type ReduceFn,
-  type RowOp,
-  type ScanFn,
-  type ScatterMode,
-  type ViewOp,
+export type {
+  ExpressionList,
+  Float32Precision,
+  Op,
+  RecurrenceOp,
+  RecurrentGates,
+  ReduceFn,
+  RoutineCall,
+  RowOp,
+  ScanFn,
+  ScatterMode,
+  TemplateNode,
+  ViewOp,
 } from "./graph/op.ts";
 export type { Shape } from "./graph/shape.ts";
 export { InterruptedError, interruptible, interruptSignal } from "./lifecycle/interruption.ts";

@@ -104,9 +104,13 @@ export interface RecurrenceOp {
 
 /** A node of a template: its inputs are places in the list, which begins with the template's inputs. */
 export interface TemplateNode {
+  /** Operation on its inputs. */
   readonly op: Op;
+  /** Places of what it is made from. */
   readonly inputs: readonly number[];
+  /** Its shape. */
   readonly shape: Shape;
+  /** Its element type. */
   readonly dtype: DType;
 }
 
@@ -114,6 +118,7 @@ export interface TemplateNode {
 export interface ExpressionList {
   /** Tells it from others. */
   readonly id: number;
+  /** Nodes behind the inputs, each behind what it is made from. */
   readonly nodes: readonly TemplateNode[];
   /** Places of the results. */
   readonly results: readonly number[];
@@ -121,6 +126,7 @@ export interface ExpressionList {
 
 /** A call of a routine; its outputs are nodes that share it, and its inputs. */
 export interface RoutineCall {
+  /** Nodes that it stands for. */
   readonly template: ExpressionList;
   /** Those of the template. */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
