@@ -10,14 +10,12 @@ import type { KernelGraph, Step, ValueBuffer } from "./passes/kernel_graph.ts";
 
 /** Request to a graph: its nodes by position, and those of them that are results. */
 export interface Request {
-  /** All nodes in topological order, with their positions. */
+  /** The nodes that `wanted` is made from, in topological order, with their positions. */
   readonly order: readonly Node[];
   /** Nodes asked for now; a node may be there twice. */
   readonly wanted: readonly Node[];
-  /** Nodes that will be asked for. */
+  /** Those of them that are read later. */
   readonly later: readonly Node[];
-  /** Number of nodes that `wanted` is made from; those behind are for `later` alone. */
-  readonly count: number;
 }
 
 /**
@@ -27,27 +25,23 @@ export interface Request {
  */
 export function lower(
   units: readonly Unit[],
-  request: Request,
+  { order, wanted }: Pick<Request, "order" | "wanted">,
   added: readonly AddedNode[] = [],
 ): KernelGraph {
-  const { order, wanted, later, count } = request;
-  const buffers = order.map(({ dtype, size, id, storage }, position): ValueBuffer => ({
+  const buffers = order.map(({ dtype, size, id, storage }): ValueBuffer => ({
     dtype,
     size,
     made: id,
     isStored: storage !== null,
-    isPresent: position < count,
   }));
-  // What is saved for later are nodes of the graph: what was added is made again for it.
   for (const { node: { dtype, size }, made } of added) {
-    buffers.push({ dtype, size, made, isStored: false, isPresent: false });
+    buffers.push({ dtype, size, made, isStored: false });
   }
   const steps = units.map((unit) => lowerUnit(unit, buffers));
   return {
     buffers,
     steps,
     wanted: new Set(positionsOf(wanted)),
-    later: new Set(positionsOf(later)),
     saved: new Set(),
   };
 }
@@ -95,14 +89,14 @@ function lowerCall(
     node.op.kind === "custom" ? node.op.output : -1,
     node.position,
   ]));
-  const { made, isPresent } = buffers[outputs[0]!.node.position]!;
+  const { made } = buffers[outputs[0]!.node.position]!;
   const stored = call.outputs.flatMap(({ shape }, k) => sizeOf(shape) > 0 ? [k] : []);
   return {
     kernel: customKernel(call, operands.map(({ node }) => node), stored),
     inputs: operands.map(({ node }) => node.position),
     outputs: stored.map((k) => {
       const { shape, dtype } = call.outputs[k]!;
-      const temporary = { dtype, size: sizeOf(shape), made, isStored: false, isPresent };
+      const temporary = { dtype, size: sizeOf(shape), made, isStored: false };
       return read.get(k) ?? buffers.push(temporary) - 1;
     }),
   };

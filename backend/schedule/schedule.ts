@@ -10,7 +10,8 @@
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
  * passes/  vectorProducts, splitReductions, splitProducts, followJoins, planScratch, listSchedule,
- *          savedForBackward, fuseHorizontally
+ *          fuseHorizontally
+ * savedForLater                  kernels -> what stays of them for what is computed later
  *          planMemory            kernels -> a plan that holds for every graph like this one
  * ```
  *
@@ -28,15 +29,15 @@ import { followJoins } from "./passes/follow_joins.ts";
 import { fuseHorizontally } from "./passes/horizontal_fusion.ts";
 import { lower, type Request } from "./lower.ts";
 import { joinProducts } from "./rewrites/join_products.ts";
-import type { Pass } from "./passes/kernel_graph.ts";
+import type { KernelGraph, Pass } from "./passes/kernel_graph.ts";
 import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
 import { analyse } from "./fusion/node_info.ts";
-import { type LaterGraph, type PlanCache, type StreamPlace, withOwnStreams } from "./plan_cache.ts";
+import { type LaterGraph, type PlanCache, withOwnStreams } from "./plan_cache.ts";
 import { orientProducts } from "./passes/orient_products.ts";
 import { planScratch } from "./passes/plan_scratch.ts";
-import { savedForBackward } from "./passes/saved_for_backward.ts";
 import { sharePrepared } from "./passes/share_prepared.ts";
+import { savedForLater } from "./saved_for_later.ts";
 import { splitProducts } from "./passes/split_k.ts";
 import { splitReductions } from "./passes/split_reduction.ts";
 import { vectorProducts } from "./passes/vector_products.ts";
@@ -83,7 +84,6 @@ export const passes: readonly Pass[] = [
   planScratch,
   listSchedule,
   sharePrepared,
-  savedForBackward,
   fuseHorizontally,
 ];
 
@@ -107,12 +107,12 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
   const made = ahead.flatMap((graph) => graph.nodes());
   const whole = made.length === 0 ? request : requestFor(roots, options, made);
   const plan = planOf(whole, device);
-  const lasting = isKept ? lastingPlan(plan, whole.order, order) : null;
-  if (lasting === null) {
-    return { ...plan, order: whole.order, results: whole.results, remembered: null };
-  }
-  cache!.add(request, lasting.plan, lasting.streams, key);
-  return { ...lasting.plan, order, results, remembered: lasting.plan };
+  const isLike = whole.order.length === order.length &&
+    order.every((node, k) => whole.order[k] === node);
+  if (!isKept || !isLike) return { ...plan, ...whole, remembered: null };
+  const own = withOwnStreams(plan, order);
+  cache.add(request, own.plan, own.streams, key);
+  return { ...own.plan, order, results, remembered: own.plan };
 }
 
 /** A request with the results that it gives. */
@@ -135,32 +135,17 @@ function requestFor(
     const isAsked = partners.some((node) => toposort.has(baseOf(node)));
     if (isAsked) want(root, toposort, wanted, results);
   }
-  const count = order.length;
-  return { order, wanted, results, later: collectLater([...later, ...ahead], toposort), count };
+  const count = order.length, read = readBy([...later, ...ahead], toposort);
+  return { order: read === none ? order : order.slice(0, count), wanted, results, later: read };
 }
 
-/**
- * The plan, made for `order`, for graphs of which only the nodes of `known` are there: those behind them are
- * buffers between two kernels. Null where a kernel reads one that none has written, or draws numbers for it.
- */
-function lastingPlan(
-  plan: Plan,
-  order: readonly Node[],
-  known: readonly Node[],
-): { plan: Plan; streams: readonly StreamPlace[] } | null {
-  const count = known.length, own = withOwnStreams(plan, order);
-  if (order.length === count) return own;
-  if (known.some((node, k) => order[k] !== node)) return null;
-  if (own.streams.some(({ at }) => at >= count)) return null;
-  const written = new Set<number>();
-  for (const { inputs, outputs } of plan.kernels) {
-    const isUnknown = (at: number): boolean => at >= count && at < order.length && !written.has(at);
-    if (inputs.some(isUnknown)) return null;
-    for (const at of outputs) written.add(at);
-  }
-  const between = order.slice(count).map(({ dtype, size }) => ({ dtype, size }));
-  const temporaries = [...between, ...plan.temporaries];
-  return { plan: { ...own.plan, temporaries }, streams: own.streams };
+/** Of the nodes that are in the order now, those that `roots` are or will be made from. */
+function readBy(roots: readonly Node[], toposort: Toposort): readonly Node[] {
+  if (roots.length === 0) return none;
+  const { order } = toposort, count = order.length, bases = roots.map(baseOf);
+  for (const base of bases) toposort.add(base);
+  const read = [...bases, ...order.slice(count).flatMap(({ inputs }) => inputs)];
+  return [...new Set(read.map(baseOf))].filter((node) => node.position < count && !node.isLeaf);
 }
 
 /** Adds what is asked for. */
@@ -180,17 +165,6 @@ const hostDevice: PlanningDevice = { target: hostTarget, planKernel: null };
 
 const none: readonly never[] = [];
 
-function collectLater(roots: readonly Node[], toposort: Toposort): readonly Node[] {
-  if (roots.length === 0) return none;
-  const later: Node[] = [];
-  for (const root of roots) {
-    const base = baseOf(root);
-    toposort.add(base);
-    if (base.storage === null) later.push(base);
-  }
-  return later;
-}
-
 /** The node whose stored bytes a reshape can share. */
 function baseOf(root: Node): Node {
   let node = root;
@@ -198,14 +172,30 @@ function baseOf(root: Node): Node {
   return node;
 }
 
+/** The plan of a graph. What is read later may need values that its kernels would not leave: they are asked for, too. */
+function planOf({ order, wanted, later }: Request, device: PlanningDevice): Plan {
+  const asked = new Set(wanted);
+  for (;;) {
+    const graph = kernelsOf({ order, wanted: [...asked] }, device);
+    const { saved, missing } = savedForLater(later, order, graph, asked);
+    if (missing.length === 0) {
+      const results = new Set(wanted.map(({ position }) => position));
+      for (const at of results) saved.delete(at);
+      return planMemory({ ...graph, wanted: results, saved }, order.length);
+    }
+    for (const node of missing) asked.add(node);
+  }
+}
+
 /** The kernels of a graph, through all passes. */
-function planOf(request: Request, device: PlanningDevice): Plan {
-  const { order, wanted, later } = request;
-  const { added, ...expanded } = expandRoutines(order, [...wanted, ...later]);
+function kernelsOf(
+  request: Pick<Request, "order" | "wanted">,
+  device: PlanningDevice,
+): KernelGraph {
+  const { order, wanted } = request, { added, ...expanded } = expandRoutines(order, wanted);
   const count = order.length + added.length;
   const joined = joinProducts(expanded.order, expanded.roots, count);
   const infos = analyse(joined.order, new Set(joined.roots));
   const lowered = lower(fuse(infos, device), request, [...added, ...joined.added]);
-  const graph = passes.reduce((graph, pass) => pass(graph, device), lowered);
-  return planMemory(graph, order.length);
+  return passes.reduce((graph, pass) => pass(graph, device), lowered);
 }

@@ -1,6 +1,6 @@
 /**
  * The saved-for-backward plan: what `backward` would compute, for a value that is read first and saves what
- * backward needs, and no more. A plan remembers what that is, so that the gradients are asked for it only
+ * that reads, and no more. A plan remembers what that is, so that the gradients are asked for it only
  * where a graph is new.
  */
 import { isEager, type LaterGraph, NEED, type Node } from "../../backend/internal.ts";

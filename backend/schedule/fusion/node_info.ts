@@ -106,7 +106,7 @@ function infoOf(
 }
 
 /** An operand that is this many times smaller costs nothing to read again. */
-const MIN_SIZE_RATIO = 8;
+export const MIN_SIZE_RATIO = 8;
 
 /**
  * Derivation of a node from what is in memory in any case.

@@ -26,7 +26,7 @@ export const followJoins: Pass = (graph, { target }) => {
     if (!isJoin(join)) return;
     const [first, ...others] = readers.get(at!) ?? [];
     if (first === undefined) return;
-    const isKept = others.length > 0 || graph.wanted.has(at!) || graph.later.has(at!);
+    const isKept = others.length > 0 || graph.wanted.has(at!);
     const both = followed(join, steps[first]!, isKept);
     if (both === null) return;
     steps[k] = null;

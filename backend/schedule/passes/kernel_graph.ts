@@ -20,8 +20,6 @@ export interface ValueBuffer {
   readonly made: number;
   /** It is in memory before the first kernel runs. */
   readonly isStored: boolean;
-  /** It exists for good; others stand for what will be made again, for what is asked for later. */
-  readonly isPresent: boolean;
 }
 
 /** A kernel and the buffers that it reads and writes, by number. */
@@ -40,8 +38,6 @@ export interface KernelGraph {
   readonly steps: readonly Step[];
   /** Nodes asked for now: they stay after the run. */
   readonly wanted: ReadonlySet<number>;
-  /** Nodes that will be asked for. */
-  readonly later: ReadonlySet<number>;
   /** Results on the way that stay for what is asked for later. */
   readonly saved: ReadonlySet<number>;
 }
@@ -75,11 +71,10 @@ export function splitKernels(
     if (pair === null) return [step];
     const outputs = step.outputs.map((at) => graph.buffers[at]!);
     const made = Math.max(...outputs.map((output) => output.made));
-    const isPresent = outputs.every((output) => output.isPresent);
     const { partial, stored, final } = pair;
     const temporaries = partial.outputs.slice(0, partial.outputs.length - stored.length);
     const between = temporaries.map(({ dtype, size }) =>
-      buffers.push({ dtype, size, made, isStored: false, isPresent }) - 1
+      buffers.push({ dtype, size, made, isStored: false }) - 1
     );
     const early = stored.map((o) => step.outputs[o]!);
     return [

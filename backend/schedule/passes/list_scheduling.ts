@@ -79,9 +79,9 @@ class ListScheduler {
 
   /** Bytes held after it beyond those before. */
   #growth({ step, reads }: Pending): number {
-    const { buffers, wanted, later } = this.#graph;
+    const { buffers, wanted } = this.#graph;
     const endsAfter = (at: number, readers: number): boolean =>
-      this.#results.get(at)!.open === readers && !wanted.has(at) && !later.has(at);
+      this.#results.get(at)!.open === readers && !wanted.has(at);
     let bytes = 0;
     // Scratch, which nobody reads, ends with the kernel.
     for (const at of new Set(step.outputs)) if (!endsAfter(at, 0)) bytes += bytesOf(buffers[at]!);

@@ -10,7 +10,7 @@ export const planScratch: Pass = (graph, { target, planKernel }) => {
     if (kernel.kind === "horizontal" || kernel.kind === "custom") return step;
     const { made } = buffers[outputs[0]!]!;
     const scratch = planKernel(kernel, target).scratch.map(({ dtype, size }) =>
-      buffers.push({ dtype, size, made, isStored: false, isPresent: true }) - 1
+      buffers.push({ dtype, size, made, isStored: false }) - 1
     );
     return scratch.length === 0 ? step : { ...step, outputs: [...outputs, ...scratch] };
   });

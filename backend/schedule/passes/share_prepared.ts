@@ -24,8 +24,7 @@ interface Found {
 
 /** The pass: kernels are in the order in which they run, and have their scratch. */
 export const sharePrepared: Pass = (graph, device) => {
-  // What is computed later runs without what these kernels leave.
-  if (device.planKernel === null || graph.later.size > 0) return graph;
+  if (device.planKernel === null) return graph;
   const known = new Map<string, Prepared>();
   const steps = graph.steps.map((step, k) => shared(step, k, known, device));
   return { ...graph, steps } satisfies KernelGraph;

@@ -30,7 +30,7 @@ function graphOf(nodes: readonly Node[], leavesAreStored = false): KernelGraph {
     isStored: leavesAreStored && !nodes.some(({ id: own }) => own === id),
     isPresent: true,
   }));
-  return { buffers, steps, wanted: new Set(), later: new Set(), saved: new Set() };
+  return { buffers, steps, wanted: new Set(), saved: new Set() };
 }
 
 const cpu = { waiting: 1 << 23, early: 1 << 23, earlyOfStored: 1 << 26 };

@@ -18,7 +18,6 @@ function graphOf(steps: readonly (readonly [reads: number[], size: number])[]): 
     buffers: steps.map(([, size], k) => ({ ...plain, size, made: k })),
     steps: steps.map(([reads], k) => ({ kernel, inputs: reads, outputs: [k] })),
     wanted: new Set([steps.length - 1]),
-    later: new Set(),
     saved: new Set(),
   };
 }

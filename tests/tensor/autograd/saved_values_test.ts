@@ -159,6 +159,20 @@ onNetwork("what a read keeps goes with backward", (network, backend) => {
   assert(held(backend) <= before, `${held(backend)} bytes for ${before}`);
 }, ["relu", "gelu"]);
 
+onNetwork(
+  "a read keeps two values of each layer: the product, and what the next one reads",
+  (network, backend) => {
+    network.gradients(network.forward().loss);
+    const before = held(backend);
+    const { loss } = network.forward();
+    loss.itemSync();
+    const values = (held(backend) - before) / (ROWS * WIDTH * 4);
+    // With the logits, and a few numbers of each row.
+    assert(values <= 2 * (LAYERS - 1) + 1.25, `${values} values`);
+  },
+  ["relu", "gelu"],
+);
+
 onNetwork("what a read keeps goes with the tensor that was read", (network, backend) => {
   settle(network);
   const before = held(backend);
