@@ -51,8 +51,8 @@ const LARGEST = 2 ** 15 - 1;
 const SMALLEST = 1e-30;
 /** Elements of x that a group keeps: room for rows, which are as long in all texts of a size. */
 const ROOM = [4096, 16384], MAX_ROOM = 32768;
-/** Sums of a work-item at a time: those of a column, of which one alone would wait for itself. */
-const MAX_SUMS = 2, MAX_ROWS = 8;
+/** Rows of x; each has the same bits beside others as alone. */
+const MAX_ROWS = 8;
 /** Columns of a group: rounding a row takes as long as four of them. */
 const MAX_COLUMNS = 256;
 /** Blocks of 32 whose scales are decoded together. */
@@ -235,10 +235,9 @@ class Writer {
   /** The sums of a column, which begins behind so many blocks. */
   #multiply(column: E): Tile {
     const p = this.#p, { format, rows, terms } = this.#product, count = terms / chunkOf(format);
-    const ways = Math.max(1, Math.floor(MAX_SUMS / rows));
     const zeros = (count: number, width: number): E[] =>
       Array.from({ length: count }, () => p.register(splat(float(0), width)));
-    const sums = Array.from({ length: rows }, () => zeros(ways, this.#width));
+    const sums = zeros(rows, this.#width);
     // Large blocks are read whole: what chunks have in common is decoded once.
     const { elements } = formatTable[format], isSmall = this.#hasNeighbours;
     const most = isSmall ? NEIGHBOURS : elements / chunkOf(format);
@@ -255,7 +254,7 @@ class Writer {
     }
     // Offsets in as many lanes are added up with the products.
     const isAsWide = offsets[0]?.width === this.#width, all = p.tile(rows);
-    p.map(all, (_, row) => [...sums[row]!, ...isAsWide ? [offsets[row]!] : []].reduce(fadd));
+    p.map(all, (_, row) => isAsWide ? fadd(sums[row]!, offsets[row]!) : sums[row]!);
     const results = p.sum(all), left = isAsWide ? [last] : [offsets, last];
     const added = (sum: E, offset: E): E => fadd(sum, laneSum(offset));
     p.map(results, (sum, row) => left.flatMap((own) => own[row] ?? []).reduce(added, sum));
@@ -267,31 +266,28 @@ class Writer {
     return formatTable[this.#product.format].elements === BLOCK;
   }
 
-  /** Adds the products of neighbouring chunks to sums, the runs to those of a row by turns; leaves the first ones out. */
+  /** Adds the products of neighbouring chunks to the sums of rows; leaves the first ones out. */
   #multiplyChunks(
     first: E,
     from: number,
     count: number,
     column: E,
-    sums: readonly (readonly E[])[],
+    sums: readonly E[],
     offsets: readonly E[],
   ): void {
     const p = this.#p, chunk = chunkOf(this.#product.format);
     const scales = this.#hasNeighbours
       ? this.#neighbours(first, from, count, column, offsets)
       : null;
-    let way = 0;
     for (let k = from; k < count; k++) {
       const start = mul(add(first, k), chunk), runs = this.#runs(start, column, chunk);
       const factors = scales?.map((scale) => [lane(scale, k)]) ??
         this.#factors(div(start, BLOCK), runs, offsets);
       runs.forEach(({ quants, inputs }, n) => {
-        sums.forEach((own, row) => {
+        sums.forEach((sum, row) => {
           const products = quants.map((q, k) => dot(q, this.#vector(start, row, inputs[k]!)));
-          const sum = own[way % own.length]!;
           p.set(sum, fma(factors[row]![n]!, toFloat(add(...products)), sum));
         });
-        way++;
       });
     }
   }

@@ -41,6 +41,20 @@ Deno.test("integerGemv gives each result once, of all its formats, for every wid
   }
 });
 
+Deno.test("integerGemv gives a row the same bits beside others as alone", () => {
+  for (const [format, terms] of [["Q4_1", 576], ["Q8_0", 96], ["Q5_K", 512]] as const) {
+    const given = sample(format, 5, 2, terms), { x } = given.product;
+    const together = run(kernelOf(given.product, vectorUnit(4)), given).results;
+    for (let row = 0; row < 5; row++) {
+      const own = { ...x, offset: x.offset + row * x.step, step: 0 };
+      const alone = { ...given, product: { ...given.product, rows: 1, x: own } };
+      const { results } = run(kernelOf(alone.product, vectorUnit(4)), alone);
+      const due = [0, 1].map((column) => together.get(`${row},${column}`));
+      assertEquals([results.get("0,0"), results.get("0,1")], due, `${format}, row ${row}`);
+    }
+  }
+});
+
 Deno.test("integerGemv is exact where 16 bits hold x, however large its blocks are beside each other", () => {
   const given = sample("Q8_0", 1, 3, 256);
   // Whole numbers up to the largest one, a power of two for each block.
