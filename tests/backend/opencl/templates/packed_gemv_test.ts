@@ -36,14 +36,14 @@ Deno.test("products of a few rows with blocks are one kernel: each weight is rea
   assert(local.includes("barrier") && !local.includes("WARP"));
 });
 
-Deno.test("CPUs with vectors of eight lanes multiply five bits as whole numbers", () => {
+Deno.test("CPUs with vectors of eight lanes multiply packed rows as whole numbers", () => {
   const isInteger = (format: BlockFormatName, vectorWidth: number): boolean =>
     textOf(() => product(format, 1, 64, 256), { ...gpuTarget, isGpu: false, vectorWidth })
       .includes("dot_short16");
-  assertEquals(isInteger("Q5_1", 16), true);
-  assertEquals(isInteger("Q5_K", 8), true);
-  assertEquals(isInteger("Q5_1", 4), false, "vectors of four lanes");
-  assertEquals(isInteger("Q4_1", 16), false, "as fast in floats");
+  for (const format of ["Q4_0", "Q4_1", "Q5_1", "Q5_K", "Q8_0"] as const) {
+    assertEquals([16, 8].map((width) => isInteger(format, width)), [true, true], format);
+    assertEquals(isInteger(format, 4), false, `${format}, vectors of four lanes`);
+  }
 });
 
 testOpenCL("a GPU's products with blocks are those of the built-in backend", async () => {
