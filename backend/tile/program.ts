@@ -29,7 +29,7 @@ import type {
   TileArray,
   TileKernel,
 } from "./language/statements.ts";
-import { fadd, float, lane, lt, register } from "./language/values.ts";
+import { fadd, float, lane, lt, not, register } from "./language/values.ts";
 import type { Unit } from "./units.ts";
 
 /** Rows of sums; each has parts in the lanes and the work-items that share it. */
@@ -153,6 +153,13 @@ export class Program {
   when(condition: E, body: () => void): void {
     if (condition.op !== "const") this.emit({ s: "if", condition, body: this.#inside(body) });
     else if (condition.value) body();
+  }
+
+  /** Runs one of two bodies. */
+  either(condition: E, then: () => void, otherwise: () => void): void {
+    const holds = this.let(condition);
+    this.when(holds, then);
+    this.when(not(holds), otherwise);
   }
 
   /** A name for a value as it is now. */

@@ -413,13 +413,6 @@ export class FunctionBuilder {
     });
   }
 
-  /** Runs `body` at least once, and again while the condition that it leaves holds. */
-  repeat(body: () => void): void {
-    this.put(core.loop, EMPTY);
-    body();
-    this.put(core.branchIf, 0, core.end);
-  }
-
   /** Runs `body`, which may leave itself by what it is given: a branch out where a number is 0. */
   leavable(body: (leaveIfZero: (value: Local) => void) => void): void {
     this.put(core.block, EMPTY);

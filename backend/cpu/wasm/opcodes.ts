@@ -52,6 +52,7 @@ export const i32 = {
   shl: 0x74,
   shrS: 0x75,
   shrU: 0x76,
+  rotl: 0x77,
 } as const;
 
 /** Opcodes of vectors in memory, and of all their bits. */

@@ -3,7 +3,7 @@
  *
  * This folder (`wasm/`) has what all WebAssembly kernels need: the assembler, vectors, functions,
  * memory, threads. It imports `script/`, `graph/`, `profiling/` and `memory/`. Modules come from
- * `loops/` and `products/` below it and are run here.
+ * `loops/`, `tile/` and others below it and are run here.
  */
 import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
@@ -52,7 +52,6 @@ export class WasmRuntime {
   readonly threads: ThreadPool;
   /** The arguments of the next run. */
   readonly words: Int32Array;
-  readonly floats: Float32Array;
   /** The arguments of the kernel that follows in the next run. */
   readonly chainedWords: Int32Array;
   /** True when the engine has relaxed SIMD. */
@@ -77,7 +76,6 @@ export class WasmRuntime {
     const start = memory.tryAllocate(control + ARGUMENT_BYTES)!;
     this.#args = start + control;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
-    this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.chainedWords = this.words.subarray(CHAINED_BYTES / 4);
     this.threads = new ThreadPool(memory, start, threads);
     this.relaxed = features.relaxed;

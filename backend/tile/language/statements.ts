@@ -34,7 +34,8 @@ export type Statement =
   /** Compilers keep no number of memory in a register beyond it. */
   | { readonly s: "reload" }
   | Transpose
-  | BlockProduct
+  | Fill
+  | Sums
   | Matrices
   | Multiply
   | Warpgroup
@@ -85,37 +86,46 @@ export interface Transpose {
   readonly there?: { readonly rows: E; readonly columns: E };
 }
 
-/** Elements that are read one by one: those of a row, and of a term of it, are so far apart. */
-export interface LeftOperand {
-  readonly place: Place;
-  readonly at: E;
-  readonly row: E;
-  readonly term: E;
+/** Steps from term to term: equal ones, or a table of where they lie, from an element of it on. */
+export type Terms =
+  | { readonly step: E }
+  | {
+    readonly table: Place;
+    readonly at: E;
+    /** Every four of them lie side by side, and so do those that are left. */
+    readonly areInFours?: boolean;
+  };
+
+/** Places that each term of a panel has, one a row. */
+export const PANEL_ROWS = 8;
+
+/** Copies terms of up to eight rows to a panel: element `index + 8 * k + r` is term `k` of row `r`. */
+export interface Fill {
+  readonly s: "fill";
+  readonly panel: Place;
+  readonly index: E;
+  readonly from: Place;
+  /** Beginnings of rows, from which terms lie as `terms` says. */
+  readonly rows: readonly E[];
+  readonly terms: Terms;
+  readonly count: E;
 }
 
 /**
- * Products of a left operand and rows of floats in memory of a work-item: `into[r][c] = sum of left[r][k] * right[k][c]`, added
- * to what is there or not. Rows are multiplied `step` at a time; those behind the last are stored as the last one is.
+ * Adds products to registers: those of the rows of a panel, from its first element on, with vectors of the right
+ * operand, which lie side by side in each term.
  */
-export interface BlockProduct {
-  readonly s: "product";
-  readonly left: LeftOperand;
-  readonly right: Place;
-  readonly into: Place;
-  /** Their first elements; by default 0. */
-  readonly rightAt?: E;
-  readonly intoAt?: E;
-  readonly rows: E;
-  readonly step: number;
-  /** Terms, and how many of them are added up before they are stored, where that is not a writer's choice. */
-  readonly count: E;
-  readonly turn?: number;
-  /** Columns, and floats from one row to the next of what is read and of what is stored. */
-  readonly columns: E;
-  readonly pitch: E;
-  readonly isAdded: boolean;
-  /** Room of a work-item for some rows. */
+export interface Sums {
+  readonly s: "sums";
+  /** Vectors of each row. */
+  readonly to: readonly (readonly E[])[];
   readonly panel: Place;
+  readonly right: Place;
+  readonly at: E;
+  readonly terms: Terms;
+  readonly count: E;
+  /** Terms that have code of their own, where there may be so many. */
+  readonly unrolled: number;
 }
 
 /** Registers of a work-item, from one of a private array on. */
@@ -227,6 +237,9 @@ export const expressionsOf: (s: Statement) => readonly E[] = kept("expressions",
   return all;
 });
 
+const termsOf = (terms: Terms, expression: (e: E) => E): Terms =>
+  "step" in terms ? { step: expression(terms.step) } : { ...terms, at: expression(terms.at) };
+
 /** A statement with its expressions, and the statements inside, replaced. */
 export function mapStatement(
   s: Statement,
@@ -266,16 +279,16 @@ export function mapStatement(
           there: { rows: expression(s.there.rows), columns: expression(s.there.columns) },
         },
       };
-    case "product": {
-      const { place, at, row, term } = s.left;
-      const left = { place, at: expression(at), row: expression(row), term: expression(term) };
+    case "fill":
       return {
-        ...{ ...s, left, rows: expression(s.rows), count: expression(s.count) },
-        ...{ columns: expression(s.columns), pitch: expression(s.pitch) },
-        ...s.rightAt && { rightAt: expression(s.rightAt) },
-        ...s.intoAt && { intoAt: expression(s.intoAt) },
+        ...{ ...s, index: expression(s.index), rows: s.rows.map(expression) },
+        ...{ terms: termsOf(s.terms, expression), count: expression(s.count) },
       };
-    }
+    case "sums":
+      return {
+        ...{ ...s, at: expression(s.at), count: expression(s.count) },
+        terms: termsOf(s.terms, expression),
+      };
     case "pack":
       return {
         ...s,

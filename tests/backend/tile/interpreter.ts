@@ -21,15 +21,18 @@ import { type ArgReduceFn, prefersLarger } from "../../../backend/graph/reductio
 import { nameParts } from "../../../backend/tile/language/elements.ts";
 import type { E, Element, Place } from "../../../backend/tile/language/expression.ts";
 import {
-  type BlockProduct,
   type Copy,
+  type Fill,
   type Fragment,
   isFragment,
   type Matrices,
   type Multiply,
   type Pack,
+  PANEL_ROWS,
   type Statement,
   type Store,
+  type Sums,
+  type Terms,
   type TileKernel,
   type Transpose,
   type Warpgroup,
@@ -244,8 +247,11 @@ class Interpreter {
       case "transpose":
         for (const item of items) this.#transpose(item, s);
         return;
-      case "product":
-        for (const item of items) this.#product(item, s);
+      case "fill":
+        for (const item of items) this.#fill(item, s);
+        return;
+      case "sums":
+        for (const item of items) this.#sums(item, s);
         return;
       case "pack":
         for (const item of items) this.#pack(item, s);
@@ -364,26 +370,47 @@ class Interpreter {
     }
   }
 
-  #product(
-    item: Item,
-    { left, right, into, step, isAdded, ...s }: BlockProduct,
-  ): void {
-    const [rows, count, at, apart, term] = [s.rows, s.count, left.at, left.row, left.term]
-      .map((e) => this.#number(item, e)) as [number, number, number, number, number];
-    const columns = this.#number(item, s.columns), pitch = this.#number(item, s.pitch);
-    const [first, rightFirst] = [s.intoAt, s.rightAt].map((e) => e ? this.#number(item, e) : 0);
-    for (let r = 0; r < Math.ceil(rows / step) * step; r++) {
-      const start = at + Math.min(r, rows - 1) * apart;
-      for (let c = 0; c < columns; c++) {
-        const place = first! + r * pitch + c;
-        let sum = isAdded ? this.#read(item, into, place) : 0;
-        for (let k = 0; k < count; k++) {
-          const x = this.#read(item, left.place, start + k * term);
-          sum = fround(sum + x * this.#read(item, right, rightFirst! + k * pitch + c));
-        }
-        this.#write(item, into, place, sum);
+  /** Place of a term from that of the first element of a row. */
+  #term(item: Item, terms: Terms): (k: number) => number {
+    const first = this.#number(item, "step" in terms ? terms.step : terms.at);
+    return (k) => "step" in terms ? k * first : this.#read(item, terms.table, first + k);
+  }
+
+  #fill(item: Item, { panel, index, from, rows, terms, count }: Fill): void {
+    const to = this.#number(item, index), length = this.#number(item, count);
+    const term = this.#term(item, terms), begins = rows.map((row) => this.#number(item, row));
+    if ("table" in terms && terms.areInFours) {
+      for (let k = 0; k < length; k++) {
+        if (term(k) !== term(k - k % 4) + k % 4) this.#fault("terms are not in fours");
       }
     }
+    for (let k = 0; k < length; k++) {
+      begins.forEach((begin, r) =>
+        this.#write(item, panel, to + PANEL_ROWS * k + r, this.#read(item, from, begin + term(k)))
+      );
+    }
+  }
+
+  #sums(item: Item, { to, panel, right, at, terms, count }: Sums): void {
+    const first = this.#number(item, at), length = this.#number(item, count);
+    const term = this.#term(item, terms);
+    to.forEach((row, r) =>
+      row.forEach(({ name, width }, v) => {
+        const sums = item.values.get(name) as readonly number[] | undefined;
+        if (!Array.isArray(sums)) return this.#fault(`read before write: ${name}`);
+        item.values.set(
+          name,
+          vector(width, (lane) => {
+            let sum = sums[lane]!;
+            for (let k = 0; k < length; k++) {
+              const x = this.#read(item, panel, PANEL_ROWS * k + r);
+              sum = fround(sum + x * this.#read(item, right, first + term(k) + v * width + lane));
+            }
+            return sum;
+          }),
+        );
+      })
+    );
   }
 
   /** Products of 64 rows, columns and terms; all of a group are one warpgroup. */

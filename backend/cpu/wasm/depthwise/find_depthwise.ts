@@ -14,10 +14,11 @@ import { type ImageAxis, weightGradientLoops } from "../../../kernel/forms/convo
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { windowBox } from "../../../tile/programs/lanes/box.ts";
 import { type LaneMapping, over } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { VECTOR } from "../../../tile/programs/panels/numbered.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { FloatContraction, Product } from "../products/contraction.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { LaneProductRunner, VECTOR } from "./lane_product.ts";
+import { LaneProductRunner } from "./lane_product.ts";
 
 /** Bytes of packed rows that a core's near caches hold beside what is computed. */
 const MAX_PACKED_BYTES = 2 ** 17;

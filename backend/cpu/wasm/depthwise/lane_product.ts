@@ -1,26 +1,18 @@
 /** Runs lane programs that need no more than their operands, as products of the built-in backend. */
 import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
 import { laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
+import { VECTOR } from "../../../tile/programs/panels/numbered.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { Local } from "../assembler.ts";
 import { i32, v128 } from "../opcodes.ts";
 import type { FloatContraction, Product } from "../products/contraction.ts";
 import type { FusedEpilogue, LineBlocks } from "../products/fused_epilogue.ts";
-import { KernelCall } from "../products/kernel_call.ts";
 import { Tables } from "../products/tables.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { RESULT } from "../tile/tile_call.ts";
-import {
-  argumentNames,
-  SCRATCH,
-  scratchOf,
-  type StoreResult,
-  tileModule,
-} from "../tile/tile_module.ts";
+import { RESULT, TileCall } from "../tile/tile_call.ts";
+import type { StoreResult } from "../tile/tile_module.ts";
 
-/** Floats of a vector. */
-export const VECTOR = 4;
 /** Products of a core in a nanosecond. */
 const SPEED = 10;
 
@@ -34,12 +26,10 @@ export interface Chained {
 export class LaneProductRunner implements Product {
   readonly source: string;
   readonly hasEpilogue: boolean;
-  readonly #runtime: WasmRuntime;
   readonly #host: GemmHost;
   readonly #given: FloatContraction;
   readonly #tables: Tables;
-  readonly #threadBytes: number;
-  readonly #call: KernelCall;
+  readonly #call: TileCall;
   readonly #chain: ReturnType<FusedEpilogue["chain"]> | null;
 
   constructor(
@@ -52,25 +42,16 @@ export class LaneProductRunner implements Product {
   ) {
     const { kernel, contraction, target } = given;
     this.#given = given;
-    this.#runtime = runtime;
     this.#host = host;
     const placed = { ...mapping, target };
     const program = laneProduct({ ...kernel, contraction }, placed, () => {
       throw new Error("A program of fixed sizes has no arguments");
     });
-    const others = [RESULT, SCRATCH], store = storeOf(given, mapping.lane);
     const tables = this.#tables = new Tables(chained ? chained.epilogue.tables : {});
-    this.#threadBytes = scratchOf(program).bytes;
     this.#chain = chained && chained.epilogue.chain(runtime, tables, chained.blocks);
     this.hasEpilogue = chained !== null;
-    this.#call = new KernelCall(runtime, {
-      kernel: runtime.compile(tileModule(program, others, store, runtime)),
-      names: argumentNames(program, others),
-      tables,
-      numbers: {},
-      ...{ range: program.groups, grain: 1 },
-      cost: kernel.sizes.reduce((product, size) => product * size, 1) / SPEED,
-    });
+    const cost = kernel.sizes.reduce((product, size) => product * size, 1) / SPEED;
+    this.#call = new TileCall(program, { store: storeOf(given, mapping.lane), cost }, runtime);
     this.source = [
       `// WebAssembly SIMD: ${name}, float32`,
       ...chained ? [chained.epilogue.source] : [],
@@ -78,21 +59,13 @@ export class LaneProductRunner implements Product {
   }
 
   run(a: HostBlock, b: HostBlock, c: HostBlock, inputs: readonly HostBlock[]): boolean {
-    const { memory, threads } = this.#runtime, { contraction } = this.#given;
-    const [left, right, result] = [a, b, c].map((block) => memory.addressOf(block));
-    if (left == null || right == null || result == null) return false;
-    const more = threads.size * this.#threadBytes;
-    return this.#tables.place(memory, this.#host, more, (tables, scratch) => {
-      const next = this.#chain && this.#chain(inputs, result, tables);
+    const { contraction } = this.#given, operands = [...inputs];
+    operands[contraction.a.input] = a;
+    operands[contraction.b.input] = b;
+    return this.#tables.place(this.#host, 0, (tables) => {
+      const next = this.#chain && this.#chain(inputs, c, tables);
       if (this.#chain && next === null) return false;
-      const addresses = {
-        [`a${contraction.a.input}`]: left,
-        [`a${contraction.b.input}`]: right,
-        [RESULT]: result,
-        [SCRATCH]: scratch,
-      };
-      this.#call.run(addresses, tables, next);
-      return true;
+      return this.#call.run(operands, [c], this.#host, next);
     });
   }
 }

@@ -4,9 +4,9 @@
  * transposes, batches of them and windows of images are all multiplied without being copied. Only
  * an operand whose columns do not lie side by side is, in the order that tiles read it.
  *
- * This folder (`products/`) imports `blas/`, `kernel/`, `graph/`, `script/` and the assembler of
- * `wasm/`. Contractions come from `cpu_backend.ts`; what has no plan here goes to `blas/` or
- * `script/`.
+ * This folder (`products/`) plans and runs tile programs. It imports `blas/`, `kernel/`, `graph/`, `script/`, `tile/` of
+ * this backend and the programs of `backend/tile`. Contractions come from `kernel_runners.ts`; what has no plan here goes
+ * to `blas/` or `script/`.
  */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { collapse } from "../../../kernel/collapse.ts";

@@ -1,7 +1,8 @@
 /** Plan of a contraction: the operand that lies in vectors, the copies, the cuts. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
-import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
+import { type ContiguousAxis, TILE_COLUMNS } from "../../../tile/programs/panels/matrix_product.ts";
+import { TILE_ROWS } from "../../../tile/programs/panels/panel_product.ts";
 
 /** Rows and panels of a block: its operands stay in a core's caches. */
 const BLOCK_ROWS = 96, BLOCK_PANELS = 32;
@@ -23,14 +24,14 @@ const MAX_STRIDED_BYTES = 2 ** 19;
 /** A larger one than this is in no near cache: panels of it are worth their copy for so many rows. */
 const MAX_NEAR_BYTES = 2 ** 17, MIN_PANEL_ROWS = 320;
 
-/** An operand or the result as offsets in bytes. */
+/** An operand or the result as places of elements. */
 export interface ProductOperand {
   readonly rows: Int32Array;
   readonly columns: Int32Array;
   readonly batch: Int32Array;
 }
 
-/** Offsets in bytes over symbols in row-major order. */
+/** Places of elements over symbols in row-major order. */
 export function offsetsOf(
   kernel: LoopKernel,
   index: AffineExpr,
@@ -38,7 +39,7 @@ export function offsetsOf(
 ): Int32Array {
   let offsets = Int32Array.of(0);
   for (const s of symbols) {
-    const size = kernel.sizes[s]!, step = 4 * coefficient(index, s);
+    const size = kernel.sizes[s]!, step = coefficient(index, s);
     const next = new Int32Array(offsets.length * size);
     for (let k = 0, at = 0; k < offsets.length; k++) {
       for (let i = 0; i < size; i++) next[at++] = offsets[k]! + i * step;
@@ -50,12 +51,12 @@ export function offsetsOf(
 
 /** True when elements lie side by side. */
 export function isContiguous(offsets: Int32Array): boolean {
-  return offsets.every((offset, k) => offset === offsets[0]! + 4 * k);
+  return offsets.every((offset, k) => offset === offsets[0]! + k);
 }
 
 /** True when every four elements, and the rest, lie side by side. */
 export function areInFours(offsets: Int32Array): boolean {
-  return offsets.every((offset, k) => offset === offsets[k - k % 4]! + 4 * (k % 4));
+  return offsets.every((offset, k) => offset === offsets[k - k % 4]! + k % 4);
 }
 
 /** Nanoseconds to store an element of a tile. */
@@ -64,9 +65,7 @@ const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
 /** Side-by-side axis of a result. */
 export function contiguousAxis({ rows, columns }: ProductOperand): ContiguousAxis {
   if (isContiguous(columns)) return "columns";
-  const areRows = rows.every((offset, i) =>
-    offset === rows[i - i % TILE_ROWS]! + 4 * (i % TILE_ROWS)
-  );
+  const areRows = rows.every((offset, i) => offset === rows[i - i % TILE_ROWS]! + i % TILE_ROWS);
   return areRows ? "rows" : "nothing";
 }
 
@@ -88,9 +87,7 @@ export type RightForm =
 /** True when the columns of each panel lie side by side. */
 function panelsAreContiguous(columns: Int32Array): boolean {
   return columns.length % TILE_COLUMNS === 0 &&
-    columns.every((offset, j) =>
-      offset === columns[j - j % TILE_COLUMNS]! + 4 * (j % TILE_COLUMNS)
-    );
+    columns.every((offset, j) => offset === columns[j - j % TILE_COLUMNS]! + j % TILE_COLUMNS);
 }
 
 /** True when an operand of so many bytes is read row by row for `m` rows of the other. */
@@ -103,7 +100,7 @@ function isReadInPlace(nbytes: number, m: number): boolean {
 function chooseRight(b: ProductOperand, m: number): { right: RightForm; cost: number } {
   const n = b.columns.length, k = b.rows.length, step = stepOf(b.rows);
   const isStraight = panelsAreContiguous(b.columns);
-  const isNear = step !== null && isReadInPlace(Math.abs(step) * k, m);
+  const isNear = step !== null && isReadInPlace(4 * Math.abs(step) * k, m);
   if (isStraight && isNear) return { right: { kind: "steps", step }, cost: 0 };
   const copying = n * k / COPY_SPEED, finding = m * n * k * TABLE_COST;
   if (isStraight && step === null && finding < copying) {
@@ -144,7 +141,7 @@ export function planSides(
   ): ProductOperand => ({
     rows: offsetsOf(kernel, index, down),
     columns: offsetsOf(kernel, index, along),
-    batch: offsetsOf(kernel, index, c.batch).map((offset) => offset + 4 * index.offset),
+    batch: offsetsOf(kernel, index, c.batch).map((offset) => offset + index.offset),
   });
   const a = side(left.index, rows, c.k);
   const b = side(right.index, c.k, columns);
@@ -191,7 +188,7 @@ export interface Blocks {
 const MIN_TILES = 2, SHARED_TILES = 8, BLOCKS_PER_THREAD = 6;
 
 /** True where rows lie in one line of memory. */
-const areSideBySide = (rows: Int32Array): boolean => rows.length > 1 && rows[1]! - rows[0]! === 4;
+const areSideBySide = (rows: Int32Array): boolean => rows.length > 1 && rows[1]! - rows[0]! === 1;
 
 /**
  * Tiles of a block whose rows lie side by side: each reads lines that hold rows of others, and the next

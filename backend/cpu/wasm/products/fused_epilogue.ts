@@ -6,13 +6,13 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
+import { type LineForm, lineValues } from "../../../tile/programs/panels/line_values.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import { floatBits } from "../assembler.ts";
 import { castsInLanes, hasLaneForm } from "../loops/primitives.ts";
 import type { ChainedKernel, WasmRuntime } from "../runtime.ts";
+import { namedCall } from "../tile/tile_call.ts";
 import { isContiguous, offsetsOf } from "./contraction_plan.ts";
-import { epilogueArguments, type EpilogueForm, makeEpilogue } from "./epilogue_module.ts";
-import { KernelCall } from "./kernel_call.ts";
 import type { Tables } from "./tables.ts";
 
 /** Symbols of a contraction's result: lines of elements side by side, across which and along which it goes. */
@@ -37,13 +37,11 @@ export interface LineBlocks {
   readonly acrossIsInner: boolean;
 }
 
-const noRange = { range: 0, grain: 1, cost: 0 };
-
 /** Operations that follow a contraction. */
 export class FusedEpilogue {
   /** A line for people. */
   readonly source: string;
-  readonly #form: EpilogueForm;
+  readonly #form: Omit<LineForm, "acrossIsInner">;
   readonly #tables: Readonly<Record<string, Int32Array>>;
   readonly #inputs: readonly number[];
   readonly #constants: readonly number[];
@@ -82,14 +80,14 @@ export class FusedEpilogue {
       if (e.op === "constant") return { ...e, value: constants.push(e.value) - 1 };
       return "args" in e ? { ...e, args: e.args.map((arg) => ids.indexOf(arg)) } : e;
     });
-    this.#form = { exprs, areAlong, constants: constants.length };
+    this.#form = { exprs, areAlong };
     this.#constants = constants;
     this.#inputs = loads.map(({ input }) => input);
     const begins = (of: AffineExpr): Int32Array =>
-      offsetsOf(kernel, of, batch).map((offset) => offset + 4 * of.offset);
+      offsetsOf(kernel, of, batch).map((offset) => offset + of.offset);
     const tables: Record<string, Int32Array> = {
-      lineBatch: begins(index),
-      lines: offsetsOf(kernel, index, across),
+      resultBatch: begins(index),
+      resultLines: offsetsOf(kernel, index, across),
     };
     loads.forEach(({ index }, k) => {
       tables[`load${k}Batch`] = begins(index);
@@ -110,30 +108,19 @@ export class FusedEpilogue {
     runtime: WasmRuntime,
     tables: Tables,
     { across, along, acrossIsInner }: LineBlocks,
-  ): (inputs: readonly HostBlock[], result: number, at: number) => ChainedKernel | null {
-    const form = this.#form, { relaxed } = runtime, names = epilogueArguments(form);
-    const shape = { ...form, acrossIsInner, isRelaxed: relaxed };
-    const kernel = runtime.named(
-      `epilogue ${JSON.stringify(shape)}`,
-      () => makeEpilogue(shape),
-    );
+  ): (inputs: readonly HostBlock[], result: HostBlock, tables: HostBlock) => ChainedKernel | null {
+    const form = { ...this.#form, acrossIsInner };
     const numbers: Record<string, number> = {
+      ...tables.begins,
       ...{ across: across.count, acrossBlock: across.block, acrossBlocks: across.blocks },
       ...{ along: along.count, alongBlock: along.block, alongBlocks: along.blocks },
     };
     this.#constants.forEach((value, k) => numbers[`constant${k}`] = floatBits(value));
-    // Its range is that of the contraction.
-    const call = new KernelCall(runtime, { ...{ kernel, names, tables, numbers }, ...noRange });
-    return (inputs, result, at) => {
-      const addresses: Record<string, number> = { result };
-      for (const [k, input] of this.#inputs.entries()) {
-        const address = runtime.memory.addressOf(inputs[input]!);
-        if (address === null) return null;
-        addresses[`load${k}`] = address;
-      }
-      call.set(runtime.chainedWords, addresses, at);
-      return kernel;
-    };
+    // Its work-items are those of the contraction.
+    const name = `lines ${JSON.stringify(form)}`, options = { numbers, cost: 0 };
+    const call = namedCall(name, () => lineValues(form), 0, options, runtime);
+    return (inputs, result, tables) =>
+      call.chain([...this.#inputs.map((input) => inputs[input]!), tables], [result]);
   }
 }
 

@@ -1,49 +1,36 @@
-/** Tables of offsets that a kernel reads: one block of memory. */
+/** Tables of places that a program reads: one block of memory. */
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import type { WasmMemory } from "../memory.ts";
+import { arrayOf, type HostBlock } from "../../script/runner.ts";
+import { floatsOf } from "../tile/tile_call.ts";
 
-/** Bytes of a line of the caches. */
-const LINE_BYTES = 64;
+/** Words of a line of the caches. */
+const LINE_WORDS = 16;
 
-/** Tables of offsets, one behind the other. */
+/** Tables, one behind the other. */
 export class Tables {
-  readonly #bytes: Uint8Array;
-  readonly #begins = new Map<string, number>();
+  readonly #words: Int32Array;
+  /** Beginning of each. */
+  readonly begins: Readonly<Record<string, number>>;
 
   constructor(tables: Readonly<Record<string, Int32Array>>) {
-    const all = Object.values(tables);
-    const words = new Int32Array(all.reduce((sum, { length }) => sum + length, 0));
-    this.#bytes = new Uint8Array(words.buffer);
+    const all = Object.values(tables), begins: Record<string, number> = {};
+    this.#words = new Int32Array(all.reduce((sum, { length }) => sum + length, 0));
     let begin = 0;
     for (const [name, table] of Object.entries(tables)) {
-      words.set(table, begin);
-      this.#begins.set(name, 4 * begin);
+      this.#words.set(table, begin);
+      begins[name] = begin;
       begin += table.length;
     }
+    this.begins = begins;
   }
 
-  /**
-   * Gives `use` the addresses of the tables and of so many bytes behind them, for as long as it runs.
-   *
-   * @returns What `use` does; false where there is no room in the memory that WebAssembly sees.
-   */
-  place(
-    memory: WasmMemory,
-    host: GemmHost,
-    more: number,
-    use: (tables: number, rest: number) => boolean,
-  ): boolean {
-    const { length } = this.#bytes, before = Math.ceil(length / LINE_BYTES) * LINE_BYTES;
-    return host.withScratch("float32", Math.max(1, (before + more) / 4), (block) => {
-      const tables = memory.addressOf(block);
-      if (tables === null) return false;
-      memory.bytes(tables, length).set(this.#bytes);
-      return use(tables, tables + before);
+  /** Gives `use` the tables and so many floats behind them, for as long as it runs; gives back what `use` does. */
+  place<T>(host: GemmHost, floats: number, use: (tables: HostBlock, rest: HostBlock) => T): T {
+    const { length } = this.#words, before = Math.ceil(length / LINE_WORDS) * LINE_WORDS;
+    return host.withScratch("float32", Math.max(1, before + floats), (block) => {
+      const tables = floatsOf(block, 0, length);
+      (arrayOf(tables, "int32") as Int32Array).set(this.#words);
+      return use(tables, floatsOf(block, before, floats));
     });
-  }
-
-  /** Start of a table, in bytes; undefined where there is none of that name. */
-  begin(name: string): number | undefined {
-    return this.#begins.get(name);
   }
 }

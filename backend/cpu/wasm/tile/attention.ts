@@ -7,9 +7,9 @@ import {
   laneAttention,
   lanePartsOf,
 } from "../../../tile/programs/attention/programs.ts";
+import { TILE_ROWS } from "../../../tile/programs/panels/panel_product.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { PartialRunner } from "../../script/runner.ts";
-import { TILE_ROWS } from "../products/tile_store.ts";
 import type { WasmRuntime } from "../runtime.ts";
 import { callOf } from "./tile_call.ts";
 

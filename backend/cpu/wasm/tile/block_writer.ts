@@ -1,42 +1,9 @@
-/** Statements about whole blocks in WebAssembly: products, squares that are transposed, rows that are packed. */
+/** Statements about whole blocks in WebAssembly: squares that are transposed, rows that are packed. */
 import type { FunctionBuilder, Local } from "../assembler.ts";
-import type { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { RowPanel } from "../products/row_panel.ts";
-import { TILE_VECTORS } from "../products/tile_store.ts";
-import { PIECE_SUMS, TileProducts } from "../products/tile_sums.ts";
 
-/** Tiles of so few rows have more vectors, as far as columns can be divided. */
-export const NARROW_ROWS = 3;
-const NARROW_VECTORS = 4;
 /** Bytes of a side of the squares that are transposed. */
 const SQUARE_BYTES = 64;
-
-/** A product of blocks: addresses, bytes, counts; see the statement of the language. */
-export interface Blocks {
-  readonly left: Local;
-  readonly rowBytes: Local;
-  readonly termBytes: Local;
-  /** Terms of a row lie side by side. */
-  readonly isRow: boolean;
-  /** Rows and terms lie as they do in a panel; there are no more rows than in one step. */
-  readonly isPanel: boolean;
-  readonly right: Local;
-  readonly into: Local;
-  readonly pitchBytes: Local;
-  readonly columnBytes: Local;
-  /** Columns, where their number is known. */
-  readonly columns: number | null;
-  readonly rows: Local;
-  readonly step: number;
-  readonly terms: Local;
-  readonly maxTerms: number;
-  /** Terms that are added up before they are stored. */
-  readonly turn: number;
-  readonly isAdded: boolean;
-  /** Room for rows in the shared memory; null: in the private page. */
-  readonly panel: Local | null;
-}
 
 /** A square of floats that is transposed: addresses of its rows and of what these become, and how far apart they are. */
 export interface Square {
@@ -60,42 +27,9 @@ export interface PackedRow {
 /** Writes them. */
 export class BlockWriter {
   readonly #f: FunctionBuilder;
-  readonly #math: VectorMath;
 
-  constructor(f: FunctionBuilder, math: VectorMath) {
+  constructor(f: FunctionBuilder) {
     this.#f = f;
-    this.#math = math;
-  }
-
-  /** Multiplies by tiles of a panel, as matrices are. */
-  product({ left, right, into, terms, step, isAdded, ...s }: Blocks): void {
-    const f = this.#f, none = f.integer(0), width = s.pitchBytes;
-    const panel = new RowPanel(f, s.panel, s.isRow);
-    const isNarrow = step <= NARROW_ROWS && s.columns !== null &&
-      s.columns % (4 * NARROW_VECTORS) === 0;
-    const vectors = isNarrow ? NARROW_VECTORS : TILE_VECTORS;
-    const products = new TileProducts(f, this.#math, panel, { rows: step, vectors });
-    const last = f.iWith(i32.add, s.rows, -1);
-    const most = Math.min(s.turn, Math.ceil(s.maxTerms / PIECE_SUMS) * PIECE_SUMS);
-    f.loop(none, s.rows, step, (row) => {
-      const rows = Array.from(
-        { length: step },
-        (_, r) => f.i(i32.mul, f.smaller(f.iWith(i32.add, row, r), last), s.rowBytes),
-      );
-      const place = f.i(i32.add, into, f.i(i32.mul, row, width));
-      f.loop(none, terms, s.turn, (sum) => {
-        const count = f.smaller(f.i(i32.sub, terms, sum), f.integer(s.turn));
-        const base = f.i(i32.add, left, f.i(i32.mul, sum, s.termBytes));
-        if (s.isPanel) panel.copy(base, count);
-        else panel.fill({ base, rows, sums: { step: s.termBytes, count } });
-        const first = f.i(i32.add, right, f.i(i32.mul, sum, width));
-        f.loop(none, s.columnBytes, 16 * vectors, (column) => {
-          const walk = products.columns(f.i(i32.add, first, column), width);
-          const sums = products.sums(walk, count, true, most);
-          products.keep(f.i(i32.add, place, column), width, sums, isAdded ? f.integer(1) : sum);
-        });
-      });
-    });
   }
 
   /** Turns a square of 16 by 16 floats, four rows of four at a time. */

@@ -1,10 +1,10 @@
 /** Recurrent layers on the built-in backend: the tile program in WebAssembly. */
 import { gateCounts } from "../../../graph/op.ts";
 import { type Recurrence, recurrence } from "../../../tile/programs/lanes/recurrence.ts";
+import { NARROW_ROWS } from "../../../tile/programs/panels/panel_product.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { PartialRunner } from "../../script/runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { NARROW_ROWS } from "./block_writer.ts";
 import { callOf } from "./tile_call.ts";
 
 /** Rows that a thread takes through the steps at once: their sums stay in the nearest caches. */

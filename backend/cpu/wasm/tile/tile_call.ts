@@ -5,7 +5,7 @@ import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import { floatBits, type Local } from "../assembler.ts";
-import type { WasmKernel, WasmRuntime } from "../runtime.ts";
+import type { ChainedKernel, WasmKernel, WasmRuntime } from "../runtime.ts";
 import { argumentNames, SCRATCH, scratchOf, type StoreResult, tileModule } from "./tile_module.ts";
 
 /** The argument that is the address of the first result. */
@@ -54,24 +54,45 @@ export function callOf(
   return new TileCall(tile, { ...options, parameters }, runtime);
 }
 
-/** Memory of a thread up to this is kept from one call to the next. */
-const KEPT_BYTES = 2 ** 16;
+/** Some of the floats of a block. */
+export const floatsOf = ({ base, offset }: HostBlock, first: number, count: number): HostBlock => ({
+  base,
+  offset: offset + 4 * first,
+  nbytes: 4 * count,
+});
+
+/** Programs by their forms: they are long, and sizes are arguments. */
+const programs = new Map<string, TileKernel>();
+
+/** The call of a program that is the same for all kernels of a form, by so many work-items. */
+export function namedCall(
+  form: string,
+  programOf: () => TileKernel,
+  groups: number,
+  options: Omit<TileCallOptions, "form">,
+  runtime: WasmRuntime,
+): TileCall {
+  const tile = programs.getOrInsertComputed(form, programOf);
+  return new TileCall({ ...tile, groups }, { ...options, form }, runtime);
+}
+
+/** Bytes of a thread's arrays that are kept between runs: what kernels of such a size share. */
+const MAX_KEPT_BYTES = 2 ** 16;
 
 /** Calls one kernel, whose inputs are called `a0`, `a1`, ... by their places. */
 export class TileCall {
-  readonly #tile: TileKernel;
   readonly #runtime: WasmRuntime;
-  /** Words that are the same in every run. */
-  readonly #constants: Int32Array;
-  /** Words that are addresses of inputs, by their places, and of outputs. */
-  readonly #inputs: readonly (readonly [word: number, input: number])[];
-  readonly #outputs: readonly number[];
-  readonly #parameters: readonly (readonly [word: number, parameter: Parameter])[];
-  /** The word that is the address of the arrays of all threads, and bytes of each; -1 and 0: there are none. */
-  readonly #scratch: number;
-  readonly #scratchBytes: number;
-  readonly #cost: number;
   readonly #kernel: WasmKernel;
+  readonly #groups: number;
+  readonly #cost: number;
+  /** Bytes of a thread's arrays. */
+  readonly #scratchBytes: number;
+  /** The arguments that are the same in every run, and the places of those that are not. */
+  readonly #words: Int32Array;
+  readonly #drawn: readonly (readonly [place: number, parameter: Parameter])[];
+  readonly #inputs: readonly (readonly [place: number, input: number])[];
+  readonly #outputs: readonly number[];
+  readonly #scratch: number;
 
   constructor(
     tile: TileKernel,
@@ -83,58 +104,64 @@ export class TileCall {
     const sizes = new Map(tile.sizes.map(({ name, value }) => [name, value]));
     const added = Object.keys(numbers).filter((name) => form === undefined && !sizes.has(name));
     const others = [...results, SCRATCH, ...added], names = argumentNames(tile, others);
-    const values = new Map([...sizes, ...Object.entries(numbers)]);
-    this.#tile = tile;
+    const placeOf = (name: string): number => names.indexOf(name);
+    const drawn = parameters.map((parameter, k) => [placeOf(`p${k}`), parameter] as const)
+      .filter(([place]) => place >= 0);
     this.#runtime = runtime;
-    this.#constants = Int32Array.from(names, (name) => values.get(name) ?? 0);
-    this.#inputs = tile.inputs.map(({ name }) => [names.indexOf(name), Number(name.slice(1))]);
-    this.#outputs = results.map((name) => names.indexOf(name));
-    this.#parameters = parameters.flatMap((parameter, k) => {
-      const word = names.indexOf(`p${k}`);
-      return word < 0 ? [] : [[word, parameter] as const];
-    });
-    this.#scratchBytes = scratchOf(tile).bytes;
-    this.#scratch = this.#scratchBytes > 0 ? names.indexOf(SCRATCH) : -1;
+    this.#groups = tile.groups;
     this.#cost = cost;
+    const { bytes } = scratchOf(tile);
+    this.#scratchBytes = bytes > MAX_KEPT_BYTES ? bytes : 2 ** Math.ceil(Math.log2(bytes));
+    this.#words = Int32Array.from(names, (name) => numbers[name] ?? sizes.get(name) ?? 0);
+    for (const [place, parameter] of drawn) this.#words[place] = wordOf(parameter);
+    this.#drawn = drawn.filter(([, { kind }]) => kind === "stream");
+    this.#inputs = tile.inputs.map(({ name }) => [placeOf(name), Number(name.slice(1))]);
+    this.#outputs = results.map(placeOf);
+    this.#scratch = placeOf(SCRATCH);
     const write = () => tileModule(tile, others, store, runtime);
     this.#kernel = form === undefined ? runtime.compile(write()) : runtime.named(form, write);
   }
 
-  /** False, and nothing is done, where a block lies outside of the memory that WebAssembly sees. */
-  run(inputs: readonly HostBlock[], outputs: readonly HostBlock[], host: GemmHost): boolean {
-    const bytes = this.#scratchBytes, { threads, memory } = this.#runtime;
-    if (bytes === 0) return this.#run(inputs, outputs, 0);
-    if (bytes <= KEPT_BYTES) {
-      return this.#run(inputs, outputs, this.#runtime.threadScratch(bytes));
-    }
-    return host.withScratch(
-      "float32",
-      bytes * threads.size / 4,
-      (block) => this.#run(inputs, outputs, memory.addressOf(block)),
-    );
-  }
-
-  #run(
+  /**
+   * Runs it.
+   *
+   * @param next What goes over each part behind it.
+   * @returns False, and nothing is done, where a block lies outside of the memory that WebAssembly sees.
+   */
+  run(
     inputs: readonly HostBlock[],
     outputs: readonly HostBlock[],
-    scratch: number | null,
+    host: GemmHost,
+    next: ChainedKernel | null = null,
   ): boolean {
-    const { memory, words } = this.#runtime;
-    if (scratch === null) return false;
-    words.set(this.#constants);
-    for (const [word, input] of this.#inputs) {
-      const address = memory.addressOf(inputs[input]!);
-      if (address === null) return false;
-      words[word] = address;
-    }
-    for (let k = 0; k < outputs.length; k++) {
-      const address = memory.addressOf(outputs[k]!);
-      if (address === null) return false;
-      words[this.#outputs[k]!] = address;
-    }
-    for (const [word, parameter] of this.#parameters) words[word] = wordOf(parameter);
-    if (this.#scratch >= 0) words[this.#scratch] = scratch;
-    this.#runtime.run(this.#kernel, this.#tile.groups, 1, this.#cost);
-    return true;
+    const runtime = this.#runtime, bytes = this.#scratchBytes;
+    const run = (scratch: number | null): boolean => {
+      if (scratch === null || !this.#set(runtime.words, inputs, outputs)) return false;
+      runtime.words[this.#scratch] = scratch;
+      runtime.run(this.#kernel, this.#groups, 1, this.#cost, next);
+      return true;
+    };
+    if (bytes <= MAX_KEPT_BYTES) return run(bytes < 1 ? 0 : runtime.threadScratch(bytes));
+    const words = bytes * runtime.threads.size / 4;
+    return host.withScratch("float32", words, (block) => run(runtime.memory.addressOf(block)));
+  }
+
+  /** The kernel as one that goes over each part behind the next one; null where {@linkcode run} would be false. */
+  chain(inputs: readonly HostBlock[], outputs: readonly HostBlock[]): ChainedKernel | null {
+    return this.#set(this.#runtime.chainedWords, inputs, outputs) ? this.#kernel : null;
+  }
+
+  /** Sets all arguments but that of arrays; false where one is in other memory. */
+  #set(words: Int32Array, inputs: readonly HostBlock[], outputs: readonly HostBlock[]): boolean {
+    const { memory } = this.#runtime;
+    const set = (place: number, block: HostBlock): boolean => {
+      const address = memory.addressOf(block);
+      words[place] = address ?? 0;
+      return address !== null;
+    };
+    words.set(this.#words);
+    for (const [place, parameter] of this.#drawn) words[place] = wordOf(parameter);
+    return this.#inputs.every(([place, input]) => set(place, inputs[input]!)) &&
+      outputs.every((block, k) => set(this.#outputs[k]!, block));
   }
 }

@@ -4,7 +4,7 @@
  *
  * It is long because it has one table of operations with the few instructions of each.
  *
- * This folder (`tile/`) imports the programs of `backend/tile`, `kernel/`, `blas/`, `script/`, `products/`, `loops/`
+ * This folder (`tile/`) imports the programs of `backend/tile`, `kernel/`, `blas/`, `script/`, `loops/`
  * and the assembler of `wasm/`. Attention and contractions with packed weights come from `kernel_runners.ts`.
  */
 import type { DType } from "../../../graph/dtype.ts";
@@ -15,13 +15,17 @@ import {
   int,
   kept,
   type Place,
+  sub,
   withExpressions,
 } from "../../../tile/language/expression.ts";
 import {
-  type BlockProduct,
   expressionsOf,
+  type Fill,
   type Pack,
+  PANEL_ROWS,
   type Statement,
+  type Sums,
+  type Terms,
   type TileKernel,
   type Transpose,
 } from "../../../tile/language/statements.ts";
@@ -33,9 +37,9 @@ import { writeCast, writePrimitive } from "../loops/primitives.ts";
 import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, narrow, v128 } from "../opcodes.ts";
 import type { EngineFeatures } from "../runtime.ts";
-import { PANEL_SUMS, SUM_BYTES } from "../products/row_panel.ts";
 import { BlockWriter } from "./block_writer.ts";
 import { type LoadGroup, loadGroups } from "./load_groups.ts";
+import { PanelWriter, type TermSteps } from "./panel_writer.ts";
 import { isShorts, ShortLanes } from "./short_lanes.ts";
 
 /** Bytes of an element in memory. */
@@ -109,6 +113,13 @@ const changes: (e: E) => boolean = kept(
     e.op === "register" || e.place !== null && e.place.space !== "global" || e.args.some(changes),
 );
 
+/** The body of a statement that runs where what `s` names does not hold. */
+const otherwise = (s: Statement, next?: Statement): readonly Statement[] | undefined =>
+  s.s === "if" && s.condition.op === "var" && next?.s === "if" && next.condition.op === "not" &&
+    next.condition.args[0] === s.condition
+    ? next.body
+    : undefined;
+
 class TileModule {
   readonly #f = new FunctionBuilder();
   readonly #math: VectorMath;
@@ -119,6 +130,8 @@ class TileModule {
   readonly #arguments: readonly string[];
   readonly #store: StoreResult;
   readonly #variables = new Map<string, Local>();
+  /** Names of others and a constant, which addresses have in their instructions. */
+  readonly #moved = new Map<E, E>();
   /** Names of conditions that are masks of lanes. */
   readonly #masks = new Set<string>();
   /** Addresses that were computed, in the scopes where they are there. */
@@ -131,7 +144,7 @@ class TileModule {
   readonly #groups = new Map<E, LoadGroup>();
   readonly #relaxed: boolean;
   readonly #hasPrivatePage: boolean;
-  #hasProducts = false;
+  #needsPage = false;
 
   constructor(
     kernel: TileKernel,
@@ -145,7 +158,7 @@ class TileModule {
     this.#arguments = names;
     this.#math = new VectorMath(this.#f, relaxed);
     this.#lanes = new LaneAccess(this.#f, this.#math);
-    this.#blocks = new BlockWriter(this.#f, this.#math);
+    this.#blocks = new BlockWriter(this.#f);
     this.#shorts = new ShortLanes(
       this.#f,
       (e) => this.#value(e),
@@ -164,9 +177,9 @@ class TileModule {
     }
     f.loop(begin, end, 1, (group) => {
       this.#variables.set("group", group);
-      this.#block(withExpressions(() => splitVectors(this.#kernel.body, LANES)));
+      withExpressions(() => this.#block(splitVectors(this.#kernel.body, LANES)));
     });
-    return f.finish(this.#hasPrivatePage && this.#hasProducts);
+    return f.finish(this.#needsPage);
   }
 
   #argument(name: string): Local {
@@ -179,7 +192,11 @@ class TileModule {
   #block(body: readonly Statement[]): void {
     this.#scope(() => {
       for (const [load, group] of loadGroups(body)) this.#groups.set(load, group);
-      for (const s of body) this.#statement(s);
+      for (let k = 0; k < body.length; k++) {
+        const s = body[k]!, other = otherwise(s, body[k + 1]);
+        this.#statement(s, other);
+        if (other !== undefined) k++;
+      }
     });
   }
 
@@ -192,11 +209,12 @@ class TileModule {
     this.#addresses.pop();
   }
 
-  #statement(s: Statement): void {
+  #statement(s: Statement, otherwise?: readonly Statement[]): void {
     const f = this.#f;
     switch (s.s) {
       case "let":
         if (this.#isMask(s.value)) this.#masks.add(s.to.name);
+        if (s.value.op === "+" && s.value.args[0]!.op === "var") this.#moved.set(s.to, s.value);
         this.#variables.set(s.to.name, this.#asItIs(s.value));
         return;
       case "set": {
@@ -206,8 +224,10 @@ class TileModule {
       }
       case "transpose":
         return this.#transpose(s);
-      case "product":
-        return this.#product(s);
+      case "fill":
+        return this.#fill(s);
+      case "sums":
+        return this.#sums(s);
       case "store":
         return this.#put(s);
       case "pack":
@@ -230,7 +250,11 @@ class TileModule {
         });
       }
       case "if":
-        return f.branch(this.#flag(s.condition), () => this.#block(s.body));
+        return f.branch(
+          this.#flag(s.condition),
+          () => this.#block(s.body),
+          otherwise && (() => this.#block(otherwise)),
+        );
       default:
         throw new Error(`A work-item alone has no ${s.s}`);
     }
@@ -344,8 +368,7 @@ class TileModule {
         return f.i(i32.remU, arg(0), arg(1));
       case "sum":
         return e.width === 1
-          ? e.args.map((a, k) => this.#times(this.#value(a), e.factors[k]!))
-            .reduce((a, b) => f.i(i32.add, a, b))
+          ? this.#sum(e)
           : e.args.map((a, k) => this.#timesWide(this.#wide(a), e.factors[k]!))
             .reduce((a, b) => f.v(i32x4.add, a, b));
       case "product":
@@ -376,7 +399,7 @@ class TileModule {
         return f.smaller(arg(0), arg(1));
       case "<":
         return e.width === 1
-          ? f.i(i32.ltS, arg(0), arg(1))
+          ? this.#less(e)
           : f.v(i32x4.ltS, this.#wide(e.args[0]!), this.#wide(e.args[1]!));
       case "?": {
         const [condition] = e.args as [E];
@@ -415,6 +438,24 @@ class TileModule {
     return e.op === "const" ? this.#f.splat(e.value) : this.#f.v(i32x4.splat, value);
   }
 
+  /** A sum: what is taken away comes last. */
+  #sum({ args, factors }: E): Local {
+    const f = this.#f, order = [...args.keys()].sort((a, b) => factors[b]! - factors[a]!);
+    return order.map((k) => ({ factor: factors[k]!, value: this.#value(args[k]!) }))
+      .reduce<Local | null>((sum, { value, factor }) => {
+        if (sum === null) return this.#times(value, factor);
+        return f.i(factor < 0 ? i32.sub : i32.add, sum, this.#times(value, Math.abs(factor)));
+      }, null)!;
+  }
+
+  #less({ args: [left, right] }: E): Local {
+    const f = this.#f, [core, offset] = partsOf(left!);
+    const isTaken = core.op === "sum" && core.factors.length === 1 && core.factors[0] === -1;
+    return isTaken && isNumber(right!, 0)
+      ? f.i(i32.ltS, f.integer(offset), this.#value(core.args[0]!))
+      : f.i(i32.ltS, this.#value(left!), this.#value(right!));
+  }
+
   #times(value: Local, factor: number): Local {
     if (factor === 1) return value;
     const shift = Math.log2(factor);
@@ -449,7 +490,8 @@ class TileModule {
     const isLocal = space === "local" || space === "private";
     const parts: E[] = [];
     let offset = 0;
-    const move = (index: E): void => {
+    const move = (given: E): void => {
+      const index = this.#moved.get(given) ?? given;
       if (index.op === "const") offset += bytes * index.value;
       else if (index.op === "+") index.args.forEach(move);
       else parts.push(index);
@@ -515,27 +557,41 @@ class TileModule {
     return offset === 0 ? address : this.#f.iWith(i32.add, address, offset);
   }
 
-  #product({ left, right, into, rows, count, columns, pitch, panel, ...s }: BlockProduct): void {
-    this.#hasProducts = true;
-    const [rowBytes, termBytes] = [left.row, left.term].map((e) => this.#bytesOf(e, 4));
-    this.#blocks.product({
-      ...s,
-      left: this.#at(left.place, left.at),
-      ...{ rowBytes: rowBytes!, termBytes: termBytes! },
-      isRow: isNumber(left.term, 1),
-      isPanel: isNumber(left.row, 1) && isNumber(left.term, SUM_BYTES / 4) &&
-        isNumber(rows, s.step),
-      right: this.#at(right, s.rightAt ?? int(0)),
-      into: this.#at(into, s.intoAt ?? int(0)),
-      pitchBytes: this.#bytesOf(pitch, 4),
-      columnBytes: this.#bytesOf(columns, 4),
-      columns: columns.op === "const" ? columns.value : null,
-      rows: this.#value(rows),
-      terms: this.#value(count),
-      maxTerms: count.range[1],
-      turn: s.turn ?? PANEL_SUMS,
-      panel: this.#hasPrivatePage ? null : this.#at(panel, int(0)),
+  /** The writer of a panel: those of a work-item are in the private page, where there is one. */
+  #panelAt(panel: Place, index: E): PanelWriter {
+    const isPrivate = panel.space !== "global" && this.#hasPrivatePage;
+    this.#needsPage ||= isPrivate;
+    return new PanelWriter(this.#f, this.#math, isPrivate ? null : this.#at(panel, index));
+  }
+
+  #terms(terms: Terms): TermSteps {
+    if ("table" in terms) return { table: this.#at(terms.table, terms.at) };
+    const f = this.#f, { step } = terms;
+    if (step.op === "const") return { step: this.#bytesOf(step, 4) };
+    // Four times a step, by what engines do not join with an addition: one that shifts, too, takes a sixth more time.
+    const bytes = (): Local => f.iWith(i32.and, f.iWith(i32.rotl, this.#value(step), 2), -4);
+    const isArgument = step.op === "var" && this.#arguments.includes(step.name);
+    return { step: isArgument ? f.once(`bytes of ${step.name}`, bytes) : bytes() };
+  }
+
+  #fill({ panel, index, from, rows, terms, count }: Fill): void {
+    const apart = (r: number): E => sub(rows[r]!, rows[0]!);
+    const areSideBySide = rows.every((_, r) => isNumber(apart(r), r));
+    const hasStep = (step: number): boolean => "step" in terms && isNumber(terms.step, step);
+    this.#panelAt(panel, index).fill({
+      rows: rows.map((row) => this.#at(from, row)),
+      areSideBySide,
+      terms: this.#terms(terms),
+      areInFours: hasStep(1) || "table" in terms && terms.areInFours === true,
+      isPanel: areSideBySide && hasStep(PANEL_ROWS),
+      count: this.#value(count),
     });
+  }
+
+  #sums({ to, panel, right, at, terms, count, unrolled }: Sums): void {
+    const sums = to.map((row) => row.map((sum) => this.#value(sum)));
+    const columns = { at: this.#at(right, at), terms: this.#terms(terms) };
+    this.#panelAt(panel, int(0)).multiply(sums, columns, this.#value(count), unrolled);
   }
 
   #transpose({ from, at, step, to, index, pitch, there }: Transpose): void {
@@ -647,5 +703,9 @@ class TileModule {
 /** The first and the last eight bytes of a vector as numbers of 16 bits. */
 const halvesOfBytes = [narrow.bytesToShorts, narrow.lastBytesToShorts];
 const signedHalves = [narrow.signedToShorts, narrow.lastSignedToShorts];
+
+/** A number without a constant, and that. */
+const partsOf = (e: E): readonly [core: E, offset: number] =>
+  e.op === "+" ? [e.args[0]!, e.args[1]!.value] : [e, 0];
 
 const isNumber = ({ op, value }: E, number: number): boolean => op === "const" && value === number;

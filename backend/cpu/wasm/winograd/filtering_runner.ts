@@ -18,10 +18,10 @@ import {
 } from "../../../tile/programs/lanes/filtering_convolution.ts";
 import { gradientResults, gradientSums } from "../../../tile/programs/lanes/filtering_gradient.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
-import { arrayOf, type HostBlock } from "../../script/runner.ts";
+import { arrayOf } from "../../script/runner.ts";
 import type { Product } from "../products/contraction.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { TileCall } from "../tile/tile_call.ts";
+import { floatsOf, namedCall, type TileCall } from "../tile/tile_call.ts";
 import {
   chooseBlocks,
   choosePartTiles,
@@ -62,9 +62,6 @@ export interface FilteringPlan {
   readonly isPrecise: (findings: Float32Array) => boolean;
 }
 
-/** Programs by their forms: they are long, and sizes are arguments. */
-const programs = new Map<string, TileKernel>();
-
 /** A product by minimal filtering, and about how many nanoseconds it takes on one core. */
 export function filtered(
   product: WindowProduct,
@@ -74,10 +71,8 @@ export function filtered(
   const plan = planOf(product, runtime.threads.size);
   const { between, findings, cost, numbers } = plan;
   let calls: readonly TileCall[] | null = null;
-  const call = ({ form, program, groups, cost }: Step): TileCall => {
-    const tile = programs.getOrInsertComputed(form, program);
-    return new TileCall({ ...tile, groups }, { outputs: 3, cost, numbers, form }, runtime);
-  };
+  const call = ({ form, program, groups, cost }: Step): TileCall =>
+    namedCall(form, program, groups, { outputs: 3, cost, numbers }, runtime);
   return {
     cost,
     hasEpilogue: false,
@@ -89,10 +84,8 @@ export function filtered(
     run(a, b, c) {
       calls ??= plan.steps.map(call);
       const inputs = product.isSecond ? [b, a] : [a, b];
-      return host.withScratch("float32", between + findings, ({ base, offset }) => {
-        const part = (first: number, count: number): HostBlock => //
-        ({ base, offset: offset + 4 * first, nbytes: 4 * count });
-        const outputs = [c, part(0, between), part(between, findings)];
+      return host.withScratch("float32", between + findings, (block) => {
+        const outputs = [c, floatsOf(block, 0, between), floatsOf(block, between, findings)];
         return calls!.every((each) => each.run(inputs, outputs, host)) &&
           plan.isPrecise(arrayOf(outputs[2]!, "float32") as Float32Array);
       });

@@ -19,7 +19,6 @@ import {
   sub,
 } from "../../language/expression.ts";
 import { all, float, fmul, load, lt, not, splat, truth } from "../../language/values.ts";
-import type { LeftOperand } from "../../language/statements.ts";
 import type { Program } from "../../program.ts";
 import {
   type Blocks,
@@ -31,7 +30,8 @@ import {
   type Walk,
 } from "./blocks.ts";
 import type { Operand } from "./head_values.ts";
-import { blockProduct, LANES, type LaneTile, PANEL } from "./lane_products.ts";
+import { type LeftOperand, PANEL } from "../panels/panel_product.ts";
+import { blockProduct, LANES, type LaneTile } from "./lane_products.ts";
 
 /** Columns of a block. */
 export const BLOCK = 64;

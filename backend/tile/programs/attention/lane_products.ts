@@ -11,15 +11,12 @@ import {
   type Place,
   sub,
 } from "../../language/expression.ts";
-import type { BlockProduct } from "../../language/statements.ts";
 import { float, fma, load, splat } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
+import { type PanelProduct, panelProduct } from "../panels/panel_product.ts";
 
 /** Floats of a vector. */
 export const LANES = 16;
-
-/** Floats of a panel: of 128 terms eight rows each. */
-export const PANEL = 1024;
 
 /** Vectors on the lanes, and rows that are computed at a time: together they fill the registers. */
 export interface LaneTile {
@@ -97,13 +94,13 @@ export function laneProducts(
 /**
  * Adds the products of a left operand and rows of floats, or stores them.
  *
- * @param panel Room for rows that a statement multiplies by; null: products are written in tiles.
+ * @param panel Room for rows by which is multiplied; null: elements are read one by one.
  */
 export function blockProduct(
   p: Program,
   panel: Place | null,
   tile: LaneTile,
-  product: Omit<BlockProduct, "s" | "panel" | "step" | "columns" | "pitch"> & {
+  product: Omit<PanelProduct, "panel" | "step" | "columns" | "pitch"> & {
     readonly columns: number;
     readonly pitch: number;
   },
@@ -112,7 +109,7 @@ export function blockProduct(
   const { place, at, row: rowStep, term } = left;
   if (panel !== null) {
     const sizes = { columns: int(columns), pitch: int(pitch) };
-    return p.emit({ s: "product", panel, step: tile.step, ...product, ...sizes });
+    return panelProduct(p, { panel, step: tile.step, ...product, ...sizes });
   }
   const own = (row: E): E => add(at, mul(row, rowStep));
   const element: Row = place.space === "local"

@@ -20,10 +20,8 @@ import {
   mul,
   type Place,
   sub,
-  variable,
   type Whole,
 } from "../../language/expression.ts";
-import type { LeftOperand } from "../../language/statements.ts";
 import {
   choose,
   everySecond,
@@ -35,9 +33,6 @@ import {
   lt,
   splat,
 } from "../../language/values.ts";
-import { Program } from "../../program.ts";
-import { vectorUnit } from "../../units.ts";
-import { PANEL } from "../attention/lane_products.ts";
 import {
   type FilteringForm,
   GROUP_ROOM,
@@ -47,11 +42,10 @@ import {
   type Role,
   TAPS,
   TILE,
-  WIDTH,
 } from "./filtering_form.ts";
+import { Numbered, VECTOR } from "../panels/numbered.ts";
+import { type LeftOperand, PANEL, panelProduct } from "../panels/panel_product.ts";
 
-/** Terms that are multiplied by code of their own: twice as many take engines longer to compile. */
-const TURN = 64;
 /** The finite points other than 0: each with either sign. */
 const A = 0.75, B = 1.5;
 const A2 = A * A, B2 = B * B;
@@ -85,34 +79,20 @@ export interface PointProduct {
 }
 
 /** Parts of the programs: transforms, squares in lanes, groups, products. */
-export class Filtering {
-  readonly p: Program = new Program(vectorUnit(WIDTH), () => "");
+export class Filtering extends Numbered {
   readonly form: FilteringForm;
-  readonly image: Place = this.p.input("a0", "float32");
-  readonly other: Place = this.p.input("a1", "float32");
-  readonly #numbers = new Map<string, E>();
+  readonly image: Place = this.input(0);
+  readonly other: Place = this.input(1);
 
   constructor(form: FilteringForm) {
+    super(2);
     this.form = form;
-  }
-
-  /** The buffer of a result. */
-  output(number: number): Place {
-    return { space: "global", buffer: `o${number}`, element: "float32" };
-  }
-
-  /** A number of a launch. */
-  number(name: string, low = 0): E {
-    return this.#numbers.getOrInsertComputed(name, () => {
-      this.p.argument(name, 0, "int");
-      return variable(name, [low, 2 ** 31]);
-    });
   }
 
   // ---- indices
 
-  step(operand: Operand, loop: string): E {
-    return this.number(`${operand} ${loop}`, -(2 ** 31));
+  stepOf(operand: Operand, loop: string): E {
+    return this.step(`${operand} ${loop}`);
   }
 
   /** The part of an index that several loops, counted as one, add to it; of the last one again behind their end. */
@@ -126,7 +106,7 @@ export class Filtering {
         rest = p.let(quotient);
         at = p.let(remainder);
       }
-      sum = add(sum, mul(at, this.step(operand, `${role}${k}`)));
+      sum = add(sum, mul(at, this.stepOf(operand, `${role}${k}`)));
     }
     return sum;
   }
@@ -135,13 +115,13 @@ export class Filtering {
   atTile(operand: Operand, { image, y, x }: TilePlace): E {
     const around = this.along(operand, "images", image);
     return this.p.let(
-      add(this.first(operand), around, mul(y, this.step(operand, "y")), x),
+      add(this.first(operand), around, mul(y, this.stepOf(operand, "y")), x),
     );
   }
 
   /** The first element of an operand that is read, or stored. */
   first(operand: Operand): E {
-    return this.number(operand, -(2 ** 31));
+    return this.step(operand);
   }
 
   /** Some tiles that follow each other; behind the last one that again. */
@@ -181,7 +161,7 @@ export class Filtering {
   /** Offset of a tap. */
   tap(operand: Operand, y: number, x: number): E {
     return this.p.let(
-      add(mul(this.step(operand, "tapY"), y), mul(this.step(operand, "tapX"), x)),
+      add(mul(this.stepOf(operand, "tapY"), y), mul(this.stepOf(operand, "tapX"), x)),
     );
   }
 
@@ -207,9 +187,8 @@ export class Filtering {
     p.loop(int(POINTS), (point) =>
       p.loop(count, (g) => {
         const product = (step: number) => (): void =>
-          p.emit({
-            s: "product",
-            ...{ ...s, rows: int(step), step, count: terms, turn: TURN, isAdded: false, panel },
+          panelProduct(p, {
+            ...{ ...s, rows: int(step), step, count: terms, isAdded: false, panel },
             left: { ...left(point, g), row: int(1), term: int(GROUP_ROOM) },
             ...{ rightAt: mul(point, rightPlane), intoAt: intoAt(point, g) },
           });
@@ -222,19 +201,10 @@ export class Filtering {
 
   // ---- squares in lanes
 
-  /** Four vectors of four neighbours as vectors of first, second, ... ones. */
-  transposed([a, b, c, d]: Line): E[] {
-    const { p } = this;
-    const halves = ([0, 1] as const).map((odd) =>
-      [p.let(everySecond(a!, b!, odd)), p.let(everySecond(c!, d!, odd))] as const
-    );
-    return [0, 1, 2, 3].map((k) => p.let(everySecond(...halves[k % 2]!, k >> 1 ? 1 : 0)));
-  }
-
   /** Vectors of neighbours, from four places on, transposed. */
   #loaded(place: Place, bases: Line, offset: number): E[] {
     return this.transposed(
-      bases.map((base) => this.p.let(load(place, add(base, offset, lanes(WIDTH))))),
+      bases.map((base) => this.p.let(load(place, add(base, offset, lanes(VECTOR))))),
     );
   }
 
@@ -265,7 +235,7 @@ export class Filtering {
 
   /** An element from each of four places. */
   #gathered(place: Place, bases: Line, offset: Whole): E {
-    const [a, b, c, d] = bases.map((base) => splat(load(place, add(base, offset)), WIDTH));
+    const [a, b, c, d] = bases.map((base) => splat(load(place, add(base, offset)), VECTOR));
     return this.p.let(everySecond(everySecond(a!, b!, 0), everySecond(c!, d!, 0), 0));
   }
 
@@ -274,7 +244,7 @@ export class Filtering {
     for (let y = 0; y < POINTS; y += PATCH) {
       yield Array.from(
         { length: PATCH },
-        (_, x) => this.p.let(load(place, add(at, (y + x) * plane, lanes(WIDTH)))),
+        (_, x) => this.p.let(load(place, add(at, (y + x) * plane, lanes(VECTOR)))),
       );
     }
   }

@@ -27,8 +27,8 @@ import {
   PATCH,
   POINTS,
   TILE,
-  WIDTH,
 } from "./filtering_form.ts";
+import { VECTOR } from "../panels/numbered.ts";
 
 /** The results; the transformed kernels, where another program makes them; findings. */
 const RESULT = 0, WEIGHTS = 1, FINDINGS = 2;
@@ -48,9 +48,9 @@ export interface ConvolutionRoom {
 /** Transforms the kernels of a group: at each point, for each channel eight floats, one a row of the group. */
 function transformKernels(f: Filtering, group: E, to: Place, at: E, plane: Whole): void {
   const { p } = f, first = p.let(f.rowOf(group));
-  for (let half = 0; half < GROUP_ROOM; half += WIDTH) {
+  for (let half = 0; half < GROUP_ROOM; half += VECTOR) {
     const bases = Array.from(
-      { length: WIDTH },
+      { length: VECTOR },
       (_, k) => p.let(add(f.along("other", "rows", add(first, half + k)), f.first("other"))),
     );
     p.loop(f.number("channels"), (channel) => {
@@ -99,12 +99,12 @@ class Convolution {
     this.#columns = array(room.columns);
     this.#products = array(room.products);
     this.#kernels = room.kernels === null ? f.output(WEIGHTS) : array(room.kernels);
-    this.#tileLines = p.array("local", TILE * WIDTH, "float");
+    this.#tileLines = p.array("local", TILE * VECTOR, "float");
     const [block, part] = divideBy(p.group, f.number("parts"));
     this.#tile = p.let(mul(block, f.number("blockTiles")));
     this.#count = p.let(min(f.number("blockTiles"), sub(f.number("room"), this.#tile)));
     this.#part = p.let(part);
-    this.#found = p.register(splat(float(0), WIDTH));
+    this.#found = p.register(splat(float(0), VECTOR));
   }
 
   write(): TileKernel {
@@ -126,19 +126,19 @@ class Convolution {
   /** Runs a body for four tiles of the block after the other, with their places in a plane. */
   #eachFour(body: (tiles: readonly TilePlace[], at: E) => void): void {
     const { p } = this.#f;
-    p.loop(div(this.#count, WIDTH), (turn) => {
-      const at = p.let(mul(turn, WIDTH));
-      body(this.#f.tiles(p.let(add(this.#tile, at)), WIDTH), at);
+    p.loop(div(this.#count, VECTOR), (turn) => {
+      const at = p.let(mul(turn, VECTOR));
+      body(this.#f.tiles(p.let(add(this.#tile, at)), VECTOR), at);
     }, 1);
   }
 
   #transformTiles(tiles: readonly TilePlace[], place: E): void {
     const f = this.#f, { p } = f, bases = tiles.map((tile) => f.atTile("image", tile));
-    const [peak, sample] = [0, 1].map(() => p.register(splat(float(0), WIDTH))) as [E, E];
+    const [peak, sample] = [0, 1].map(() => p.register(splat(float(0), VECTOR))) as [E, E];
     p.loop(f.number("channels"), (channel) => {
       const offset = p.let(f.along("image", "channels", channel));
       const own = bases.map((base) => p.let(add(base, offset)));
-      const lines = f.squares(f.image, own, f.step("image", "y"), PATCH);
+      const lines = f.squares(f.image, own, f.stepOf("image", "y"), PATCH);
       const points = alongBoth(this.#noted(lines, peak, sample), f.ofImage);
       const at = p.let(add(mul(channel, f.number("pitch")), place));
       f.store(this.#columns, at, this.#room.columns, points);
@@ -210,7 +210,7 @@ class Convolution {
 
   /** Stores the lines of a tile; where it overlaps another one, what that one does not store. */
   #store(lines: readonly E[], at: E, [rows, columns]: TilePlace["skipped"]): void {
-    const f = this.#f, { p } = f, to = f.output(RESULT), step = f.step("target", "y");
+    const f = this.#f, { p } = f, to = f.output(RESULT), step = f.stepOf("target", "y");
     let place = at;
     const places = lines.map((_, y) => y === 0 ? at : place = p.let(add(place, step)));
     const whole = (): void => lines.forEach((line, y) => p.store(to, places[y]!, line));
@@ -218,12 +218,12 @@ class Convolution {
     const skipped = p.let(add(rows, columns));
     p.when(lt(skipped, 1), whole);
     p.when(lt(0, skipped), () => {
-      lines.forEach((line, y) => p.store(this.#tileLines, int(y * WIDTH), line));
+      lines.forEach((line, y) => p.store(this.#tileLines, int(y * VECTOR), line));
       p.loop(p.let(sub(TILE, rows)), (down) => {
         const y = p.let(add(rows, down)), line = p.let(add(at, mul(y, step)));
         p.loop(p.let(sub(TILE, columns)), (across) => {
           const x = p.let(add(columns, across));
-          const value = held(this.#tileLines, add(mul(y, WIDTH), x), "float");
+          const value = held(this.#tileLines, add(mul(y, VECTOR), x), "float");
           p.store(to, add(line, x), value);
         }, 1);
       }, 1);

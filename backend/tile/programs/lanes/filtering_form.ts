@@ -3,8 +3,6 @@ import { coefficient } from "../../../kernel/affine.ts";
 import type { WindowProduct } from "../../../kernel/forms/window_product.ts";
 import { extent } from "../../../kernel/kernel.ts";
 
-/** Floats of a vector. */
-export const WIDTH = 4;
 /** Outputs of a tile along an axis, taps of a kernel, elements that a tile reads. */
 export const TILE = 4, TAPS = 3, PATCH = 6;
 /** Products for each tile. */

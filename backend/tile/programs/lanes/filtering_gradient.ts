@@ -26,8 +26,8 @@ import {
   POINTS,
   TAPS,
   TILE,
-  WIDTH,
 } from "./filtering_form.ts";
+import { VECTOR } from "../panels/numbered.ts";
 
 /** The gradients; the sums of parts; a number for each row, which is NaN where one is not finite. */
 const RESULT = 0, SUMS = 1, FINDINGS = 2;
@@ -72,11 +72,11 @@ export function gradientSums(form: FilteringForm, room: GradientRoom): TileKerne
 function transformImage(f: Filtering, tile: TilePlace, to: Place, at: E, plane: number): void {
   const { p } = f, base = f.atTile("image", tile);
   p.loop(mul(f.number("panels"), 2), (turn) => {
-    const first = p.let(mul(turn, WIDTH));
+    const first = p.let(mul(turn, VECTOR));
     const bases = [0, 1, 2, 3].map((k) =>
       p.let(add(base, f.along("image", "channels", add(first, k))))
     );
-    const points = alongBoth(f.squares(f.image, bases, f.step("image", "y"), PATCH), f.ofImage);
+    const points = alongBoth(f.squares(f.image, bases, f.stepOf("image", "y"), PATCH), f.ofImage);
     f.store(to, p.let(add(at, first)), plane, points);
   }, 1);
 }
@@ -92,11 +92,11 @@ function transformGradient(
   const { p } = f, base = f.atTile("other", tile), masked = withoutSkipped(f, tile);
   p.loop(f.number("groups"), (group) => {
     const row = p.let(f.rowOf(group)), place = p.let(placeOf(group));
-    for (let half = 0; half < GROUP_ROOM; half += WIDTH) {
+    for (let half = 0; half < GROUP_ROOM; half += VECTOR) {
       const bases = [0, 1, 2, 3].map((k) =>
         p.let(add(base, f.along("other", "rows", add(row, half + k))))
       );
-      const lines = f.squares(f.other, bases, f.step("other", "y"), TILE);
+      const lines = f.squares(f.other, bases, f.stepOf("other", "y"), TILE);
       f.store(to, add(place, half), plane, alongBoth(masked(lines), f.ofTaps));
     }
   }, 1);
@@ -107,7 +107,7 @@ function withoutSkipped({ p, form }: Filtering, { skipped }: TilePlace) {
   if (form.isDivided) return (lines: Iterable<readonly E[]>) => lines;
   const [rows, columns] = skipped
     .map((count) => [0, 1, 2, 3].map((n) => p.let(lt(count, n + 1)))) as [E[], E[]];
-  const none = splat(float(0), WIDTH);
+  const none = splat(float(0), VECTOR);
   return function* (lines: Iterable<readonly E[]>) {
     let y = 0;
     for (const line of lines) {
@@ -121,7 +121,7 @@ function withoutSkipped({ p, form }: Filtering, { skipped }: TilePlace) {
 export function gradientResults(form: FilteringForm): TileKernel {
   return withExpressions(() => {
     const f = new Filtering(form), { p } = f, to = f.output(RESULT);
-    const found = p.register(splat(float(0), WIDTH));
+    const found = p.register(splat(float(0), VECTOR));
     const taps = Array.from(
       { length: TAPS * TAPS },
       (_, k) => f.tap("target", Math.floor(k / TAPS), k % TAPS),
@@ -129,11 +129,11 @@ export function gradientResults(form: FilteringForm): TileKernel {
     const base = p.let(add(f.along("target", "rows", p.group), f.first("target")));
     const row = p.let(mul(placeOf(f, p.group), f.number("pitch")));
     p.loop(mul(f.number("panels"), 2), (turn) => {
-      const first = p.let(mul(turn, WIDTH));
+      const first = p.let(mul(turn, VECTOR));
       const points = summed(f, f.output(SUMS), p.let(add(row, first)));
       const gradients = alongBoth(points, f.ofProducts(TAPS)).flat();
       f.check(found, [gradients]);
-      for (let k = 0; k < WIDTH; k++) {
+      for (let k = 0; k < VECTOR; k++) {
         const channel = p.let(add(first, k));
         p.when(lt(channel, f.number("channels")), () => {
           const own = p.let(add(base, f.along("target", "channels", channel)));
@@ -159,12 +159,12 @@ function placeOf(f: Filtering, row: E): E {
 function* summed(f: Filtering, from: Place, at: E) {
   const { p } = f, plane = f.number("plane");
   for (let y = 0; y < PATCH; y++) {
-    const sums = Array.from({ length: PATCH }, () => p.register(splat(float(0), WIDTH)));
+    const sums = Array.from({ length: PATCH }, () => p.register(splat(float(0), VECTOR)));
     p.loop(f.number("parts"), (part) => {
       let own = p.let(add(at, mul(add(mul(part, POINTS), y * PATCH), plane)));
       sums.forEach((sum, x) => {
         if (x > 0) own = p.let(add(own, plane));
-        p.set(sum, fadd(sum, load(from, add(own, lanes(WIDTH)))));
+        p.set(sum, fadd(sum, load(from, add(own, lanes(VECTOR)))));
       });
     }, 1);
     yield sums;

@@ -37,7 +37,8 @@ import {
 } from "../../language/values.ts";
 import { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
-import { blockProduct, type LaneTile, PANEL } from "../attention/lane_products.ts";
+import { blockProduct, type LaneTile } from "../attention/lane_products.ts";
+import { PANEL } from "../panels/panel_product.ts";
 import type { NameOf } from "../kernel_values.ts";
 
 /** A recurrent layer. */
