@@ -64,9 +64,10 @@ function checkAll(backend: BackendName, of: readonly Case[], prepare: (c: Case) 
   assertNoProblems([...parts].flatMap((part) => problemsOf(part, prepare)), of.length);
 }
 
-function gradientsOf(c: Case, layout: Layout, backend: BackendName) {
+function gradientsOf(c: Case, layout: Layout, backend: BackendName, isRead = false) {
   const laid = inputsOf(c, layout, backend);
   const loss = weighted(resultsOf(c, laid.map((l) => l.tensor)), backend);
+  if (isRead) loss.itemSync();
   loss.backward();
   const wanted = laid.filter((l) => l.leaf.requiresGrad);
   const expected = c.grads!.filter((g) => g !== null);
@@ -94,6 +95,10 @@ for (const layout of layouts) {
     checkAll(backend, sampleFor(backend, cases), (c) => gradientsOf(c, layout, backend));
   });
 }
+
+testOnCPU("the gradients are PyTorch's where the value is read before backward", (backend) => {
+  checkAll(backend, sampleFor(backend, cases), (c) => gradientsOf(c, "plain", backend, true));
+});
 
 /** Numbers between -1 and 1 that look like chance and are the same in every run. */
 function direction(n: number, seed: number): number[] {
