@@ -7,7 +7,7 @@
  */
 import { finalizer, type Recording } from "../../backend/internal.ts";
 import { shown } from "../core/rules/options.ts";
-import { isObserved } from "../core/calls.ts";
+import { isObserved, isTransforming } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
 import { GivenValues } from "./given_values.ts";
 import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
@@ -59,8 +59,8 @@ interface Kind extends Root {
  * `backward` belongs inside. Tensors that it makes and does not return, such as a state in a variable,
  * keep their values where those of a recorded call were used before the next call ended; else they have
  * none after a replay, and using them is an error that says so. It runs as it is written, always, where
- * it uses several devices, calls `func.vmap` (as Jacobians and Hessians do), or goes backward to what was
- * computed outside of it.
+ * it uses several devices, calls `func.vmap` (as Jacobians and Hessians do), goes backward to what was
+ * computed outside of it, or is called within a function that `func` transforms.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.
@@ -117,7 +117,7 @@ function compiledWith<A extends unknown[], R>(
   }
   const compiled = function (this: unknown, ...args: A): R {
     // A replay has no operations to name; and within another compiled function it is part of that.
-    if (isAnomalyEnabled() || isObserved()) return fn.apply(this, args);
+    if (isAnomalyEnabled() || isObserved() || isTransforming()) return fn.apply(this, args);
     return calls.run(args, () => called(() => fn.apply(this, args), fn));
   };
   scratchOf.register(compiled, calls.programs);

@@ -68,6 +68,24 @@ export function isObserved(): boolean {
   return observer !== null;
 }
 
+let isTransformed = false;
+
+/** True within a function that is differentiated or called for a batch: a compiled one has no graph of its own. */
+export function isTransforming(): boolean {
+  return isTransformed;
+}
+
+/** Runs a function that is transformed. */
+export function transforming<T>(fn: () => T): T {
+  const former = isTransformed;
+  isTransformed = true;
+  try {
+    return fn();
+  } finally {
+    isTransformed = former;
+  }
+}
+
 /** True while a compiled function is followed: nothing is to be computed. */
 export function isFollowing(): boolean {
   return observer !== null && observer.isFollowing;

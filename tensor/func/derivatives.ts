@@ -2,6 +2,7 @@
 import { sameShape } from "../../backend/internal.ts";
 import { grad as gradientsOf } from "../autograd/autograd.ts";
 import { requireTensor } from "../core/apply.ts";
+import { transforming } from "../core/calls.ts";
 import { neededInputs } from "../core/grad_fn.ts";
 import { stateOf } from "../core/internals.ts";
 import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
@@ -87,7 +88,7 @@ export function callBy<A extends Arguments>(
     const inputs = given.map((x) => isRecorded && x.requiresGrad ? x.clone() : leafOf(x));
     const next = inputs.values(), called = [...args];
     for (const k of list) called[k] = withTensors(args[k], () => next.next().value!);
-    const value = f(...called as A), outputs = tensorsIn(value);
+    const value = transforming(() => f(...called as A)), outputs = tensorsIn(value);
     if (outputs.length === 0) requireTensor(`${op} of a function`, value);
     const isOuter = isRecorded && dependsOnOthers(outputs, new Set(inputs));
     return { value, outputs, inputs, isOuter };

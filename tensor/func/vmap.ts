@@ -5,7 +5,13 @@ import { isHooked } from "../autograd/gradient_hooks.ts";
 import { answerTo } from "../autograd/hooked_walk.ts";
 import { ReverseWalk } from "../autograd/reverse_walk.ts";
 import { newGradFn } from "../core/apply.ts";
-import { giveUpReplay, observeAssignments, resolved, unobserved } from "../core/calls.ts";
+import {
+  giveUpReplay,
+  observeAssignments,
+  resolved,
+  transforming,
+  unobserved,
+} from "../core/calls.ts";
 import { neededInputs } from "../core/grad_fn.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import { isGradEnabled, recording } from "../core/modes/grad_mode.ts";
@@ -201,7 +207,7 @@ function argumentsWith({ args, isOwn }: Batch, tensors: readonly Tensor[]): unkn
 }
 
 function called(f: UserFunction, args: readonly unknown[]): { value: unknown; outs: Tensor[] } {
-  const value = f(...args), outs = tensorsIn(value);
+  const value = transforming(() => f(...args)), outs = tensorsIn(value);
   if (outs.length > 0) return { value, outs };
   throw new TypeError(`Cannot vmap a function that returns ${shown(value)}: it must give tensors`);
 }

@@ -77,10 +77,13 @@ export class WasmMemory {
     return address;
   }
 
-  /** The last page is never given out: a vector may begin in a buffer and end behind it. */
+  /**
+   * The last page is never given out: a vector may begin in a buffer and end behind it. Growing by all pages
+   * fails as growing by more does, and is a number that the engine takes.
+   */
   #growBy(size: number): number | null {
     try {
-      return (this.memory.grow(size / PAGE_BYTES) - 1) * PAGE_BYTES;
+      return (this.memory.grow(Math.min(size / PAGE_BYTES, MAX_PAGES[0])) - 1) * PAGE_BYTES;
     } catch (error) {
       if (error instanceof RangeError) return null;
       throw error;

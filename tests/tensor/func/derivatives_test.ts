@@ -98,6 +98,25 @@ testOnBackends("derivatives take and give trees, several arguments and extras", 
   assertEquals([place.dtype, await place.item()], ["int32", 0]);
 });
 
+testOnBackends(
+  "compile's functions are differentiated and batched, by func, as they are written",
+  () => {
+    const f = (x: Tensor) => x.exp().mul(x.flip(0)), compiled = compile(f);
+    const x = Tensor.linspace(-1, 1, 4).realize(), rows = Tensor.stack([x, x.mul(2)]);
+    for (let call = 0; call < 3; call++) compiled(x.add(call));
+    const transforms: ((f: (x: Tensor) => Tensor) => Tensor)[] = [
+      (f) => func.jacrev(f)(x),
+      (f) => func.jacfwd(f)(x),
+      (f) => func.hessian((x: Tensor) => f(x).sum())(x),
+      (f) => func.vmap(f)(rows),
+      (f) => func.grad((rows: Tensor) => func.vmap(f)(rows).square().sum())(rows),
+    ];
+    for (const transformed of transforms) near(transformed(compiled), transformed(f));
+    near(func.grad((w: Tensor) => compile((x: Tensor) => x.mul(w).sum())(x))(x), x);
+    near(compiled(x), f(x));
+  },
+);
+
 testOnBackends("derivatives go through complex tensors, as trees of two", async () => {
   const x = Tensor.fromHost([1, 2, 3, 4]), t = Tensor.fromHost([1, 0, -1, 2]);
   const [, change] = func.jvp((x: Tensor) => fft.rfft(x), [x], [t]);
