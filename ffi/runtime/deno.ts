@@ -17,6 +17,9 @@ function pointerTo(address: bigint): Deno.PointerObject {
   return pointer;
 }
 
+/** Last message of a worker that ends itself. */
+const ENDED = "netcl: ended";
+
 /** Deno as the host. */
 export const host: Host = {
   runtime: "deno",
@@ -107,7 +110,10 @@ export const host: Host = {
   },
   startWorker: (module, onMessage, onError) => {
     const worker = new Worker(module, { type: "module" });
-    worker.onmessage = ({ data }) => onMessage(data as never);
+    worker.onmessage = ({ data }) => {
+      if (data === ENDED) onError(new Error("it ended itself"));
+      else onMessage(data as never);
+    };
     worker.onerror = (event) => {
       event.preventDefault(); // else it ends the program
       onError(event.error ?? new Error(event.message));
@@ -117,6 +123,8 @@ export const host: Host = {
   workerPort: () => {
     // The types of the main thread have no name for a worker's own side.
     const port = globalThis as unknown as Worker;
+    // Deno.exit() in a worker ends it alone, and nobody hears of it.
+    addEventListener("unload", () => port.postMessage(ENDED));
     return {
       listen: (listener) => void (port.onmessage = ({ data }) => listener(data as never)),
       post: (message, transfer = []) => port.postMessage(message, transfer),

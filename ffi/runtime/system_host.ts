@@ -204,7 +204,8 @@ export function systemHost(options: SystemOptions): Host {
     spawn: start,
     startWorker: (module, onMessage, onError) => {
       const worker = new Worker(module);
-      worker.on("message", onMessage as (message: unknown) => void).on("error", onError);
+      worker.on("message", onMessage as (message: unknown) => void).on("error", onError)
+        .on("exit", () => onError(new Error("it ended itself")));
       return {
         post: (message) => worker.postMessage(message),
         end: () => void worker.terminate(),

@@ -390,7 +390,7 @@ export interface Host {
   runArguments(module: string): string[];
   /** Starts a process that reads nothing, and writes nothing that is read. */
   spawn(command: string, args: readonly string[]): ChildProcess;
-  /** Starts a thread, which keeps the program alive until it is ended. */
+  /** Starts a thread, which keeps the program alive until it is ended; that it ended itself is an error. */
   startWorker(
     module: URL,
     onMessage: (message: never) => void,

@@ -105,6 +105,12 @@ testOnCPU("a worker that breaks down is an error, also where its error cannot tr
   assert(strange.message.endsWith("() => 7"), strange.message);
 });
 
+testOnCPU("a worker that ends itself is an error of the pass", async () => {
+  const get = "() => (globalThis.Deno ?? process).exit(0)";
+  const ended = await failure(inWorkers(`export default { length: 9, get: ${get} };`));
+  assert(ended.message.endsWith("in a worker: it ended itself"), ended.message);
+});
+
 Deno.test("DataLoader refuses a number of workers that cannot be", () => {
   for (const count of [0, 1.5, -1]) {
     const text = `workers of a DataLoader with count ${count}: pass a whole number of at least 1`;
