@@ -346,6 +346,7 @@ export class Node {
     if (!this.saved) return;
     this.saved = null;
     this.#disown();
+    this.#touch();
   }
 
   /** The value is asked for: what it is made from stays until it is computed. */
@@ -436,7 +437,10 @@ export class Node {
 
   /** Need of what it is made from. */
   get #present(): Need {
-    if (this.#holders > 0 && (this.#users > 0 || !this.#isComputed)) return NEED.firm;
+    if (this.#holders > 0 && (this.#users > 0 || !this.#isComputed)) {
+      // What reads a saved value waits for nothing that it is made from.
+      return this.saved !== null && this.#isComputed ? NEED.lasting : NEED.firm;
+    }
     const own = this.token === null || this.#holders <= 0 ? NEED.none : this.#exposure;
     const soft = this.#soft;
     return own > soft ? own : soft;
