@@ -6,7 +6,8 @@ import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import { floatBits, type Local } from "../assembler.ts";
 import type { ChainedKernel, WasmKernel, WasmRuntime } from "../runtime.ts";
-import { argumentNames, SCRATCH, scratchOf, type StoreResult, tileModule } from "./tile_module.ts";
+import { argumentNames, type StoreResult, tileModule } from "./tile_module.ts";
+import { SCRATCH, scratchOf } from "./tile_values.ts";
 
 /** The argument that is the address of the first result. */
 export const RESULT = "o0";
