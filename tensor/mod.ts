@@ -17,7 +17,7 @@ export type { ArangeOptions, ExponentialOptions, TensorOptions } from "./core/ar
 export { AnomalyError } from "./autograd/anomaly.ts";
 export { detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./core/modes/grad_mode.ts";
 export { checkpoint } from "./autograd/checkpoint.ts";
-export { compile } from "./compile/compile.ts";
+export { compile, type CompileOptions } from "./compile/compile.ts";
 export { customGradient, type CustomGradientFn } from "./ops/custom/custom_gradient.ts";
 export { DeviceError, DisposedError, DTypeError, ShapeError } from "./core/rules/errors.ts";
 export { getFloat32Precision, setFloat32Precision } from "./ops/float32_precision.ts";

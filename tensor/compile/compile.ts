@@ -6,7 +6,7 @@
  * again.
  */
 import { finalizer, type Recording } from "../../backend/internal.ts";
-import { shown } from "../core/rules/options.ts";
+import { checkOptions, type Rules, shown, takes } from "../core/rules/options.ts";
 import { isObserved, isTransforming } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
 import { GivenValues } from "./given_values.ts";
@@ -29,6 +29,17 @@ const MAX_PROGRAMS = 64;
 const MAX_USELESS = 6;
 /** ... so often, before recording is tried again. */
 const PLAIN_CALLS = 100;
+
+/** Settings of {@linkcode compile}. */
+export interface CompileOptions {
+  /**
+   * Called where a call runs as it is written, and later ones may, with the reason, each of which it is given
+   * once: `console.warn` shows why a step is no faster than without `compile`. Default: nothing.
+   */
+  readonly onFallback?: (reason: string) => void;
+}
+
+const compileRules: Rules<CompileOptions> = { onFallback: takes.callback };
 
 /** Facts about calls with arguments of one kind. */
 interface Kind extends Root {
@@ -63,8 +74,10 @@ interface Kind extends Root {
  * computed outside of it, or is called within a function that `func` transforms.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
+ * @param options `onFallback` hears why calls run as they are written.
  * @returns The compiled function.
- * @throws {TypeError} When `fn` is no function; from the call, when it is asynchronous.
+ * @throws {TypeError} When `fn` is no function, and for options that do not exist; from the call, when `fn` is
+ *   asynchronous.
  * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`).
  *
  * @example
@@ -80,8 +93,12 @@ interface Kind extends Root {
  * }
  * ```
  */
-export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
-  return compiledWith(new CompiledCalls(false), fn);
+export function compile<A extends unknown[], R>(
+  fn: (...args: A) => R,
+  options: CompileOptions = {},
+): (...args: A) => R {
+  checkOptions("compile a function", options, compileRules);
+  return compiledWith(new CompiledCalls({ keepsLast: false, ...options }), fn);
 }
 
 /** A compiled function whose last call can be repeated. */
@@ -100,7 +117,7 @@ export interface Repeatable<A extends unknown[], R> extends Disposable {
 export function compileRepeatable<A extends unknown[], R>(
   fn: (...args: A) => R,
 ): Repeatable<A, R> {
-  const calls = new CompiledCalls(true), call = compiledWith(calls, fn);
+  const calls = new CompiledCalls({ keepsLast: true }), call = compiledWith(calls, fn);
   return {
     call,
     again: (...args) => calls.again(args, () => call(...args)),
@@ -159,8 +176,13 @@ class CompiledCalls {
   readonly #keepsLast: boolean;
   #last: RepeatedCall | null = null;
 
-  constructor(keepsLast: boolean) {
+  readonly #onFallback: CompileOptions["onFallback"];
+  /** Reasons that `onFallback` has heard. */
+  readonly #told = new Set<string>();
+
+  constructor({ keepsLast, onFallback }: CompileOptions & { readonly keepsLast: boolean }) {
     this.#keepsLast = keepsLast;
+    this.#onFallback = onFallback;
   }
 
   /** Repeats the last call; calls the function where that cannot be. */
@@ -177,8 +199,10 @@ class CompiledCalls {
     // Roles are those of one call at a time: a call within a call is part of it.
     if (this.#isRunning) return fn();
     const given = tensorsIn(args);
-    // Gradients flow through it.
-    if (isGradEnabled() && given.some(isComputed)) return fn();
+    if (isGradEnabled() && given.some(isComputed)) {
+      this.#tell("gradients flow through it to what was computed outside");
+      return fn();
+    }
     using _values = new GivenValues(given);
     // What was assigned before is no part of the call.
     realizePending();
@@ -226,6 +250,7 @@ class CompiledCalls {
     if (outcome.kind === "plain") {
       if (!outcome.isPassing) kind.plain = Infinity;
       else countUseless(kind);
+      this.#tell(outcome.reason);
       return value;
     }
     const { results, assigned, gradients } = outcome.recorded;
@@ -243,6 +268,12 @@ class CompiledCalls {
     }
     cutOff(results.filter((tensor) => trace.roles.isMade(tensor)));
     return value;
+  }
+
+  #tell(reason: string): void {
+    if (this.#told.has(reason)) return;
+    this.#told.add(reason);
+    this.#onFallback?.(reason);
   }
 
   #kindOf(given: readonly Tensor[]): Kind {
@@ -274,6 +305,7 @@ class CompiledCalls {
     this.programs.set(program, trace.addTo(program));
     this.#program = program;
     if (countUseless(kind)) {
+      this.#tell(`${MAX_USELESS} calls in a row were other ones than those that were recorded`);
       // Each has memory of its own.
       this.#forget([...this.programs.keys()].slice(-MAX_USELESS));
     } else if (this.programs.size > MAX_PROGRAMS) {

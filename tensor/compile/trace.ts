@@ -53,7 +53,13 @@ import {
 export type Outcome<R> =
   | { readonly kind: "followed"; readonly value: R; readonly program: RecordedProgram }
   | { readonly kind: "recorded"; readonly value: R; readonly recorded: Recorded }
-  | { readonly kind: "plain"; readonly value: R; readonly isPassing: boolean };
+  | {
+    readonly kind: "plain";
+    readonly value: R;
+    readonly isPassing: boolean;
+    /** Cause of the first of its parts that cannot be replayed. */
+    readonly reason: string;
+  };
 
 /** A call of a compiled function while it runs. */
 export class Trace implements CallObserver, CallEffects {
@@ -79,6 +85,7 @@ export class Trace implements CallObserver, CallEffects {
   readonly #offsets: { value: number }[] = [];
   /** Not to be replayed: this call alone, or none of its kind. */
   #givenUp: "once" | "always" | null = null;
+  #reason = "";
 
   readonly #places: Places;
 
@@ -171,8 +178,9 @@ export class Trace implements CallObserver, CallEffects {
     this.#path.push(stepOf({ fn: written, kind: "set", self: { kind: "value", value: holder } }));
   }
 
-  giveUp(_reason: string, isPassing = false): void {
+  giveUp(reason: string, isPassing = false): void {
     if (this.isFollowing) this.#materialize();
+    this.#reason ||= reason;
     this.#givenUp = isPassing ? this.#givenUp ?? "once" : "always";
   }
 
@@ -388,7 +396,7 @@ export class Trace implements CallObserver, CallEffects {
     // What it returns may be what cannot be replayed.
     const recorded = this.#givenUp === null ? this.#recorded(value) : null;
     if (recorded === null || this.#givenUp !== null) {
-      return { kind: "plain", value, isPassing: this.#givenUp === "once" };
+      return { kind: "plain", value, isPassing: this.#givenUp === "once", reason: this.#reason };
     }
     return { kind: "recorded", value, recorded };
   }

@@ -203,18 +203,17 @@ function divided(e: E, n: number): readonly [quotient: E, remainder: E] {
   const out = new Map([...terms].filter(([, c]) => isWhole(c)).map(([atom, c]) => [atom, c / n]));
   const rest = new Map([...terms].filter(([, c]) => !isWhole(c)));
   const left = build({ offset: offset - floor * n, terms: rest }), [low, high] = left.range;
-  const quotient = build({ offset: floor, terms: out });
-  if (low >= 0 && high < n) return [quotient, left];
-  // What is left may be negative where the number is not: division in kernels rounds towards 0.
-  if (low < 0) return asWritten(e, n);
-  const [more, remainder] = asWritten(left, n);
-  return [add(quotient, more), remainder];
+  if (low >= 0 && high < n) return [build({ offset: floor, terms: out }), left];
+  // Division in kernels rounds towards 0: of what may be negative, so many multiples more are divided.
+  const more = Math.ceil(Math.max(0, -low) / n);
+  if (high + more * n >= 2 ** 31) return asWritten(e, n);
+  const [quotient, remainder] = asWritten(add(left, more * n), n);
+  return [add(build({ offset: floor - more, terms: out }), quotient), remainder];
 }
 
 /** The operations of kernels on a number that is not negative. */
 function asWritten(e: E, n: number): readonly [quotient: E, remainder: E] {
-  const [low, high] = e.range,
-    range: Range = [Math.floor(Math.max(low, 0) / n), Math.floor(high / n)];
+  const range: Range = [Math.floor(Math.max(e.range[0], 0) / n), Math.floor(e.range[1] / n)];
   return [
     make("/", "int", [e, int(n)], { range }),
     make("%", "int", [e, int(n)], { range: [0, n - 1] }),

@@ -110,11 +110,13 @@ export class PanelWriter {
     };
   }
 
-  /** Runs as many pieces of the terms as there are; gives back how many terms that was. */
+  /** Runs as many pieces of the terms as there are, and have code; gives back how many terms that was. */
   #unrolled(most: number, count: Local, step: (term: number) => void): Local {
-    const f = this.#f, pieces = f.iWith(i32.shrU, count, PIECE_SHIFT), left = f.copy(pieces);
+    const f = this.#f, written = Math.ceil(most / PIECE_TERMS);
+    const pieces = f.smaller(f.iWith(i32.shrU, count, PIECE_SHIFT), f.integer(written));
+    const left = f.copy(pieces);
     f.leavable((leaveIfZero) => {
-      for (let term = 0; term < Math.ceil(most / PIECE_TERMS) * PIECE_TERMS; term++) {
+      for (let term = 0; term < written * PIECE_TERMS; term++) {
         if (term % PIECE_TERMS === 0) {
           leaveIfZero(left);
           f.step(left, -1);

@@ -56,6 +56,14 @@ testOnCPU("many rows by a large matrix: shared lines, panels of it, its rows tra
   }
 });
 
+testOnCPU("sums of any number of terms are those of all of them, unrolled or not", () => {
+  for (let k = 1; k <= 140; k++) {
+    assertProduct(6, 8, k);
+    assertProduct(13, 11, k, true);
+    if (k % 5 === 0) assertProduct(2, 17, k, false, true);
+  }
+});
+
 testOnCPU("every rest of a tile is computed, and nothing around it is written", () => {
   for (let rest = 0; rest < 6; rest++) {
     for (const n of [8, 13, 16]) {

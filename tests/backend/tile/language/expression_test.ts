@@ -105,13 +105,21 @@ Deno.test("sizes enter as atoms: multiples and differences are known whatever th
     assert(mod(add(first, 31), 32) === int(31));
   }));
 
-Deno.test("div takes no multiples out of a number where a negative one is left", () =>
+Deno.test("div rounds down what is negative, where kernels round towards 0", () =>
   withExpressions(() => {
     // Rows of the last share of 132 that the share before has not computed.
     const share = variable("share", [0, 1000]), size = variable("size", [132, 2 ** 20]);
     const first = mul(share, 132), fresh = sub(first, min(first, sub(size, 132)));
     const at = { share: 1, size: 256 };
     assertEquals([div(fresh, 6), mod(fresh, 6)].map((e) => valueOf(e, at, 0)), [1, 2]);
+    // A tap of a dilated window, which may begin before the image: masks compare its quotient with 0.
+    const tap = sub(add(mul(variable("x", [0, 11]), 3), variable("t", [0, 2])), 4);
+    for (const [x, t] of [[0, 0], [0, 2], [1, 0], [1, 2], [11, 1]] as const) {
+      const number = 3 * x + t - 4,
+        found = [div(tap, 2), mod(tap, 2)].map((e) => valueOf(e, { x, t }, 0));
+      const floor = Math.floor(number / 2);
+      assertEquals(found, [floor, number - 2 * floor], `${number}`);
+    }
   }));
 
 Deno.test("neighbours have one quotient, and their lanes stay neighbours behind it", () =>
