@@ -126,7 +126,6 @@ function learned<A extends readonly Plain[]>(fn: Routine<A>, inputs: Tensor[], a
     const bytes = captured.reduce((sum, { size, dtype }) => sum + size * dtypes[dtype].bytes, 0);
     // Each result has a value of its own.
     const isApart = new Set([...like, ...outputsOf(result)]).size === like.length + result.length;
-
     if (template === null || !isApart || bytes > MAX_BYTES) return unknown;
     for (const node of captured) node.hold();
     return { template, shapes: result.map(shapeOf), bytes };
