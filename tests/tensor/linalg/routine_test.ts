@@ -1,3 +1,4 @@
+// Suite: alone; it ends all devices of its process.
 /** Routines: calls that are one node, and planned as what they stand for. */
 import { assert, assertEquals } from "@std/assert";
 import { backendOf, nextNodeId } from "../../../backend/internal.ts";
