@@ -53,7 +53,7 @@ export interface Factored extends LUFactors {
 }
 
 /** Exchanges rows, as `gather` does. */
-export function permuteRows(a: Tensor, permutation: Tensor): Tensor {
+function permuteRows(a: Tensor, permutation: Tensor): Tensor {
   const n = sides(a)[1], batch = permutation.shape;
   return a.gather(-2, permutation.unsqueeze(-1).expand([...batch, n]));
 }
