@@ -205,15 +205,45 @@ function graph(kind: string): Work[] {
 }
 
 /** The first training step of a program with empty caches of kernels, from making the model to its end. */
-function firstStep(kind: string, size: number, atMost: number): Work {
+function firstStep(kind: string, size: number, devices: readonly DeviceClass[]): Work {
   const figure = (seconds: number): number => seconds;
-  const targets = { cl: [{ atMost }], cpu: [{ atMost: 1 }] };
-  return { kind: `first-${kind}`, size, unit: "s", figure, targets, devices: ["cl", "cpu"] };
+  const targets = { cl: [{ atMost: 1 }], cpu: [{ atMost: 0.3 }], gpu: [{ atMost: 1.5 }] };
+  return { kind: `first-${kind}`, size, unit: "s", figure, targets, devices };
 }
+
+/** Models as people have them, each with the sizes that suit devices. */
+const models: readonly Work[] = [
+  ...model("gpt", { cl: 12, gpu: 64 }, 1, 1.2),
+  ...model("gpt-bfloat16", { gpu: 64 }, 1),
+  ...model("resnet", { cl: 16, gpu: 128 }, 1, 1.2),
+  ...model("resnet-float16", { gpu: 128 }, 1),
+  ...model("embedding", { cl: 1024, gpu: 8192 }, 1, 1.2),
+  ...model("lstm", { cl: 16, gpu: 64 }, 1, 1.2),
+  ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
+  ...model("attention-float16", { gpu: 1024 }, 0.8),
+  ...model("resnet18-inference", { cl: 1, gpu: 1 }, 1, 1.2),
+  ...model("attention-written", { cl: 256, gpu: 1024 }, 1, 1.2),
+  ...model("attention-written-bfloat16", { gpu: 1024 }, 1),
+  ...model("llama", { cl: 4, gpu: 4 }, 1, 1.2),
+  ...model("llama-bfloat16", { gpu: 4 }, 1),
+  ...model("vit", { cl: 8, gpu: 32 }, 1, 1.2),
+  ...model("vit-bfloat16", { gpu: 32 }, 1),
+  ...model("unet", { cl: 2, gpu: 8 }, 1, 1.2),
+  ...model("unet-bfloat16", { gpu: 8 }, 1),
+  ...model("diffusion", { cl: 4, gpu: 32 }, 1, 1.2),
+  ...model("diffusion-bfloat16", { gpu: 32 }, 1),
+  ...model("gat", { cl: 10_000, gpu: 200_000 }, 1, 1.2),
+  ...model("lstm-cells", { cl: 16, gpu: 64 }, 1, 1.2),
+];
 
 function count(kind: string, variant: string, atMost: number): Work {
   const targets = { cl: [{ atMost }], gpu: [{ atMost }] };
   return { kind, size: 64, variant, unit: "per step", figure: (value) => value, targets };
+}
+
+/** The models that a device has, whose peaks of memory are asked for as well as their times. */
+export function modelsOn(device: DeviceClass): readonly Work[] {
+  return models.filter(({ devices }) => devices!.includes(device));
 }
 
 /** The works, by kind. Convolutions: a batch of 32, 16 channels of 28x28, 32 filters of 3x3. */
@@ -258,27 +288,7 @@ export const works: readonly Work[] = [
   ),
   ...steps("mlp", 512, [of(1.4, "torch", "numpy"), of(25, "tfjs"), of(25, "jax-js")]),
   ...steps("cnn", 64, [of(1.3, "torch")]),
-  ...model("gpt", { cl: 12, gpu: 64 }, 1, 1.2),
-  ...model("gpt-bfloat16", { gpu: 64 }, 1),
-  ...model("resnet", { cl: 16, gpu: 128 }, 1, 1.2),
-  ...model("resnet-float16", { gpu: 128 }, 1),
-  ...model("embedding", { cl: 1024, gpu: 8192 }, 1, 1.2),
-  ...model("lstm", { cl: 16, gpu: 64 }, 1, 1.2),
-  ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
-  ...model("attention-float16", { gpu: 1024 }, 0.8),
-  ...model("resnet18-inference", { cl: 1, gpu: 1 }, 1, 1.2),
-  ...model("attention-written", { cl: 256, gpu: 1024 }, 1, 1.2),
-  ...model("attention-written-bfloat16", { gpu: 1024 }, 1),
-  ...model("llama", { cl: 4, gpu: 4 }, 1, 1.2),
-  ...model("llama-bfloat16", { gpu: 4 }, 1),
-  ...model("vit", { cl: 8, gpu: 32 }, 1, 1.2),
-  ...model("vit-bfloat16", { gpu: 32 }, 1),
-  ...model("unet", { cl: 2, gpu: 8 }, 1, 1.2),
-  ...model("unet-bfloat16", { gpu: 8 }, 1),
-  ...model("diffusion", { cl: 4, gpu: 32 }, 1, 1.2),
-  ...model("diffusion-bfloat16", { gpu: 32 }, 1),
-  ...model("gat", { cl: 10_000, gpu: 200_000 }, 1, 1.2),
-  ...model("lstm-cells", { cl: 16, gpu: 64 }, 1, 1.2),
+  ...models,
   ...["mobilenet", "resnet", "encoder", "text-detector"].flatMap((name) => graph(`onnx-${name}`)),
   {
     kind: "onnx-load",
@@ -288,9 +298,11 @@ export const works: readonly Work[] = [
     targets: { cl: [{ atMost: 1 }], cpu: [{ atMost: 1 }] },
     devices: ["cl", "cpu"],
   },
-  firstStep("gpt", 12, 4),
-  firstStep("resnet", 16, 6),
-  firstStep("lstm", 16, 3),
+  firstStep("gpt", 12, ["cl", "cpu"]),
+  firstStep("resnet", 16, ["cl", "cpu"]),
+  firstStep("lstm", 16, ["cl", "cpu"]),
+  ...models.filter(({ devices }) => devices!.includes("gpu"))
+    .map(({ kind, size }) => firstStep(kind, size, ["gpu"])),
   ...[4096, 8192].map((size): Work => ({
     kind: "matmul-float16",
     size,

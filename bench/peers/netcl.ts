@@ -1,6 +1,7 @@
 /**
- * netcl itself, asked as its peers are: `deno run -A bench/peers/netcl.ts [DEVICE]`. With two arguments more,
- * `first KIND SIZE`, it prints the seconds of a model's first training step, and ends.
+ * netcl itself, asked as its peers are: `deno run -A bench/peers/netcl.ts [DEVICE]`. With three arguments more,
+ * `first KIND SIZE`, it prints the seconds of a model's first training step, and ends; with
+ * `peak KIND SIZE STEPS [compiled]`, the bytes that tensors and pools held at most in so many steps.
  */
 import {
   type BlockFormatName,
@@ -10,6 +11,7 @@ import {
   getPinnedPool,
   grad,
   manager,
+  memory,
   nn,
   noGrad,
   optim,
@@ -26,7 +28,8 @@ import { wildWorks } from "./netcl_wild.ts";
 import { GPT, type Precision, ResNet, uniform } from "./models.ts";
 import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
 
-const handle = manager.default(Deno.args[0] ?? "cl");
+const selector = Deno.args[0] ?? "cl";
+const handle = manager.default(selector);
 const batches = 16;
 
 function sync(): void {
@@ -218,8 +221,13 @@ function firstStep(kind: string): Maker {
     count: async () => {
       const caches = await Deno.makeTempDir();
       try {
-        const env = { NETCL_CACHE_DIR: `${caches}/netcl`, POCL_CACHE_DIR: caches, NO_COLOR: "1" };
-        const args = ["run", "-A", import.meta.url, handle.backend, "first", kind, String(size)];
+        const env = {
+          NETCL_CACHE_DIR: `${caches}/netcl`,
+          POCL_CACHE_DIR: caches,
+          CUDA_CACHE_PATH: caches,
+          NO_COLOR: "1",
+        };
+        const args = ["run", "-A", import.meta.url, selector, "first", kind, String(size)];
         const { stdout, stderr } = await new Deno.Command(Deno.execPath(), { args, env }).output();
         const seconds = Number(new TextDecoder().decode(stdout) || NaN);
         if (!Number.isFinite(seconds)) throw new Error(new TextDecoder().decode(stderr));
@@ -303,12 +311,24 @@ const models: Record<string, Maker> = {
 using _active = device(handle);
 // What is timed are a device's own kernels, but where it is the first step of a program.
 setDeterministic(Deno.args[1] !== "first");
-if (Deno.args[1] === "first") {
+const [, mode, kind, size, steps, variant] = Deno.args;
+if (mode === "first") {
   const start = performance.now();
-  const { run } = await models[Deno.args[2]!]!(Number(Deno.args[3]), undefined) as Runnable;
+  const { run } = await models[kind!]!(Number(size), undefined) as Runnable;
   run();
   sync();
   console.log((performance.now() - start) / 1e3);
+  Deno.exit(0);
+}
+if (mode === "peak") {
+  const { run } = await models[kind!]!(Number(size), variant) as Runnable;
+  for (let step = 0; step < 20; step++) run();
+  sync();
+  memory.resetPeakStats();
+  for (let step = 0; step < Number(steps); step++) run();
+  sync();
+  const { peakAllocated, peakReservedBytes } = memory.stats();
+  console.log(JSON.stringify([peakAllocated, peakReservedBytes]));
   Deno.exit(0);
 }
 await serve(`netcl on ${handle.deviceName}`, {
@@ -338,7 +358,7 @@ await serve(`netcl on ${handle.deviceName}`, {
   "mlp-allocations": counted("nativeAllocs"),
   ...models,
   ...Object.fromEntries(
-    ["gpt", "resnet", "lstm"].map((kind) => [`first-${kind}`, firstStep(kind)]),
+    Object.keys(models).map((kind) => [`first-${kind}`, firstStep(kind)]),
   ),
   adds,
   upload,

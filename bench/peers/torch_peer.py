@@ -2,7 +2,8 @@
 
 `torch_peer.py DEVICE compile` offers the models alone, compiled; `torch_peer.py gpu graphs` compiled in the mode
 "reduce-overhead", which replays CUDA graphs. With `first KIND SIZE` behind it, prints the
-seconds of a model's first step, and ends.
+seconds of a model's first step, and ends; with `peak KIND SIZE STEPS`, the bytes that were allocated on the GPU at
+most in so many steps.
 """
 
 import os
@@ -166,6 +167,18 @@ if "first" in sys.argv:
     wait()
     print(time.perf_counter() - start)
     sys.exit()
+if "peak" in sys.argv:
+    kind, size, steps = sys.argv[-3:]
+    run = models[kind](int(size))
+    for _ in range(20):
+        run()
+    wait()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(int(steps)):
+        run()
+    wait()
+    print(torch.cuda.max_memory_allocated())
+    sys.exit()
 
 def definite(n):
     a = uniform(n, n)
@@ -223,7 +236,7 @@ serve(
     {
         **({"mlp": mlp, "cnn": cnn} if compiled else works),
         **models,
-        **{f"first-{kind}": first_step(kind) for kind in ("gpt", "resnet", "lstm")},
+        **{f"first-{kind}": first_step(kind) for kind in models},
     },
     wait,
 )
