@@ -54,6 +54,9 @@ const { device, only, steps } = argumentsOrExit((args) =>
     steps: { type: "string", default: "20" },
   })
 );
+if (!(Number(steps) >= 1)) {
+  throw new TypeError(`--steps takes a number of at least 1, not "${steps}"`);
+}
 const prefixes = only.split(",");
 for (const work of modelsOn(device as DeviceClass)) {
   if (prefixes.some((prefix) => work.kind.startsWith(prefix))) measure(work, device, steps);
