@@ -33,10 +33,16 @@ async function collect(): Promise<void> {
   }
 }
 
-/** Collects until an object is gone, or has been there too long: a busy machine's threads let go of it late. */
+/**
+ * Collects until an object is gone, or has been there too long: a busy machine's threads let go of it late. A
+ * finalizer may come late, too; what it leaves for the next wait is waited for.
+ */
 async function collectUntilGone(object: WeakRef<WeakKey>): Promise<void> {
   const until = performance.now() + 5000;
-  while (object.deref() && performance.now() < until) await collect();
+  while (object.deref() && performance.now() < until) {
+    await collect();
+    awaitDeferred(context.unsafeHandle);
+  }
 }
 
 const hasSvm = hasOpenCL && SvmBuffer.isAvailable(device);
