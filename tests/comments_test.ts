@@ -72,6 +72,19 @@ Deno.test("every doc comment begins with a noun phrase or a verb", () => {
   ]);
 });
 
+/** Lines of doc comments that Markdown takes for an entry of a list: a formula that goes on with `*`. */
+function brokenFormulas({ path, text }: File): string[] {
+  const docs = text.match(/\/\*\*[\s\S]*?\*\//g) ?? [];
+  return docs.join("\n").split("\n").filter((line) => /^\s*\* [*+] /.test(line))
+    .map((line) => `${path}: ${line.trim()}`);
+}
+
+Deno.test("no formula in a doc comment has a line that begins as an entry of a list", () => {
+  assertEquals(folders.flatMap((folder) => [...sources(folder)]).flatMap(brokenFormulas), []);
+  const text = ["/** `a", "b` */"].join("\n * * ");
+  assertEquals(brokenFormulas({ path: "a.ts", text }), ["a.ts: * * b` */"]);
+});
+
 /** The symbols that a source exports; null where none of them has the name of the file. */
 function symbolsOf({ path, text }: File): string[] | null {
   const declared =

@@ -37,19 +37,15 @@ export interface DctOptions {
   norm?: "backward" | "ortho";
 }
 
-const norm = takes.oneOf("backward", "ortho");
 const type = { takes: "1, 2, 3 or 4", accepts: (v: unknown) => [1, 2, 3, 4].includes(v as number) };
-const dctRules: Rules<DctOptions> = { type, norm };
+const dctRules: Rules<DctOptions> = { type, norm: takes.oneOf("backward", "ortho") };
 type Kind = Required<DctOptions>;
 
-function kindOf(op: string, x: Tensor, options: DctOptions | DctOptions["norm"]): Kind {
+function kindOf(op: string, x: Tensor, options: DctOptions): Kind {
   requireLine(op, x);
-  if (typeof options === "string") requireValue(op, "norm", options, norm);
-  else checkOptions(op, options, dctRules);
-  const { type = 2, norm: how = "backward" } = typeof options === "string"
-    ? { norm: options }
-    : options!;
-  if (type !== 1 || x.shape.at(-1)! > 1) return { type, norm: how };
+  checkOptions(op, options, dctRules);
+  const { type = 2, norm = "backward" } = options;
+  if (type !== 1 || x.shape.at(-1)! > 1) return { type, norm };
   throw shapeError(op)`
     Cannot ${op} of the kind 1 of shape ${x.shape}: the last axis must have two elements at least`;
 }
@@ -59,10 +55,10 @@ function kindOf(op: string, x: Tensor, options: DctOptions | DctOptions["norm"])
  * 2 sum of x_k cos(π j (2 k + 1) / 2 n). J. Makhoul, "A fast cosine transform in one and two dimensions" (1980).
  *
  * @param x float32 or float64, [..., n].
- * @param options See {@linkcode DctOptions}; a norm alone is for the kind 2.
+ * @param options See {@linkcode DctOptions}.
  * @throws {ShapeError} When the axis is empty, or has one element and the kind is 1.
  */
-export function dct(x: Tensor, options: DctOptions | "backward" | "ortho" = {}): Tensor {
+export function dct(x: Tensor, options: DctOptions = {}): Tensor {
   const { type, norm } = kindOf("dct", x, options);
   if (type === 2) return second(x, norm);
   if (type === 3) return norm === "ortho" ? inverseOfSecond(x, norm) : thirdOf(x);
@@ -76,7 +72,7 @@ export function dct(x: Tensor, options: DctOptions | "backward" | "ortho" = {}):
  * @param options Those of the transform that it undoes.
  * @throws {ShapeError} As {@linkcode dct}.
  */
-export function idct(x: Tensor, options: DctOptions | "backward" | "ortho" = {}): Tensor {
+export function idct(x: Tensor, options: DctOptions = {}): Tensor {
   const { type, norm } = kindOf("idct", x, options), n = x.shape.at(-1)!;
   if (type === 2) return inverseOfSecond(x, norm);
   if (type === 3) return norm === "ortho" ? second(x, norm) : second(x, norm).div(2 * n);

@@ -40,7 +40,7 @@ export function loadIdx(path: string | URL, options: ReadOptions = {}): Promise<
 }
 
 /**
- * Reads the bytes of an IDX file. Signed bytes and shorts become int32.
+ * Reads the bytes of an IDX file. Types stay as they are.
  *
  * @param bytes The file, expanded.
  * @throws {FileFormatError} For bytes that are no whole IDX file.

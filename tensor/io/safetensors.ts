@@ -62,8 +62,8 @@ export async function saveSafetensors(
 
 /**
  * Reads all tensors of a safetensors file, one after the other: beside the tensors themselves the
- * host holds only the largest. int8, int16 and uint16 become int32, uint32 becomes int64, and floats of 8
- * bits float16, which holds all of theirs.
+ * host holds only the largest. Types stay as they are; those that are none here become the next that
+ * holds all their values: uint16 int32, floats of 8 bits float16.
  *
  * @param path The file, or the index of several: "model.safetensors.index.json".
  * @param options Where they are put.

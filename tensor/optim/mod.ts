@@ -43,7 +43,7 @@ export { Adafactor, type AdafactorOptions } from "./algorithms/adafactor.ts";
 export { Muon, type MuonOptions } from "./algorithms/muon.ts";
 export { Lion, type LionOptions } from "./algorithms/lion.ts";
 export { type Closure, LBFGS, type LBFGSOptions, type LBFGSState } from "./algorithms/lbfgs.ts";
-export { RMSProp, type RMSPropOptions } from "./algorithms/rmsprop.ts";
+export { RMSprop, type RMSpropOptions } from "./algorithms/rmsprop.ts";
 export { clipGradNorm, clipGradValue } from "./clip_grad.ts";
 export {
   CosineAnnealingLR,

@@ -123,7 +123,7 @@ withDevice("cpu", () => {
     ...rowsOf("new nn.", nn, [2, 2], "RNNCell SwiGLU"),
     ...rowsOf("new nn.", nn, [2, 1], "MultiheadAttention TransformerDecoderLayer"),
     ...rowsOf("new nn.", nn, [2, 1], "TransformerEncoderLayer"),
-    ...rowsOf("new optim.", optim, [[leaf]], "Adagrad Adam AdamW LBFGS Lion NAdam RAdam RMSProp"),
+    ...rowsOf("new optim.", optim, [[leaf]], "Adagrad Adam AdamW LBFGS Lion NAdam RAdam RMSprop"),
     ...rowsOf("new optim.", optim, [[leaf]], "SGD"),
     ...rowsOf("new optim.", optim, [sgd], "LinearLR PolynomialLR ReduceLROnPlateau"),
     ...rowsOf("nn.", nn, [x, x, x], "scaledDotProductAttention triplet"),

@@ -139,8 +139,8 @@ export function decodeGguf(
 
 /**
  * Reads all tensors of a GGUF file (versions 2 and 3), the container of llama.cpp. Blocks of Q4_0, Q4_1,
- * Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K are decoded to float32, bit for bit as ggml does; F32, F16, BF16 and
- * F64 keep their types, whole numbers of 8 and 16 bits become int32.
+ * Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K are decoded to float32, bit for bit as ggml does; floats and whole
+ * numbers keep their types.
  *
  * @param path The file.
  * @param options Where the tensors are put.

@@ -34,8 +34,8 @@ export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void>
 }
 
 /**
- * Reads one array that `numpy.save` wrote, in either byte order and either memory order. int8,
- * int16 and uint16 become int32, and uint32 becomes int64.
+ * Reads one array that `numpy.save` wrote, in either byte order and either memory order. Types
+ * stay as they are; uint16, which is none here, becomes int32.
  *
  * @param path The file.
  * @param options Where the tensor is put.

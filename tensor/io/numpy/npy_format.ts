@@ -37,8 +37,8 @@ interface NpyHeader {
 /**
  * Reads a whole .npy file.
  *
- * Either byte order and either element order are read. int8, int16 and uint16 become int32, and
- * uint32 becomes int64, which hold every value.
+ * Either byte order and either element order are read. Types stay as they are; uint16, which is
+ * none here, becomes int32.
  *
  * @param bytes The file.
  * @throws {FileFormatError} For anything but one array of numbers that fills the file.

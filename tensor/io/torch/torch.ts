@@ -19,7 +19,7 @@ import { Storage, StorageClass, StoredTensor, TorchType } from "./torch_names.ts
  * Nothing of the file is run: tensors, NumPy's arrays and numbers, dicts, lists and texts are built, and a
  * file that names anything else is refused by that name. NumPy's arrays are tensors here. Tensors that
  * share a storage share memory here, too, as long
- * as none is assigned to. int8, int16 and uint16 become int32, and uint32 becomes int64.
+ * as none is assigned to. uint16, which is no type here, becomes int32.
  *
  * @param path The file.
  * @param options Where the tensors are put.

@@ -124,8 +124,8 @@ export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Te
 }
 
 /**
- * The mean of half the squared difference where that is below `delta`, and of a line beyond, `delta
- * * (|d| - delta / 2)` (P. Huber, Robust Estimation of a Location Parameter, 1964); in the input's
+ * The mean of half the squared difference where the difference is below `delta`, and of a line beyond,
+ * `delta * (|d| - delta / 2)` (P. Huber, Robust Estimation of a Location Parameter, 1964); in the input's
  * type.
  *
  * @param input The predictions, of any shape.

@@ -22,9 +22,9 @@ export interface MuonOptions extends OptimizerOptions {
   eps?: number;
   /**
    * Dependence of the rate on the shape: by the root of rows over columns (`original`, default), or such that
-   * steps are as long as those of AdamW (`match_rms_adamw`), whose rate is then the right one.
+   * steps are as long as those of AdamW (`matchRmsAdamw`), whose rate is then the right one.
    */
-  adjustLr?: "original" | "match_rms_adamw";
+  adjustLr?: "original" | "matchRmsAdamw";
 }
 
 /** Coefficients of the iteration: those with the steepest slope at 0. */
@@ -55,7 +55,7 @@ export class Muon extends Optimizer<MuonOptions> {
       weightDecay: [0.1, takes.nonNegative],
       nsSteps: [5, takes.count],
       eps: [1e-7, takes.positive],
-      adjustLr: ["original", takes.oneOf("original", "match_rms_adamw")],
+      adjustLr: ["original", takes.oneOf("original", "matchRmsAdamw")],
     });
   }
 

@@ -9,8 +9,8 @@ import type {
   ParameterGroup,
 } from "../optimizer/parameter_group.ts";
 
-/** Options of {@linkcode RMSProp}. */
-export interface RMSPropOptions extends OptimizerOptions {
+/** Options of {@linkcode RMSprop}. */
+export interface RMSpropOptions extends OptimizerOptions {
   /** The learning rate; default 0.01. */
   lr?: number;
   /** Share of the mean squared gradient kept from step to step; default 0.99. */
@@ -29,9 +29,9 @@ export interface RMSPropOptions extends OptimizerOptions {
  * Steps by the gradient, divided by the root of its mean square (T. Tieleman, G. Hinton, Lecture 6.5,
  * 2012).
  */
-export class RMSProp extends Optimizer<RMSPropOptions> {
+export class RMSprop extends Optimizer<RMSpropOptions> {
   static {
-    declareOptions<RMSPropOptions>(this, {
+    declareOptions<RMSpropOptions>(this, {
       lr: [1e-2, takes.nonNegative],
       alpha: [0.99, takes.nonNegative],
       eps: [1e-8, takes.nonNegative],
@@ -49,14 +49,14 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a number is negative.
    */
-  constructor(parameters: OptimizerParameters<RMSPropOptions>, options: RMSPropOptions = {}) {
+  constructor(parameters: OptimizerParameters<RMSpropOptions>, options: RMSpropOptions = {}) {
     super(parameters, options);
   }
 
   /** The mean square, and what momentum and centering need. */
   protected override initialState(
     parameter: Tensor,
-    { hasMomentum, options: { centered } }: ParameterGroup<RMSPropOptions>,
+    { hasMomentum, options: { centered } }: ParameterGroup<RMSpropOptions>,
   ): Record<string, Tensor> {
     const state: Record<string, Tensor> = { square_avg: zerosFor(parameter) };
     if (hasMomentum) state.momentum_buffer = zerosFor(parameter);
@@ -65,7 +65,7 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
   }
 
   /** Steps along the gradient, divided by the root of its mean square. */
-  protected override update(u: Update<RMSPropOptions>, assign: Assign): void {
+  protected override update(u: Update<RMSpropOptions>, assign: Assign): void {
     const { state, group: { options } } = u;
     const { gradient, parameter } = decayed(u, false);
     const kept = (name: string, value: Tensor): Tensor => {

@@ -98,46 +98,50 @@ export function isThere({ space, name }: Row): boolean {
   return same(space, name) !== undefined;
 }
 
-/** Names of JavaScript and fields of results in expressions. */
-const others = "map flatten includes stateDict weight real imag values logabsdet deviceType".split(
-  " ",
-);
+/** Values that expressions are written with. */
+const written: Readonly<Record<string, string>> = {
+  "Tensor.rand([4, 4], { requiresGrad: true })": "x",
+  "Tensor.rand([4, 4])": "y a b weight bias list abs angle real imag",
+  "Tensor.zeros([4], { dtype: 'int32' })": "at labels",
+  "Tensor.ones([4, 4], { dtype: 'bool' })": "condition mask",
+  "4": "n c h w length to high dx limit columns beta factor value",
+  "1": "axis bins start groups from low k",
+  "[4, 4]": "shape size data",
+  "[0, 1]": "axes",
+  "[1, 2, 3]": "edges",
+  "[Tensor.rand([4]), Tensor.rand([4])]": "tensors vectors",
+  "randomState()": "state",
+  "new nn.Linear(4, 4)": "model",
+  "fft.fft(Tensor.rand([4, 4]))": "z",
+  "[new nn.Linear(4, 4), new nn.Linear(4, 4)]": "models",
+  "new optim.SGD(new nn.Linear(4, 4).parameters(), { lr: 1 })": "optimizer",
+  "new Float32Array(4)": "typedArray",
+  "() => 1": "fn",
+  "{ log: () => {} }": "options",
+  "'cpu'": "name",
+  "'/nowhere/to be found'": "path",
+};
 
-/** Parts of an expression that the package does not have. */
-export function unknownParts(expression: string): string[] {
-  const text = expression.replace(/"[^"]*"/g, '""');
-  // Each chain of names, and what it is called on where that is no name.
-  return [...text.matchAll(/(?<![\w.])(\w+)?((?:\.\w+)*)(\(?)/g)].flatMap(
-    ([whole, base, path, call]) => {
-      const names = path!.split(".").slice(1);
-      if (base === "Math") return [];
-      if (base === "Tensor" || base !== undefined && base in spaces) {
-        return isPath(base, names) ? [] : [whole];
-      }
-      const isUnknownCall = base !== undefined && names.length === 0 && call === "(" &&
-        !(base in netcl);
-      return [...isUnknownCall ? [base] : [], ...names.filter((name) => !isMember(name))];
-    },
+/** A program that computes expressions and prints those, with the reason, that the package cannot. */
+export function program(expressions: readonly string[]): string {
+  const module = new URL("../../../mod.ts", import.meta.url);
+  const values = Object.entries(written).flatMap(([value, names]) =>
+    names.split(" ").map((name) => `${name} = ${value}`)
   );
-}
-
-function isPath(base: string, path: readonly string[]): boolean {
-  let value: unknown = base === "Tensor" ? Tensor : spaces[base];
-  for (const name of path) {
-    if (typeof value !== "object" && typeof value !== "function" || value === null) return true;
-    if (!(name in value)) return false;
-    const holder = value as Space;
-    value = name === "prototype"
-      ? holder[name]
-      : Object.getOwnPropertyDescriptor(holder, name)?.value;
+  return `
+import * as netcl from "${module}";
+import { loadTorch } from "${new URL("tensor/models/mod.ts", module)}";
+const { ${Object.keys(netcl).join(", ")} } = netcl, ${values.join(", ")};
+const tried = { ${expressions.map((one) => `${JSON.stringify(one)}: async () => ${one}`)} };
+for (const [text, compute] of Object.entries(tried)) {
+  try {
+    if (await compute() === undefined && !/^set|^manualSeed|^with|^await save/.test(text)) throw new TypeError("gives nothing");
+  } catch (error) {
+    // Shapes and types are those of the reader's tensors; the file, or a GPU, is not there.
+    if (error instanceof ShapeError || error instanceof DTypeError || error instanceof Deno.errors.NotFound || text === 'x.to("gpu")') continue;
+    console.log(text, error.message);
   }
-  return true;
-}
-
-/** A method or property of what expressions compute with. */
-function isMember(name: string): boolean {
-  const complex = Object.getOwnPropertyNames(netcl.fft.ComplexTensor.prototype);
-  return [...members("tensor"), ...complex, ...others].includes(name);
+}`;
 }
 
 const titles: Readonly<Record<string, string>> = { Tensor: "torch.Tensor" };

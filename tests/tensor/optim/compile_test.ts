@@ -15,7 +15,7 @@ type Make = (parameters: Tensor[]) => optim.Optimizer;
 const makers: Record<string, Make> = {
   "SGD with dampening": (p) => new optim.SGD(p, { lr: 0.05, momentum: 0.9, dampening: 0.5 }),
   AdamW: (p) => new optim.AdamW(p, { lr: 0.01 }),
-  RMSProp: (p) => new optim.RMSProp(p, { momentum: 0.5 }),
+  RMSprop: (p) => new optim.RMSprop(p, { momentum: 0.5 }),
 };
 
 /** The losses of 8 steps, compiled or not; the rate is halved after 4. */

@@ -11,7 +11,7 @@ const makers: Record<string, Make> = {
   "SGD with momentum": (p) => new optim.SGD(p, { lr: 0.1, momentum: 0.9 }),
   Adam: (p) => new optim.Adam(p, { lr: 0.001 }),
   AdamW: (p) => new optim.AdamW(p, { lr: 0.001 }),
-  RMSProp: (p) => new optim.RMSProp(p, { lr: 0.001 }),
+  RMSprop: (p) => new optim.RMSprop(p, { lr: 0.001 }),
 };
 
 /** The kernels of one step of a model with three linear layers, after a few to settle. */

@@ -9,7 +9,7 @@ import { learn } from "../training.ts";
 const makers: Record<string, (p: Tensor[]) => optim.Optimizer> = {
   "SGD": (p) => new optim.SGD(p, { lr: 0.1 }),
   "SGD nesterov": (p) => new optim.SGD(p, { lr: 0.1, momentum: 0.9, nesterov: true }),
-  "RMSProp": (p) => new optim.RMSProp(p),
+  "RMSprop": (p) => new optim.RMSprop(p),
   "Adam": (p) => new optim.Adam(p),
   "Adam amsgrad": (p) => new optim.Adam(p, { amsgrad: true }),
   "AdamW": (p) => new optim.AdamW(p, { weightDecay: 0.1 }),
@@ -96,7 +96,7 @@ type Make = (p: Tensor[]) => optim.Optimizer;
 
 const turnedOn: Record<string, [make: Make, name: string, on: unknown]> = {
   "momentum of SGD": [(p) => new optim.SGD(p, { lr: 0.1 }), "momentum", 0.9],
-  "momentum of RMSProp": [(p) => new optim.RMSProp(p, { alpha: 0 }), "momentum", 0.9],
+  "momentum of RMSprop": [(p) => new optim.RMSprop(p, { alpha: 0 }), "momentum", 0.9],
   "amsgrad": [(p) => new optim.Adam(p, { beta1: 0, beta2: 0 }), "amsgrad", true],
 };
 

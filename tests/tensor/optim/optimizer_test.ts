@@ -41,7 +41,7 @@ const makers: Record<string, (parameters: Tensor[]) => optim.Optimizer> = {
   SGD: (p) => new optim.SGD(p, { lr: 0.05, momentum: 0.9, dampening: 0.1 }),
   Adam: (p) => new optim.Adam(p, { lr: 0.01, amsgrad: true }),
   AdamW: (p) => new optim.AdamW(p, { lr: 0.01 }),
-  RMSProp: (p) => new optim.RMSProp(p, { momentum: 0.5, centered: true }),
+  RMSprop: (p) => new optim.RMSprop(p, { momentum: 0.5, centered: true }),
 };
 
 for (const [name, make] of Object.entries(makers)) {

@@ -47,7 +47,7 @@ const algorithms = [
   "NAdam",
   "RAdam",
   "Adagrad",
-  "RMSProp",
+  "RMSprop",
   "Lion",
 ] as const;
 

@@ -34,7 +34,7 @@ const matrices = (make: Make): Setup => of(make, "matrix_optimizers");
 const [slow, centered] = [{ beta1: 0.8, beta2: 0.99 }, { momentum: 0.5, centered: true }];
 const started = { initialAccumulatorValue: 0.1, eps: 1e-6 };
 const decoupled = { momentumDecay: 0.01, decoupledWeightDecay: true };
-const rms = { momentum: 0.8, nesterov: false, nsSteps: 3, adjustLr: "match_rms_adamw" } as const;
+const rms = { momentum: 0.8, nesterov: false, nsSteps: 3, adjustLr: "matchRmsAdamw" } as const;
 const factored = { beta2Decay: -0.6, eps1: 1e-6, eps2: 1e-2, d: 1.5 };
 
 const setups: Record<string, Setup> = {
@@ -48,9 +48,9 @@ const setups: Record<string, Setup> = {
   adam_amsgrad: adam(0.05, { amsgrad: true }),
   adamw: of((p) => new optim.AdamW(p, { lr: 0.02, weightDecay: 0.3 })),
   adamw_default: of((p) => new optim.AdamW(p)),
-  rmsprop: of((p) => new optim.RMSProp(p, { lr: 0.01 })),
+  rmsprop: of((p) => new optim.RMSprop(p, { lr: 0.01 })),
   rmsprop_centered: of((p) =>
-    new optim.RMSProp(p, { lr: 0.002, alpha: 0.9, ...centered, weightDecay: 0.01 })
+    new optim.RMSprop(p, { lr: 0.002, alpha: 0.9, ...centered, weightDecay: 0.01 })
   ),
   adagrad: more((p) => new optim.Adagrad(p, { lr: 0.2 })),
   adagrad_decay: more((p) =>

@@ -10,7 +10,7 @@ const classes = {
   SGD: [optim.SGD, class extends optim.SGD {}],
   Adam: [optim.Adam, class extends optim.Adam {}],
   AdamW: [optim.AdamW, class extends optim.AdamW {}],
-  RMSProp: [optim.RMSProp, class extends optim.RMSProp {}],
+  RMSprop: [optim.RMSprop, class extends optim.RMSprop {}],
   Adagrad: [optim.Adagrad, class extends optim.Adagrad {}],
   NAdam: [optim.NAdam, class extends optim.NAdam {}],
   RAdam: [optim.RAdam, class extends optim.RAdam {}],
