@@ -134,7 +134,7 @@ testOnBackends("idct and istft give back what dct and stft were given", async ()
   for (const n of [1, 4, 7]) {
     const x = Tensor.randn([2, n]);
     for (const norm of ["backward", "ortho"] as const) {
-      const far = await fft.idct(fft.dct(x, norm), norm).sub(x).abs().max().item();
+      const far = await fft.idct(fft.dct(x, { norm }), { norm }).sub(x).abs().max().item();
       assert(far < 1e-5, `${n} ${norm}`);
     }
   }
