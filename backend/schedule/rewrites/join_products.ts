@@ -6,7 +6,7 @@
 import { dtypes, isFloat } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import type { Op } from "../../graph/op.ts";
-import { sameShape } from "../../graph/shape.ts";
+import { sameShape, type Shape } from "../../graph/shape.ts";
 import { isView } from "../../kernel/view.ts";
 import { Concatenations, isPlain, MAX_COPIED, partOf } from "./concatenate.ts";
 import { planned, Rewriting, type Rewritten } from "./rewriting.ts";
@@ -139,10 +139,12 @@ class Joiner {
   #longSums(terms: readonly Term[]): Node[] {
     const { product: { node, op }, views } = terms[0]!;
     const bytes = bytesOf(node.inputs[0]!) + bytesOf(node.inputs[1]!);
-    const chunks = this.#joined(terms, bytes, ({ product }) => product.node.inputs, [
-      op.batch + op.m,
-      op.batch,
-    ]);
+    const axes = [op.batch + op.m, op.batch];
+    // Outer products, which add nothing up, are sums of one term each.
+    const isOuter = node.inputs[0]!.shape.length === axes[0];
+    const operandsOf = ({ product: { node: { inputs } } }: Term): readonly Node[] =>
+      isOuter ? inputs.map((input, side) => withAxis(input, axes[side]!)) : inputs;
+    const chunks = this.#joined(terms, bytes, operandsOf, axes);
     return chunks.flatMap(({ items, sides }) => {
       if (sides === null) return items.map((term) => term.views[0] ?? term.product.node);
       const product = planned(op, sides, node.shape, node.dtype);
@@ -201,22 +203,31 @@ class Joiner {
   }
 
   #joinMembers(members: readonly Product[], side: 0 | 1): void {
-    const free = 1 - side;
-    const { node: first, op } = members[0]!;
-    const axis = free === 0 ? 0 : first.inputs[1]!.shape.length - op.n;
-    const resultAxis = free === 0 ? 0 : op.m, length = first.shape[resultAxis]!;
+    const free = 1 - side, [{ node: first, op: given }] = members as [Product];
+    // A vector, all of whose axes are added up, is a row of its own.
+    const op: Contract = {
+      ...given,
+      [free === 0 ? "m" : "n"]: (free === 0 ? given.m : given.n) || 1,
+    };
+    const isRow = op.m !== given.m || op.n !== given.n;
+    const axis = free === 0 ? 0 : first.inputs[1]!.shape.length - given.n;
+    const resultAxis = free === 0 ? 0 : given.m;
+    const shape = isRow ? first.shape.toSpliced(resultAxis, 0, 1) : first.shape;
+    const length = shape[resultAxis]!;
     const bytes = bytesOf(first.inputs[free]!) + bytesOf(first);
-    const operandOf = ({ node }: Product): Node[] => [node.inputs[free]!];
+    const operandOf = ({ node: { inputs } }: Product): Node[] => [
+      isRow ? withAxis(inputs[free]!, axis) : inputs[free]!,
+    ];
     for (const { items, sides } of this.#joined(members, bytes, operandOf, [axis])) {
       if (sides === null) continue;
       const operands = first.inputs.with(free, sides[0]!);
-      const long = first.shape.with(resultAxis, length * items.length);
+      const long = shape.with(resultAxis, length * items.length);
       const product = planned(op, operands, long, first.dtype);
-      const steps = first.shape.map(() => 1);
+      const steps = shape.map(() => 1);
       items.forEach(({ node }, k) => {
         const starts = steps.map((_, at) => at === resultAxis ? k * length : 0);
-        const slice = { kind: "slice", starts, steps } as const;
-        this.#rewriting.replace(node, planned(slice, [product], node.shape, node.dtype));
+        const part = planned({ kind: "slice", starts, steps }, [product], shape, node.dtype);
+        this.#rewriting.replace(node, isRow ? reshaped(part, node.shape) : part);
       });
     }
   }
@@ -291,5 +302,12 @@ const formOf = ({ op, shape, dtype }: Node): string => `${JSON.stringify(op)}${s
 function productForm(node: Node): string {
   return `${formOf(node)}|${node.inputs.map(({ shape, dtype }) => `${shape}${dtype}`)}`;
 }
+
+const reshaped = (node: Node, shape: Shape): Node =>
+  planned({ kind: "reshape" }, [node], shape, node.dtype);
+
+/** The value with a further axis of length 1. */
+const withAxis = (node: Node, axis: number): Node =>
+  reshaped(node, node.shape.toSpliced(axis, 0, 1));
 
 const bytesOf = ({ size, dtype }: Node): number => size * dtypes[dtype].bytes;

@@ -3,7 +3,16 @@ import type { Node } from "../../../../backend/graph/node.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { joinProducts } from "../../../../backend/schedule/rewrites/join_products.ts";
-import { device, grad, manualSeed, nn, noGrad, realizeAll, Tensor } from "../../../../mod.ts";
+import {
+  device,
+  einsum,
+  grad,
+  manualSeed,
+  nn,
+  noGrad,
+  realizeAll,
+  Tensor,
+} from "../../../../mod.ts";
 import { testOnBackends } from "../../../opencl.ts";
 import { apply, cpu, gpu, leaf, map, product, transposed } from "../nodes.ts";
 
@@ -54,6 +63,31 @@ Deno.test("joinProducts gives the very graph where there is nothing to join", ()
   order.push(product(order[0]!, order[1]!));
   assert(joinProducts(order, order.slice(2)).order === order);
 });
+
+testOnBackends(
+  "joinProducts takes vectors as rows, and outer products as sums of one",
+  async (backend) => {
+    using _ = device(backend);
+    manualSeed(4);
+    const x = Tensor.randn([6, 4]), w = Tensor.randn([4, 4], { requiresGrad: true });
+    const each = (equation: string, weight: Tensor, isFirst: boolean): Tensor =>
+      Tensor.stack(Array.from({ length: 6 }, (_, k) => {
+        const row = x.slice(k);
+        return isFirst ? einsum(equation, row, weight) : einsum(equation, weight, row);
+      }));
+    const cube = Tensor.randn([4, 4, 3]);
+    const pairs: [Tensor, Tensor][] = [
+      [each("i,ij->j", w, true), x.matmul(w)],
+      [each("ij,j->i", w, false), x.matmul(w.mT)],
+      [each("i,ijk->jk", cube, true), einsum("bi,ijk->bjk", x, cube)],
+      [each("ijk,i->jk", cube, false), einsum("bi,ijk->bjk", x, cube)],
+    ];
+    const [one] = grad(each("ij,j->i", w, false).tanh().sum(), [w]);
+    const [whole] = grad(x.matmul(w.mT).tanh().sum(), [w]);
+    pairs.push([one!, whole!]);
+    for (const [a, b] of pairs) assert(await a.allClose(b, { atol: 1e-5 }));
+  },
+);
 
 const [steps, batch, width] = [7, 3, 24];
 
