@@ -39,6 +39,16 @@ export function realizePending(): void {
  * Computes several tensors in one schedule, which shares what they have in common.
  *
  * @param tensors The tensors, all on one device.
+ *
+ * @example Two results that share a product
+ * ```ts
+ * import { realizeAll, Tensor } from "@netcl/netcl";
+ *
+ * const product = Tensor.rand([8, 8]).matmul(Tensor.rand([8, 8]));
+ * const sum = product.sum(), largest = product.max();
+ * realizeAll([sum, largest]);
+ * console.assert(sum.isRealized && largest.isRealized);
+ * ```
  */
 export function realizeAll(tensors: readonly Tensor[]): void {
   requireValue("realize", "tensors", tensors, takes.list);

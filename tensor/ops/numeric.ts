@@ -30,6 +30,16 @@ const percentileRules: Rules<PercentileOptions> = { ...quantileRules, axis: take
  * @param q From 0 to 100; a list gives a new first axis.
  * @param options Along which axis, and what is taken between two elements.
  * @throws {RangeError} When a percentage is not from 0 to 100.
+ *
+ * @example The middle, and the middle of each row
+ * ```ts
+ * import { percentile, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([[1, 2, 3], [4, 5, 6]]);
+ * assertEquals(await percentile(x, 50).item(), 3.5);
+ * assertEquals(await percentile(x, 50, { axis: 1 }).toArray(), [2, 5]);
+ * ```
  */
 export function percentile(
   x: Tensor,
@@ -96,7 +106,15 @@ function interpOf(x: Tensor, places: Tensor, values: Tensor): Tensor {
  * A polynomial by the scheme of Horner, as NumPy's: the first coefficient is that of the highest power.
  *
  * @param coefficients A vector, or numbers.
- * @param x Where.
+ * @param x The places at which it is computed.
+ *
+ * @example `2 x ** 2 + 1`
+ * ```ts
+ * import { polyval, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * assertEquals(await polyval([2, 0, 1], Tensor.fromHost([0, 3])).toArray(), [1, 19]);
+ * ```
  */
 export function polyval(coefficients: Tensor | readonly number[], x: Tensor): Tensor {
   requireTensor("polyval", x);
@@ -134,6 +152,17 @@ const histogramRules: Rules<HistogramddOptions> = { ranges: takes.list };
  * @param points Points as rows, (points, dimensions), of floating point numbers.
  * @param bins How many in each dimension.
  * @returns Counts, an axis a dimension, and the edges of each dimension.
+ *
+ * @example Points in four boxes
+ * ```ts
+ * import { histogramdd, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const points = Tensor.fromHost([[0, 0], [0.2, 0.9], [1, 1]]);
+ * const { counts, edges } = histogramdd(points, [2, 2]);
+ * assertEquals(await counts.toArray(), [[1, 1], [0, 1]]);
+ * assertEquals(await Promise.all(edges.map((e) => e.toArray())), [[0, 0.5, 1], [0, 0.5, 1]]);
+ * ```
  */
 export function histogramdd(
   points: Tensor,

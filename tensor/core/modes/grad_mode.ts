@@ -65,7 +65,20 @@ export function noGrad<T>(fn: () => T): T {
   return runIn(false, fn);
 }
 
-/** Runs `fn` with recording on, also inside `noGrad`. */
+/**
+ * Runs `fn` with recording on, also inside `noGrad`; safe across await.
+ *
+ * @param fn What to run.
+ * @returns What `fn` returns.
+ *
+ * @example
+ * ```ts
+ * import { enableGrad, noGrad, Tensor } from "@netcl/netcl";
+ *
+ * const w = Tensor.ones([2], { requiresGrad: true });
+ * console.assert(noGrad(() => enableGrad(() => w.mul(2))).requiresGrad);
+ * ```
+ */
 export function enableGrad<T>(fn: () => T): T {
   requireValue("run with gradients", "fn", fn, takes.callback);
   return runIn(true, fn);

@@ -152,8 +152,8 @@ export class Embedder implements Disposable {
   }
 
   /**
-   * The vectors of texts; what is longer than the model's context, or than its makers
-   * cut texts, is cut off.
+   * The vectors of texts. A text of more tokens than the model has positions for, or than its makers
+   * advise, is cut off there.
    *
    * @param texts One or many.
    * @returns float32 of (texts, features).

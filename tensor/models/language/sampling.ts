@@ -33,7 +33,7 @@ export interface Sampling {
   template?: TemplateVariables;
   /** Texts at which to stop; they are not part of what is given. For texts, not for ids. */
   stop?: string[];
-  /** Aborts. */
+  /** Ends the writing with the signal's reason when it is aborted. */
   signal?: AbortSignal;
   /** True to go on behind the token that ends a text; false by default. */
   ignoreEnd?: boolean;
