@@ -1,11 +1,5 @@
 /** The parameters of public functions that are objects of options. */
-import {
-  callables,
-  type Declaration,
-  publicDeclarations,
-  type Type,
-  typeOf,
-} from "./declarations.ts";
+import { type Declaration, publicDeclarations, type Type } from "./declarations.ts";
 
 /** True for an object of named options: its type is written in place, or a record with optionals. */
 export function isOptions(type: Type | undefined, records: ReadonlySet<string>): boolean {
@@ -38,22 +32,4 @@ export async function optionRecords(): Promise<Set<string>> {
     declarations.filter(({ declaration }) => isRecord(declaration))
       .map(({ name }) => name.split(".").at(-1)!),
   );
-}
-
-/**
- * Every parameter of a public function, constructor or method that takes an object of options:
- * "new optim.SGD(1)", "Tensor.zeros(1)", "Tensor::backward(1)".
- */
-export async function optionParameters(): Promise<string[]> {
-  const records = await optionRecords();
-  const all = (await publicDeclarations()).flatMap(callables);
-  return [
-    ...new Set(
-      all.flatMap(({ name, parameters }) =>
-        parameters.flatMap((parameter, k) =>
-          isOptions(typeOf(parameter), records) ? [`${name}(${k})`] : []
-        )
-      ),
-    ),
-  ].sort();
 }

@@ -1,0 +1,170 @@
+/**
+ * A call of every public function that takes options: its other arguments are made from the types that
+ * they are declared with, since options are looked at before anything is done.
+ */
+import * as root from "../../mod.ts";
+import * as backend from "../../backend/mod.ts";
+import * as ffi from "../../ffi/mod.ts";
+import * as memory from "../../memory/mod.ts";
+import * as models from "../../tensor/models/mod.ts";
+import { ModelBatch } from "../../tensor/models/language/batch.ts";
+import { CachedChat } from "../../tensor/models/language/chat.ts";
+import {
+  callables,
+  type Parameter,
+  publicDeclarations,
+  type Type,
+  typeOf,
+} from "./declarations.ts";
+import { isOptions, optionRecords } from "./option_parameters.ts";
+
+// deno-lint-ignore no-explicit-any -- what a caller without types may pass
+export type Untyped = any;
+
+/** A call of a function with the given options. */
+export type Call = (options: Untyped) => unknown;
+
+const { HostPool, DeviceMemory, FaultPool, GuardPool, LimitPool, PoolWrapper } = memory;
+const { distributed, fft, nn, optim, Tensor } = root;
+const all: Untyped = { ...memory, ...ffi, ...backend, ...models, ...root };
+const host = () => new HostPool();
+const layer = () => new nn.TransformerDecoderLayer(2, 1, { dimFeedforward: 2 });
+const encoder = () => new nn.TransformerEncoderLayer(2, 1, { dimFeedforward: 2 });
+const matrix = () => Tensor.ones([2, 2]), images = () => Tensor.ones([1, 1, 4, 4]);
+const labels = () => Tensor.zeros([1], { dtype: "int32" });
+const leaf = (): root.Tensor => Tensor.ones([2, 2], { requiresGrad: true });
+const sgd = () => new optim.SGD([leaf()], { lr: 0.1 });
+// What computes first begins to listen to signals, which is no leak of a test.
+const linear = root.withDevice("cpu", () => new nn.Linear(2, 2));
+const samples = { length: 4, get: () => [] };
+
+/** Arguments by the name of their parameter. */
+const byName: Readonly<Record<string, () => Untyped>> = {
+  axis: () => 0,
+  low: () => 0,
+  high: () => 1,
+  ord: () => "fro",
+  format: () => "png",
+  shape: () => [2, 2],
+  bins: () => [2, 2],
+  parts: () => [2, 2],
+  bytes: () => new Uint8Array(),
+  parameters: () => [leaf()],
+  tensors: () => [leaf()],
+  spectra: () => new fft.ComplexTensor(matrix(), matrix()),
+  dataset: () => samples,
+  module: () => linear,
+  model: () => linear,
+  optimizer: sgd,
+  group: () => distributed.init(),
+  where: () => distributed.init(),
+  context: () => ({ devices: [{}] }),
+};
+
+/** Arguments by their type, where the name says nothing. */
+const byType: Readonly<Record<string, () => Untyped>> = {
+  number: () => 2,
+  string: () => "missing",
+  array: () => [],
+  fnOrConstructor: () => (x: Untyped) => x,
+  Tensor: matrix,
+  TensorLike: matrix,
+  Shape: () => 2,
+  Sizes: () => 2,
+  MemorySource: () => new memory.SimulatedSource(),
+};
+
+/** Arguments of functions of which names and types say too little. */
+const byFunction: Readonly<Record<string, () => readonly Untyped[]>> = {
+  saveSafetensors: () => ["never.safetensors", {}],
+  "Image::fill": () => [{}, new Float32Array(4)],
+  "new distributed.SyncBatchNorm": () => [2, distributed.init()],
+  "transforms.randomCrop": () => [images(), 2],
+  "transforms.mixup": () => [images(), labels(), 2],
+  "transforms.cutmix": () => [images(), labels(), 2],
+};
+
+/** Objects whose methods are called, by their class; of all others an object without anything. */
+const receivers: Readonly<Record<string, () => Untyped>> = {
+  Tensor: () => leaf().sum(),
+  Batch: () => ModelBatch.prototype,
+  Chat: () => CachedChat.prototype,
+  LanguageModel: () => models.LanguageModel.prototype,
+  DeviceMemory: () => new DeviceMemory(host(), { name: "x" }),
+  FaultPool: () => new FaultPool(host()),
+  GuardPool: () => GuardPool.forHost(host()),
+  LimitPool: () => new LimitPool(host(), 100),
+  MemoryFacade: () => root.memory,
+  Pool: host,
+  PoolBase: host,
+  PoolWrapper: () => new (class extends PoolWrapper<Untyped> {})(host()),
+  PinnedBufferPool: host,
+  SvmPool: host,
+  "distributed.ShardedOptimizer": () =>
+    new distributed.ShardedOptimizer([leaf()], distributed.init(), (own) => new optim.SGD(own)),
+  "nn.MultiheadAttention": () => new nn.MultiheadAttention(2, 1),
+  "nn.TransformerDecoder": () => new nn.TransformerDecoder(layer, 1),
+  "nn.TransformerDecoderLayer": layer,
+  "nn.TransformerEncoder": () => new nn.TransformerEncoder(encoder, 1),
+  "nn.TransformerEncoderLayer": encoder,
+  "optim.Optimizer": sgd,
+};
+
+function nameOf({ name, left, arg }: Parameter): string | undefined {
+  return name ?? left?.name ?? arg?.name;
+}
+
+/** A value that a parameter takes, or an object without anything. */
+function argument(parameter: Parameter): Untyped {
+  const name = nameOf(parameter);
+  if (name !== undefined && Object.hasOwn(byName, name)) return byName[name]!();
+  return ofType(typeOf(parameter));
+}
+
+function ofType(type: Type | undefined): Untyped {
+  if (type?.kind === "union") return ofType(type.value[0]);
+  if (type?.kind === "typeOperator") return [];
+  const name = type?.kind === "keyword" ? type.value : type?.value?.typeName ?? type?.kind;
+  return Object.hasOwn(byType, name) ? byType[name]!() : {};
+}
+
+/** What stands at a path such as "nn.Linear". */
+function at(path: string): Untyped {
+  return path.split(".").reduce((owner, name) => owner?.[name], all);
+}
+
+/** Calls a function by the name that it has in `callables`. */
+function call(name: string, args: readonly Untyped[]): unknown {
+  if (name.startsWith("new ")) return new (at(name.slice(4)))(...args);
+  const [owner, method] = name.split("::") as [string, string?];
+  if (method !== undefined) {
+    const found = at(owner), known = receivers[owner]?.();
+    const methods = typeof found === "function" ? found.prototype : found ?? known;
+    return methods[method].call(known ?? (typeof found === "function" ? {} : found), ...args);
+  }
+  const parts = name.split("."), last = parts.pop()!;
+  return (parts.length === 0 ? all : at(parts.join(".")))[last](...args);
+}
+
+/** No options of a call: those of an error, and records that netcl itself makes. */
+const others = new Set([
+  ...["PoolObserver::allocated(0)", "PoolObserver::released(0)", "new InterruptedError(1)"],
+  ...["new OutOfMemoryError(0)", "new optim.Optimizer(1)", "new optim.ParameterGroup(1)"],
+  "optim.Optimizer::addParamGroup(0)",
+]);
+
+/** Every function with options, by its name and the place of the options: "Tensor.zeros(1)". */
+export async function optionCalls(): Promise<Record<string, Call>> {
+  const records = await optionRecords();
+  const callable = (await publicDeclarations()).flatMap(callables);
+  return Object.fromEntries(
+    callable.flatMap(({ name, parameters }) =>
+      parameters.flatMap((parameter, k): [string, Call][] => {
+        const key = `${name}(${k})`;
+        if (others.has(key) || !isOptions(typeOf(parameter), records)) return [];
+        const before = () => byFunction[name]?.() ?? parameters.slice(0, k).map(argument);
+        return [[key, (options) => call(name, [...before(), options])]];
+      })
+    ),
+  );
+}
