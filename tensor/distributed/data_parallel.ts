@@ -12,7 +12,7 @@ import {
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { withGradientReceiver } from "../core/gradient_receiver.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import { checkOptions, requireValue, type Rule, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../core/mod.ts";
 import { DeviceParallel } from "./device_parallel.ts";
@@ -40,6 +40,11 @@ export interface DataParallelOptions {
    */
   reduceOn?: "host" | "device";
 }
+
+const argumentLists: Rule = {
+  takes: "an array with the arguments for each device",
+  accepts: (value) => Array.isArray(value) && [...value].every(Array.isArray),
+};
 
 const rules: Rules<DataParallelOptions> = {
   bucketBytes: takes.count,
@@ -230,7 +235,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     batches: readonly Batch[],
     fn: (...batch: Batch) => R,
   ): R[] {
-    requireValue("compute on each device", "batches", batches, takes.list);
+    requireValue("compute on each device", "batches", batches, argumentLists);
     requireValue("compute on each device", "fn", fn, takes.callback);
     if (batches.length === 0 || batches.length > this.devices.length) {
       throw new RangeError(

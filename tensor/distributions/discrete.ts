@@ -84,8 +84,8 @@ export class Bernoulli extends Distribution {
     return logits.eq(0).where(NaN, logits.gt(0).cast(logits.dtype));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.logits.mul(value).sub(this.logits.softplus());
   }
 
@@ -133,8 +133,8 @@ export class Geometric extends Distribution {
     return this.logits.zerosLike();
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const log = value.mul(this.logits.neg().logSigmoid()).add(this.logits.logSigmoid());
     return within(isCount(value), log);
   }
@@ -194,7 +194,7 @@ export class Categorical extends Distribution {
   }
 
   /** The logarithms of the probabilities of classes, whole numbers. */
-  override logProb(value: Tensor): Tensor {
+  protected override logDensity(value: Tensor): Tensor {
     const classes = this.logits.shape.at(-1)!, wide = value.ndim >= this.batchShape.length;
     const shape = wide ? value.shape : this.batchShape;
     const at = value.cast("int32").expand(shape).unsqueeze(-1);
@@ -241,8 +241,8 @@ export class OneHotCategorical extends Distribution {
     return this.base.mode.oneHot(this.eventShape[0]!).cast(this.base.logits.dtype);
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.base.logProb(value.argmax(-1));
   }
 
@@ -289,8 +289,8 @@ export class Binomial extends Distribution {
     return totalCount.add(1).mul(logits.sigmoid()).floor().minimum(totalCount);
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const { totalCount: n, logits } = this;
     const ways = n.add(1).lgamma().sub(value.add(1).lgamma()).sub(n.sub(value).add(1).lgamma());
     const log = ways.add(value.mul(logits)).sub(n.mul(logits.softplus()));
@@ -342,8 +342,8 @@ export class NegativeBinomial extends Distribution {
     return this.totalCount.sub(1).mul(this.logits.exp()).floor().clamp(0);
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const { totalCount: n, logits } = this;
     const ways = n.add(value).lgamma().sub(value.add(1).lgamma()).sub(n.lgamma());
     const log = ways.add(n.mul(logits.neg().logSigmoid())).add(value.mul(logits.logSigmoid()));
@@ -383,8 +383,8 @@ export class Poisson extends Distribution {
     return this.rate.floor();
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return within(isCount(value), value.xlogy(this.rate).sub(this.rate).sub(value.add(1).lgamma()));
   }
 }

@@ -8,6 +8,7 @@ import { requireTensor, sameDevice } from "../core/apply.ts";
 import type { TensorLike } from "../core/arguments.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { shapeError } from "../core/rules/errors.ts";
+import { checkedShape } from "../ops/creation/tensor_options.ts";
 import { Tensor } from "../class/tensor.ts";
 
 /** A distribution, or one for each element of its parameters. */
@@ -37,8 +38,13 @@ export abstract class Distribution {
   /**
    * The logarithm of the density, or of the probability of whole numbers, at a value that broadcasts with
    * the parameters; -Infinity where it cannot be.
+   *
+   * @throws {TypeError} When it is no tensor.
    */
-  abstract logProb(value: Tensor): Tensor;
+  logProb(value: Tensor): Tensor {
+    requireTensor("logProb", value);
+    return this.logDensity(value);
+  }
 
   /** The most likely value of each distribution; NaN where there is none. */
   get mode(): Tensor {
@@ -50,8 +56,9 @@ export abstract class Distribution {
    *
    * @throws {Error} When there is no formula.
    */
-  cdf(_value: Tensor): Tensor {
-    throw new Error(`Cannot take the cdf of ${this.constructor.name}: it has no formula`);
+  cdf(value: Tensor): Tensor {
+    requireTensor("cdf", value);
+    return this.shareBelow(value);
   }
 
   /**
@@ -59,8 +66,9 @@ export abstract class Distribution {
    *
    * @throws {Error} When there is no formula.
    */
-  icdf(_share: Tensor): Tensor {
-    throw new Error(`Cannot take the icdf of ${this.constructor.name}: it has no formula`);
+  icdf(share: Tensor): Tensor {
+    requireTensor("icdf", share);
+    return this.valueAbove(share);
   }
 
   /** The entropy of each distribution, in nats. */
@@ -74,9 +82,8 @@ export abstract class Distribution {
    * @param shape Leading axes: so many draws of each distribution.
    */
   sample(shape: Shape = []): Tensor {
-    return withoutGrad(() =>
-      this.draw([...shape, ...this.batchShape, ...this.eventShape]).detach()
-    );
+    const lead = checkedShape("sample", shape);
+    return withoutGrad(() => this.draw([...lead, ...this.batchShape, ...this.eventShape]).detach());
   }
 
   /**
@@ -92,7 +99,7 @@ export abstract class Distribution {
           `parameters here; use sample() and logProb(), the gradient of the score`,
       );
     }
-    return this.draw([...shape, ...this.batchShape, ...this.eventShape]);
+    return this.draw([...checkedShape("rsample", shape), ...this.batchShape, ...this.eventShape]);
   }
 
   /** True where {@linkcode Distribution.rsample} is there. */
@@ -102,6 +109,19 @@ export abstract class Distribution {
 
   /** Draws numbers of the whole shape. */
   protected abstract draw(shape: Shape): Tensor;
+
+  /** The logarithm of the density at a value. */
+  protected abstract logDensity(value: Tensor): Tensor;
+
+  /** The share of what is drawn that is at most a value. */
+  protected shareBelow(_value: Tensor): Tensor {
+    throw new Error(`Cannot take the cdf of ${this.constructor.name}: it has no formula`);
+  }
+
+  /** The value of which a share is at most. */
+  protected valueAbove(_share: Tensor): Tensor {
+    throw new Error(`Cannot take the icdf of ${this.constructor.name}: it has no formula`);
+  }
 }
 
 /** Parameters as tensors of one shape, type and device; numbers alone are of the current device. */

@@ -46,18 +46,18 @@ export class Exponential extends Distribution {
     return this.rate.zerosLike();
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return this.rate.mul(value.clamp(0)).neg().expm1().neg();
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return share.neg().log1p().neg().div(this.rate);
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return within(value.ge(0), this.rate.log().sub(this.rate.mul(value)));
   }
 
@@ -109,13 +109,13 @@ export class Gamma extends Distribution {
     return this.concentration.sub(1).div(this.rate).clamp(0);
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return gammainc(this.concentration.detach(), this.rate.mul(value).clamp(0));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const { concentration: a, rate } = this;
     const log = a.mul(rate.log()).add(a.sub(1).xlogy(value)).sub(rate.mul(value)).sub(a.lgamma());
     return within(value.ge(0), log);
@@ -183,8 +183,8 @@ export class Beta extends Distribution {
     return isHollow.where(a.ge(b).cast(a.dtype), up.div(up.add(down)));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const { concentration1: a, concentration0: b } = this;
     const log = a.sub(1).xlogy(value).add(b.sub(1).xlogy(value.neg().add(1))).sub(logBeta(a, b));
     return within(value.ge(0).logicalAnd(value.le(1)), log);
@@ -247,8 +247,8 @@ export class Dirichlet extends Distribution {
     return isHollow.unsqueeze(-1).where(corner, up.div(up.sum(-1, { keepDims: true })));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.concentration.sub(1).xlogy(value).sum(-1).sub(this.#logBeta());
   }
 
@@ -321,8 +321,8 @@ export class StudentT extends Distribution {
     return this.loc;
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const far = value.sub(this.loc).div(this.scale).square().div(this.df).log1p();
     return far.mul(this.df.add(1)).mul(-0.5).sub(this.#logFactor());
   }

@@ -91,18 +91,18 @@ export class Normal extends LocationScale {
     return this.scale.square();
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return ndtr(this.standard(value));
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return this.placed(ndtri(share));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.standard(value).square().mul(-0.5).sub(this.scale.log()).sub(LOG_2_PI / 2);
   }
 
@@ -129,20 +129,20 @@ export class Laplace extends LocationScale {
     return this.scale.square().mul(2);
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     const z = this.standard(value);
     return z.sign().mul(z.abs().neg().expm1()).mul(-0.5).add(0.5);
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     const rest = share.sub(0.5);
     return this.placed(rest.sign().mul(rest.abs().mul(-2).log1p()).neg());
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.standard(value).abs().neg().sub(this.scale.mul(2).log());
   }
 
@@ -174,18 +174,18 @@ export class Cauchy extends LocationScale {
     return this.loc.fullLike(Infinity);
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return this.standard(value).atan().div(Math.PI).add(0.5);
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return this.placed(share.sub(0.5).mul(Math.PI).tan());
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.standard(value).square().log1p().neg().sub(this.scale.mul(Math.PI).log());
   }
 
@@ -217,18 +217,18 @@ export class Gumbel extends LocationScale {
     return this.scale.square().mul(Math.PI ** 2 / 6);
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return this.standard(value).neg().exp().neg().exp();
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return this.placed(share.log().neg().log().neg());
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const z = this.standard(value);
     return z.add(z.neg().exp()).neg().sub(this.scale.log());
   }
@@ -282,18 +282,18 @@ export class Uniform extends Distribution {
     return this.low.fullLike(NaN);
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return value.sub(this.low).div(this.high.sub(this.low)).clamp(0, 1);
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return share.mul(this.high.sub(this.low)).add(this.low);
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const isPossible = value.ge(this.low).logicalAnd(value.lt(this.high));
     return within(isPossible, this.entropy().neg());
   }

@@ -2,7 +2,7 @@
 import type { Shape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { shapeError } from "../core/rules/errors.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
+import { checkOptions, requireValue, type Rule, type Rules, takes } from "../core/rules/options.ts";
 import { aTensor } from "../core/apply.ts";
 import { Tensor } from "../class/tensor.ts";
 import { cholesky, solveTriangular } from "../linalg/mod.ts";
@@ -81,8 +81,8 @@ export class MultivariateNormal extends Distribution {
     return this.loc;
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const n = this.eventShape[0]!, distance = value.sub(this.loc).unsqueeze(-1);
     const factor = this.scaleTril.expand([...distance.shape.slice(0, -1), n]);
     const standard = solveTriangular(factor, distance, { upper: false }).squeeze(-1);
@@ -97,6 +97,11 @@ export class MultivariateNormal extends Distribution {
   }
 }
 
+const aDistribution: Rule = {
+  takes: "a distribution",
+  accepts: (value) => value instanceof Distribution,
+};
+
 /** The last axes of a batch of distributions as one, of vectors that are independent of each other. */
 export class Independent extends Distribution {
   /** The distribution of each element. */
@@ -105,6 +110,7 @@ export class Independent extends Distribution {
 
   /** A distribution whose events have `count` axes more. */
   constructor(base: Distribution, count: number) {
+    requireValue("make an Independent", "base", base, aDistribution);
     requireValue("make an Independent", "count", count, takes.whole);
     const at = base.batchShape.length - count;
     if (at < 0) {
@@ -149,8 +155,8 @@ export class Independent extends Distribution {
     return this.base.mode;
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return this.sumOf(this.base.logProb(value));
   }
 

@@ -42,19 +42,19 @@ export class LogNormal extends Distribution {
     return this.base.loc.sub(this.base.variance).exp();
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     const isPossible = value.gt(0);
     return isPossible.where(this.base.cdf(isPossible.where(value, 1).log()), 0);
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return this.base.icdf(share).exp();
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     const isPossible = value.gt(0), log = isPossible.where(value, 1).log();
     return within(isPossible, this.base.logProb(log).sub(log));
   }
@@ -105,18 +105,18 @@ export class HalfNormal extends Distribution {
     return this.base.scale.zerosLike();
   }
 
-  /** See {@linkcode Distribution.cdf}. */
-  override cdf(value: Tensor): Tensor {
+  /** The share of what is drawn that is at most a value. */
+  protected override shareBelow(value: Tensor): Tensor {
     return this.base.cdf(value).mul(2).sub(1).clamp(0);
   }
 
-  /** See {@linkcode Distribution.icdf}. */
-  override icdf(share: Tensor): Tensor {
+  /** The value of which a share is at most. */
+  protected override valueAbove(share: Tensor): Tensor {
     return this.base.icdf(share.add(1).mul(0.5));
   }
 
-  /** See {@linkcode Distribution.logProb}. */
-  override logProb(value: Tensor): Tensor {
+  /** The logarithm of the density at a value. */
+  protected override logDensity(value: Tensor): Tensor {
     return within(value.ge(0), this.base.logProb(value).add(Math.LN2));
   }
 

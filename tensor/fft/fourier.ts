@@ -1,6 +1,7 @@
 /** Fourier transforms as PyTorch's `torch.fft`. */
 import { formatShape } from "../../backend/internal.ts";
 import { shapeError } from "../core/rules/errors.ts";
+import { requireTensor } from "../core/apply.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import {
   checkOptions,
@@ -347,6 +348,7 @@ function shifted<X extends Tensor | ComplexTensor>(
   by: (n: number) => number,
 ): X {
   checkValue(`compute ${op}`, "axes", axes, takes.list);
+  if (!(x instanceof ComplexTensor)) requireTensor(op, x);
   const moved = (part: Tensor): Tensor =>
     (axes ?? part.shape.map((_, k) => k)).map((axis) => normalizeAxis(op, axis, part.shape))
       .reduce((found, axis) => found.roll(by(part.shape[axis]!), axis), part);

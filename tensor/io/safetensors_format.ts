@@ -238,6 +238,7 @@ export function encodeSafetensors(
   metadata: Readonly<Record<string, string>> = {},
 ): Uint8Array {
   requireValue("write a safetensors file", "arrays", arrays, takes.object("arrays by name"));
+  requireValue("write a safetensors file", "metadata", metadata, takes.object("texts by name"));
   for (const [name, array] of Object.entries(arrays)) checkFilled(array, `tensor "${name}"`);
   const { prefix, order } = planSafetensors(arrays, metadata);
   const parts = order.map((name) => encodeElements(arrays[name]!.data, arrays[name]!.dtype));

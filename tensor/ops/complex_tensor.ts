@@ -3,7 +3,7 @@ import { formatShape, sameShape, type Shape } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { compute } from "../core/operations.ts";
 import { dtypeError, shapeError } from "../core/rules/errors.ts";
-import { phraseOf, shown } from "../core/rules/options.ts";
+import { phraseOf, requireValue, shown, takes } from "../core/rules/options.ts";
 import { isTensor } from "../core/internals.ts";
 import { composed, type Parts } from "../core/nested.ts";
 import { stack } from "./shaping/joining.ts";
@@ -209,6 +209,7 @@ export class ComplexTensor {
 
   /** Applies a function that moves elements to both parts: `z.map((part) => part.transpose(0, 1))`. */
   map(move: (part: Tensor) => Tensor): ComplexTensor {
+    requireValue("map a complex tensor", "move", move, takes.callback);
     return new ComplexTensor(move(this.real), move(this.imag));
   }
 

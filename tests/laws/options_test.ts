@@ -4,9 +4,9 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DataLoader, optim, Tensor, withDevice } from "../../mod.ts";
 import { CommandQueue, Image } from "@netcl/netcl/ffi";
 import { nearestName } from "../../ffi/host/wording.ts";
-import { type Call, optionCalls, type Untyped } from "./option_calls.ts";
+import { type Call, optionCalls, type Untyped } from "./declared_calls.ts";
 
-const calls = await optionCalls();
+const calls = optionCalls();
 const nothing: Untyped = {}, samples = { length: 4, get: () => [] };
 const leaf = () => Tensor.ones([2], { requiresGrad: true });
 

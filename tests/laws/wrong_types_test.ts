@@ -1,10 +1,12 @@
 // Suite: quick kernels; above the kernels: other tests hold that optimized ones are right.
-/** Values that JavaScript would coerce or ignore without a word are errors that name them. */
+/**
+ * Values that JavaScript would coerce or ignore without a word are errors that name them: those that the
+ * declared types do not tell, see odd_values_test.ts for the others.
+ */
 import { assert, assertEquals } from "@std/assert";
 import {
   amp,
   BufferPool,
-  checkpoint,
   DataLoader,
   decodeIdx,
   decodeNpy,
@@ -18,13 +20,10 @@ import {
   manualSeed,
   memory,
   nn,
-  noGrad,
   optim,
-  parseCsv,
   profiler,
   randomSplit,
   realizeAll,
-  setDetectAnomaly,
   SlabPool,
   stackSamples,
   Subset,
@@ -74,23 +73,12 @@ const samples = { length: 10, get: () => [] };
 
 Deno.test("making tensors: shapes are arrays, numbers are numbers", () => {
   assertNamed([
-    [() => T.zeros(3, 4), "shape 3", "pass an array"],
-    [() => T.rand(2, 3), "shape 2"],
     [() => T.zeros([NaN]), "[NaN]"],
     [() => T.zeros(["2"]), '["2"]'],
-    [() => T.zeros([2], "int32"), '"int32" as options'],
     [() => T.fromHost("x"), 'string "x"'],
     [() => T.fromHost(new Set([1])), "Set"],
-    [() => T.full([2], "1"), '"1"'],
-    [() => T.arange("3"), 'start "3"', "pass a number"],
-    [() => T.arange(3, { stepp: 2 }), "stepp", "step"],
-    [() => T.arange(3, "4"), 'stop "4"'],
-    [() => T.arange(0, 3, "1"), 'step "1"'],
-    [() => T.linspace("0", 1, 3), 'start "0"'],
     [() => T.linspace(0, undefined, 3), "stop undefined"],
-    [() => T.randint("0", 10, [2]), '"0"'],
     [() => T.randint(10, [2]), "to [2]"],
-    [() => x.indexLike(3), "shape 3"],
   ]);
 });
 
@@ -101,8 +89,6 @@ Deno.test("axes, ranges and widths are whole numbers, or arrays of them", () => 
     [() => x.expand(["2", 3]), "expand"],
     [() => x.permute(1, 0), "permute"],
     [() => x.flip(0, 1), "[0, 1]", "as an array"],
-    [() => x.transpose("0", 1), '"0"'],
-    [() => x.roll("1"), '"1"'],
     [() => x.pad([1, 1]), "pad"],
     [() => x.slice(true), "true"],
     [() => x.slice([]), "[]"],
@@ -110,20 +96,13 @@ Deno.test("axes, ranges and widths are whole numbers, or arrays of them", () => 
     [() => x.slice(Tensor.ones([1])), "indexSelect"],
     [() => x.slice([0, "1"]), '[0, "1"]'],
     [() => x.sliceAssign(0, 1), "ranges 0"],
-    [() => x.sliceAssign([0], "1"), '"1"'],
     [() => x.split("1"), '"1"'],
     [() => x.split(), "undefined"],
-    [() => x.triu(true), "a whole number"],
-    [() => x.sum("0"), '"0"'],
     [() => x.sum(true), "true"],
-    [() => x.sum(0, true), "true as options", "{ keepDims }"],
     [() => x.sum(0, { keepDims: 1 }), "keepDims 1"],
     [() => x.variance(0, { correction: "1" }), 'correction "1"'],
     [() => x.argsort(0, { descending: "yes" }), 'descending "yes"'],
-    [() => x.sort(0, true), "true as options", "{ descending }"],
     [() => x.topk(1, 0, { largest: "no" }), 'largest "no"'],
-    [() => x.topk("1"), '"1"'],
-    [() => x.clamp("0", 1), '"0"'],
   ]);
 });
 
@@ -147,8 +126,6 @@ Deno.test("what is read and computed: tensors are tensors, arrays are arrays", (
 Deno.test("windows and kernels must be given, as numbers", () => {
   assertNamed([
     [() => image.maxPool2d(), "kernel undefined"],
-    [() => image.maxPool2d("2"), 'kernel "2"'],
-    [() => image.avgPool2d(2, 2), "2 as options"],
     [() => image.adaptiveAvgPool2d([2]), "size [2]"],
     [() => image.conv2d(image, { stride: null }), "stride null"],
     [() => image.conv2d(image, { stride: "2" }), 'stride "2"'],
@@ -164,11 +141,8 @@ Deno.test("gradients: flags are booleans, functions are functions", () => {
     [() => untyped(leaf.sum()).backward({}, { retainGraph: true }), "options behind it"],
     [() => untyped(leaf.sum()).backward([1]), "options behind it"],
     [() => untyped(leaf.sum()).backward(undefined, { retainGraph: 1 }), "retainGraph 1"],
-    [() => untyped(noGrad)(x), "a Tensor", "pass a function"],
     [() => untyped(enableGrad)(), "undefined"],
     [() => untyped(detectAnomaly)(), "undefined"],
-    [() => untyped(setDetectAnomaly)("no"), '"no"'],
-    [() => untyped(checkpoint)(x), "a Tensor"],
     [() => untyped(withDevice)("cpu"), "undefined"],
     [() => untyped(realizeAll)(x), "a Tensor", "pass an array"],
   ]);
@@ -176,37 +150,21 @@ Deno.test("gradients: flags are booleans, functions are functions", () => {
 
 Deno.test("layers: sizes are numbers, and given", () => {
   assertNamed([
-    [() => new N.Linear("2", 2), 'inFeatures "2"'],
     [() => new N.Linear(2), "outFeatures undefined"],
-    [() => new N.Linear(2, 2, false), "false as options"],
     [() => new N.Conv2d(1, 2), "kernel undefined"],
     [() => new N.Conv2d(1, 2, 0), "kernel 0"],
     [() => new N.Conv2d(1, 2, 3, { padding: "same" }), 'padding "same"'],
     [() => new N.LayerNorm(), "shape undefined"],
     [() => new N.LayerNorm([]), "shape []"],
-    [() => new N.LayerNorm(2, 1e-5), "0.00001 as options"],
     [() => new N.BatchNorm2d(3, { momentum: "0.1" }), 'momentum "0.1"'],
-    [() => new N.Dropout("0.5"), '"0.5"'],
     [() => new N.Dropout({ p: 0.5 }), "{ p }"],
-    [() => new N.Flatten("1"), 'start "1"'],
-    [() => new N.LeakyReLU("0.1"), 'slope "0.1"'],
     [() => new N.ELU({}), "alpha"],
     [() => new N.GELU("fast"), '"fast"'],
-    [() => new N.Softmax("1"), 'axis "1"'],
     [() => new N.MaxPool2d(), "kernel undefined"],
-    [() => new N.AdaptiveAvgPool2d("2"), 'size "2"'],
-    [() => new N.MultiheadAttention(8, "2"), 'heads "2"'],
-    [() => model.train("yes"), '"yes"'],
     [() => model.loadStateDict(), "undefined", "stateDict()"],
     [() => model.loadStateDict({ weight: [1], bias: [1] }), "stateDict()"],
-    [() => N.parameter([1]), "parameter"],
-    [() => N.buffer(1), "buffer"],
-    [() => N.mse(x, 1), "mse"],
-    [() => N.crossEntropy([1], x), "crossEntropy"],
     [() => N.huber(x, x, { delta: "1" }), 'delta "1"'],
     [() => N.init.xavierUniform([2, 2], { gain: "1" }), 'gain "1"'],
-    [() => N.init.fans(3), "shape 3"],
-    [() => N.init.kaimingUniform(model.weight), "a Tensor"],
     [() => N.init.gain("swish"), '"swish"'],
   ]);
 });
@@ -218,12 +176,10 @@ Deno.test("optimizers, schedules and scalers: parameters are arrays, rates are n
     [() => new O.SGD(), "undefined"],
     [() => new O.SGD([1]), "[1]"],
     [() => new O.SGD([{ parameters: model }]), "a Linear"],
-    [() => new O.SGD([leaf], 0.1), "0.1 as options"],
     [() => new O.SGD([leaf], { lr: "0.1" }), 'lr "0.1"'],
     [() => untyped(sgd).lr = "1", '"1"'],
     [() => untyped(sgd).loadStateDict(), "undefined"],
     [() => new O.StepLR(sgd), '"stepSize"'],
-    [() => new O.StepLR(sgd, 10), "10 as options"],
     [() => new O.StepLR(model, { stepSize: 1 }), "a Linear", "pass an optimizer"],
     [() => new O.MultiStepLR(sgd, { milestones: 3 }), "milestones 3"],
     [() => new O.LambdaLR(sgd, 0.9), "factor 0.9"],
@@ -233,24 +189,19 @@ Deno.test("optimizers, schedules and scalers: parameters are arrays, rates are n
     [() => new O.ReduceLROnPlateau(sgd).step(x), "a Tensor", "item()"],
     [() => O.clipGradNorm(model, 1), "a Linear"],
     [() => O.clipGradNorm([1], 1), "[1]"],
-    [() => O.clipGradNorm([leaf], "1"), 'maxNorm "1"'],
     [() => O.clipGradNorm([leaf]), "maxNorm undefined"],
     [() => A.autocast("float16"), "undefined"],
-    [() => new A.GradScaler(1024), "1024 as options"],
-    [() => new A.GradScaler().scale(1), "scale a loss"],
     [() => new A.GradScaler().step(model), "a Linear"],
   ]);
 });
 
 Deno.test("data, files, memory: what is not what is due is named", () => {
   assertNamed([
-    [() => new DataLoader(samples, untyped(32)), "32 as options"],
     [() => new DataLoader(samples, { shuffle: untyped("yes") }), 'shuffle "yes"'],
     [() => new DataLoader(samples, { workers: untyped(4) }), "workers 4", "module"],
     [() => randomSplit(untyped(5), [1]), "5", "dataset"],
     [() => randomSplit(samples, untyped(0.5)), "parts 0.5"],
     [() => new Subset(samples, untyped(3)), "indices 3"],
-    [() => parseCsv(untyped(1)), "text 1"],
     [() => decodeNpy(untyped(undefined)), "bytes undefined", "typed array"],
     [() => decodeIdx(untyped(null)), "bytes null"],
     [() => decodeSafetensors(untyped("x")), 'bytes "x"'],

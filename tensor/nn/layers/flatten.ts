@@ -44,7 +44,7 @@ export class Unflatten extends Module {
    * @throws {ShapeError} When there is no such axis, or the sizes do not fill it.
    */
   forward(x: Tensor): Tensor {
-    const at = normalizeAxis("unflatten", this.axis, x.shape);
-    return x.reshape(x.shape.toSpliced(at, 1, ...this.sizes));
+    const { shape } = inputOf(this, x), at = normalizeAxis("unflatten", this.axis, shape);
+    return x.reshape(shape.toSpliced(at, 1, ...this.sizes));
   }
 }

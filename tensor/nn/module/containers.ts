@@ -61,8 +61,8 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
    * @throws {RangeError} When there is none.
    */
   at(position: number): M {
-    const module = this.list.at(position);
-    if (module && Number.isInteger(position)) return module;
+    const module = Number.isInteger(position) && this.list.at(position);
+    if (module) return module;
     throw new RangeError(
       `Cannot take module ${shown(position)} of a ModuleList: it has ${this.length}`,
     );
@@ -163,9 +163,10 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
    */
   set(name: string, module: M): this {
     requireModule("a ModuleDict", module);
-    if (name === "" || name.includes(".")) {
+    if (typeof name !== "string" || name === "" || name.includes(".")) {
       throw new TypeError(
-        `Cannot hold a module under the name ${shown(name)}: dots join the names of a state`,
+        `Cannot hold a module under the name ${shown(name)}: pass a text without dots, which ` +
+          `join the names of a state`,
       );
     }
     this.byName.set(name, module);

@@ -43,6 +43,7 @@ const kaimingRules: Rules<KaimingOptions> = {
  */
 export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
   requireValue("compute the gain", "nonlinearity", nonlinearity, kaimingRules.nonlinearity);
+  requireValue("compute the gain", "slope", slope, kaimingRules.slope);
   return gains[nonlinearity](slope);
 }
 

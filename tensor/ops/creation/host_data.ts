@@ -16,7 +16,7 @@ import {
 import type { Buffer } from "../../../ffi/mod.ts";
 import { Storage } from "../../../memory/mod.ts";
 import { dtypeError, shapeError } from "../../core/rules/errors.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "../../core/rules/options.ts";
+import { checkOptions, deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { checkedShape, deviceOf, made, tensorRules } from "./tensor_options.ts";
@@ -121,7 +121,7 @@ function notData(item: unknown): TypeError {
     : item instanceof ArrayBuffer
     ? "pass a typed array over it, such as new Float32Array(buffer)"
     : "pass a typed array, or numbers or booleans, by themselves or in nested arrays";
-  const given = item === null || item === undefined ? `${item}` : `${typeof item} "${item}"`;
+  const given = item === null || item === undefined ? `${item}` : `${typeof item} ${shown(item)}`;
   return new TypeError(`Cannot make a tensor of ${given}: ${remedy}`);
 }
 

@@ -321,5 +321,5 @@ const linearRules: Rules<{ startFactor?: number; endFactor?: number; totalIters?
 };
 const scheduleList: Rule = {
   takes: "an array of schedules",
-  accepts: (value) => Array.isArray(value) && value.every((part) => part instanceof Scheduler),
+  accepts: (value) => Array.isArray(value) && [...value].every((part) => part instanceof Scheduler),
 };

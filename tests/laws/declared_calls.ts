@@ -1,6 +1,6 @@
 /**
- * A call of every public function that takes options: its other arguments are made from the types that
- * they are declared with, since options are looked at before anything is done.
+ * Calls of all public functions, with arguments made from the names and types of their parameters: with
+ * options of any kind, and with a value of a wrong type in each place.
  */
 import * as root from "../../mod.ts";
 import * as backend from "../../backend/mod.ts";
@@ -10,6 +10,7 @@ import * as models from "../../tensor/models/mod.ts";
 import { ModelBatch } from "../../tensor/models/language/batch.ts";
 import { CachedChat } from "../../tensor/models/language/chat.ts";
 import {
+  type Callable,
   callables,
   type Parameter,
   publicDeclarations,
@@ -43,9 +44,14 @@ const byName: Readonly<Record<string, () => Untyped>> = {
   axis: () => 0,
   low: () => 0,
   high: () => 1,
+  q: () => 0.5,
   ord: () => "fro",
+  dtype: () => "float16",
+  nonlinearity: () => "leakyRelu",
+  selector: () => "cpu",
   format: () => "png",
   shape: () => [2, 2],
+  count: () => 1,
   bins: () => [2, 2],
   parts: () => [2, 2],
   bytes: () => new Uint8Array(),
@@ -77,6 +83,9 @@ const byType: Readonly<Record<string, () => Untyped>> = {
 /** Arguments of functions of which names and types say too little. */
 const byFunction: Readonly<Record<string, () => readonly Untyped[]>> = {
   saveSafetensors: () => ["never.safetensors", {}],
+  "Tensor::decodeBlocks": () => ["Q8_0", [2, 2]],
+  "linalg.luSolve": () => [root.linalg.luFactor(matrix())],
+  "new distributions.Independent": () => [new root.distributions.Normal(matrix(), 1), 1],
   "Image::fill": () => [{}, new Float32Array(4)],
   "new distributed.SyncBatchNorm": () => [2, distributed.init()],
   "transforms.randomCrop": () => [images(), 2],
@@ -86,7 +95,8 @@ const byFunction: Readonly<Record<string, () => readonly Untyped[]>> = {
 
 /** Objects whose methods are called, by their class; of all others an object without anything. */
 const receivers: Readonly<Record<string, () => Untyped>> = {
-  Tensor: () => leaf().sum(),
+  Tensor: leaf,
+  "distributions.Distribution": () => new root.distributions.Normal(0, 1),
   Batch: () => ModelBatch.prototype,
   Chat: () => CachedChat.prototype,
   LanguageModel: () => models.LanguageModel.prototype,
@@ -102,6 +112,7 @@ const receivers: Readonly<Record<string, () => Untyped>> = {
   SvmPool: host,
   "distributed.ShardedOptimizer": () =>
     new distributed.ShardedOptimizer([leaf()], distributed.init(), (own) => new optim.SGD(own)),
+  "nn.Module": () => new nn.Linear(2, 2),
   "nn.MultiheadAttention": () => new nn.MultiheadAttention(2, 1),
   "nn.TransformerDecoder": () => new nn.TransformerDecoder(layer, 1),
   "nn.TransformerDecoderLayer": layer,
@@ -118,7 +129,7 @@ function nameOf({ name, left, arg }: Parameter): string | undefined {
 function argument(parameter: Parameter): Untyped {
   const name = nameOf(parameter);
   if (name !== undefined && Object.hasOwn(byName, name)) return byName[name]!();
-  return ofType(typeOf(parameter));
+  return parameter.kind === "assign" ? undefined : ofType(typeOf(parameter));
 }
 
 function ofType(type: Type | undefined): Untyped {
@@ -133,14 +144,28 @@ function at(path: string): Untyped {
   return path.split(".").reduce((owner, name) => owner?.[name], all);
 }
 
+/** The object whose method is called: one of some size of classes that programs use, else undefined. */
+function receiverOf(owner: string): Untyped {
+  const known = receivers[owner];
+  if (known) return known();
+  const made = constructors.get(`new ${owner}`);
+  if (typeof at(owner) !== "function") return at(owner);
+  if (!owner.includes(".") || !made) return;
+  try {
+    return new (at(owner))(...made.parameters.filter(isNeeded).map(argument));
+  } catch {
+    return; // It takes what no type says, such as one of two options.
+  }
+}
+
 /** Calls a function by the name that it has in `callables`. */
 function call(name: string, args: readonly Untyped[]): unknown {
   if (name.startsWith("new ")) return new (at(name.slice(4)))(...args);
   const [owner, method] = name.split("::") as [string, string?];
   if (method !== undefined) {
-    const found = at(owner), known = receivers[owner]?.();
-    const methods = typeof found === "function" ? found.prototype : found ?? known;
-    return methods[method].call(known ?? (typeof found === "function" ? {} : found), ...args);
+    // Options are looked at before the object, which may be an empty one then.
+    const receiver = receiverOf(owner) ?? {};
+    return (at(owner)?.prototype ?? receiver)[method].call(receiver, ...args);
   }
   const parts = name.split("."), last = parts.pop()!;
   return (parts.length === 0 ? all : at(parts.join(".")))[last](...args);
@@ -153,12 +178,19 @@ const others = new Set([
   "optim.Optimizer::addParamGroup(0)",
 ]);
 
+const records = await optionRecords();
+const declared = (await publicDeclarations()).flatMap(callables);
+const constructors = new Map(declared.map((one) => [one.name, one]));
+
+/** True for a parameter that may not be left out. */
+function isNeeded({ kind, optional, ...parameter }: Parameter): boolean {
+  return !optional && kind === "identifier" && !isOptions(typeOf({ kind, ...parameter }), records);
+}
+
 /** Every function with options, by its name and the place of the options: "Tensor.zeros(1)". */
-export async function optionCalls(): Promise<Record<string, Call>> {
-  const records = await optionRecords();
-  const callable = (await publicDeclarations()).flatMap(callables);
+export function optionCalls(): Record<string, Call> {
   return Object.fromEntries(
-    callable.flatMap(({ name, parameters }) =>
+    declared.flatMap(({ name, parameters }) =>
       parameters.flatMap((parameter, k): [string, Call][] => {
         const key = `${name}(${k})`;
         if (others.has(key) || !isOptions(typeOf(parameter), records)) return [];
@@ -166,5 +198,48 @@ export async function optionCalls(): Promise<Record<string, Call>> {
         return [[key, (options) => call(name, [...before(), options])]];
       })
     ),
+  );
+}
+
+/** A place of a function that a value is passed in. */
+export interface Place {
+  /** Such as "Tensor.zeros(shape)". */
+  readonly name: string;
+  /** The parameter's type: "number", "Tensor". */
+  readonly type: string;
+  /** Calls the function with a value there. */
+  readonly call: Call;
+}
+
+/** False for errors, what netcl itself makes, what writes files, and methods of what is made by other calls or has no class. */
+function isTried({ name }: Callable): boolean {
+  const [owner, method] = name.split("::") as [string, string?];
+  if (
+    /Error$|^save|^new (distributions\.(Distribution|LocationScale)|distributed\.Group|optim\.ParameterGroup)$/
+      .test(name)
+  ) return false;
+  if (method === undefined) return true;
+  const holder = at(owner)?.prototype ?? {};
+  const isMethod = typeof Object.getOwnPropertyDescriptor(holder, method)?.value === "function";
+  return isMethod && root.withDevice("cpu", () => receiverOf(owner)) !== undefined;
+}
+
+/** The places of all functions, layers and optimizers that programs call, but those of options. */
+export async function places(): Promise<Place[]> {
+  const forPrograms = (await publicDeclarations()).filter(({ declaration: { location } }) =>
+    /\/tensor\/(?!models\/)/.test(location.filename)
+  );
+  return forPrograms.flatMap(callables).filter(isTried).flatMap(({ name, parameters }) =>
+    parameters.flatMap((parameter, k): Place[] => {
+      const type = typeOf(parameter), given = byFunction[name];
+      if (isOptions(type, records)) return [];
+      const before = () => given?.() ?? parameters.slice(0, k).map(argument);
+      const after = () => parameters.slice(k + 1).filter(isNeeded).map(argument);
+      return [{
+        name: `${name}(${nameOf(parameter)})`,
+        type: type?.kind === "keyword" ? type.value : type?.value?.typeName ?? type?.kind ?? "",
+        call: (value) => call(name, [...before().slice(0, k), value, ...after()]),
+      }];
+    })
   );
 }
