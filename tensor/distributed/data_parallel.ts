@@ -12,7 +12,8 @@ import {
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { withGradientReceiver } from "../core/gradient_receiver.ts";
-import { checkOptions, requireValue, type Rule, type Rules, takes } from "../core/rules/options.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../core/mod.ts";
 import { DeviceParallel } from "./device_parallel.ts";

@@ -2,7 +2,8 @@
 import type { Shape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { shapeError } from "../core/rules/errors.ts";
-import { checkOptions, requireValue, type Rule, type Rules, takes } from "../core/rules/options.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { aTensor } from "../core/apply.ts";
 import { Tensor } from "../class/tensor.ts";
 import { cholesky, solveTriangular } from "../linalg/mod.ts";

@@ -139,7 +139,7 @@ function ofType(type: Type | undefined): Untyped {
   return Object.hasOwn(byType, name) ? byType[name]!() : {};
 }
 
-/** What stands at a path such as "nn.Linear". */
+/** The function, class or object at a path such as "nn.Linear". */
 function at(path: string): Untyped {
   return path.split(".").reduce((owner, name) => owner?.[name], all);
 }

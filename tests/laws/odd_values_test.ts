@@ -54,7 +54,7 @@ const wrong: Readonly<Record<string, readonly unknown[]>> = {
   Axes: ["text"],
 };
 
-/** What gives back anything, and a layer that is named by its place. */
+/** Functions that take anything, and a layer that is named by its place. */
 const takingAll = [
   ...["nn.ModuleDict::has(name)", "nn.Sequential::forward(x)", "nn.Identity::forward(x)"],
   "new nn.Sequential(layers)",
