@@ -14,11 +14,13 @@ import {
   block,
   differentiable,
   identityLike,
+  padded,
   requireMatrices,
   requireReal,
   sides,
   transposed,
 } from "./common/matrices.ts";
+import { blocksOf, factored, MAX_COLUMNS, productOf } from "./reflections.ts";
 import { solveTriangle } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";
 
@@ -51,9 +53,6 @@ export function qr(a: Tensor, options: QROptions = {}): QR {
   return compute(qrOf, a, options.mode ?? "reduced");
 }
 
-/** More columns are factored block by block: most of the work is then products. */
-const MAX_COLUMNS = 32;
-
 /** Q of `columns` columns, and R of as many rows or of min(m, n), without gradients. */
 export function factorQR(a: Tensor, columns: number): QR {
   const [m, n] = sides(a), t = Math.min(m, n), rows = Math.max(columns, t);
@@ -65,53 +64,9 @@ export function factorQR(a: Tensor, columns: number): QR {
     const isEmpty = a.size === 0;
     return { q: isEmpty ? identityLike(q!) : q!, r: block(w!, [0, rows], null).triu() };
   }
-  const { w, tau } = reflections(a);
-  const q = productOf(vectorsOf(w, t), tau, columns);
-  return { q, r: block(w, [0, rows], null).triu() };
-}
-
-/** Reflections in LAPACK's form: R, with the vectors below its diagonal, and factors [..., min(m, n)]. */
-function reflections(a: Tensor): { w: Tensor; tau: Tensor } {
-  const [m, n] = sides(a), t = Math.min(m, n);
-  if (t <= MAX_COLUMNS) {
-    const shapes = [a.shape, [...batchOf(a), t], [...batchOf(a), m, 0]];
-    const [w, tau] = callMatrixKernel(qrKernel, [a], shapes, [m, n, 0, t], n);
-    return { w: w!, tau: tau! };
-  }
-  const half = t >> 1;
-  const first = reflections(block(a, null, [0, half]).contiguous());
-  const v = vectorsOf(first.w, half), rest = block(a, null, [half, n]);
-  // The transposed product of the first reflections, on the other columns.
-  const inner = transposed(triangleOf(v, first.tau)).matmul(transposed(v).matmul(rest));
-  const right = rest.sub(v.matmul(inner)).contiguous();
-  const second = reflections(block(right, [half, m], null).contiguous());
-  return {
-    w: concat([first.w, concat([block(right, [0, half], null), second.w], -2)], -1).contiguous(),
-    tau: concat([first.tau, second.tau], -1),
-  };
-}
-
-/** The vectors of reflections: what stands below the diagonal, with ones on it. */
-function vectorsOf(w: Tensor, count: number): Tensor {
-  const first = block(w, null, [0, count]).tril(-1);
-  return first.add(identityLike(first));
-}
-
-/**
- * T of H1 H2 ... Hk = I - V T Vᵀ: an upper triangle (C. Puglisi, "Modification of the Householder method
- * based on the compact WY representation", 1992).
- */
-function triangleOf(v: Tensor, tau: Tensor): Tensor {
-  const products = transposed(v).matmul(v), column = tau.unsqueeze(-1);
-  const diagonal = identityLike(products).mul(column);
-  return solveTriangle(products.triu(1).mul(column), diagonal, true, true);
-}
-
-/** The first columns of H1 H2 ... Hk. */
-function productOf(v: Tensor, tau: Tensor, columns: number): Tensor {
-  const top = block(v, [0, Math.min(columns, sides(v)[0])], null);
-  const product = v.matmul(triangleOf(v, tau).matmul(transposed(top))).neg();
-  return product.add(identityLike(product));
+  const { parts, r } = factored(a);
+  const q = columns > 0 ? productOf(parts, columns) : block(a, null, [0, 0]);
+  return { q, r: padded(r, [0, rows - t], [0, 0]) };
 }
 
 function qrOf(a: Tensor, mode: "reduced" | "complete" | "r"): QR {
@@ -175,5 +130,6 @@ export function householder(v: Tensor, tau: Tensor): Tensor {
 }
 
 function householderOf(v: Tensor, tau: Tensor): Tensor {
-  return productOf(vectorsOf(v, tau.shape.at(-1)!), tau, sides(v)[1]);
+  const n = sides(v)[1];
+  return tau.size > 0 ? productOf(blocksOf(v, tau), n) : identityLike(v);
 }

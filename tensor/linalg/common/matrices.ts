@@ -43,6 +43,15 @@ export function block(
   return a.slice(...batchOf(a).map(() => null), rows, columns);
 }
 
+/** Zeros around the matrices: so many in front and behind, of both axes. */
+export function padded(
+  a: Tensor,
+  rows: readonly [number, number],
+  columns: readonly [number, number],
+): Tensor {
+  return a.pad([...batchOf(a).map(() => [0, 0] as const), rows, columns]);
+}
+
 /**
  * @throws {TypeError} Unless it is a tensor.
  * @throws {DTypeError} Unless its elements are float32 or float64.
