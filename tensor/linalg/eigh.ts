@@ -5,7 +5,6 @@ import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { runsInGroups } from "../ops/custom/device_kernel.ts";
 import { symmetricVectors } from "./blocked/jacobi.ts";
 import { eighKernel } from "./kernels/jacobi.ts";
-import { tridiagonalKernel } from "./kernels/tridiagonal.ts";
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import {
   batchOf,
@@ -15,6 +14,7 @@ import {
   sides,
   transposed,
 } from "./common/matrices.ts";
+import { tridiagonalEigen } from "./tridiagonal.ts";
 import type { Tensor } from "../core/mod.ts";
 
 /** Eigenvalues and eigenvectors. */
@@ -81,7 +81,9 @@ export function eigenOf(a: Tensor): Eigen {
 }
 
 function sorted([a]: Tensor[]): Tensor[] {
-  const [d, v] = factored(a!);
+  const [n] = sides(a!), isLarge = n > MAX_ROTATED && a!.size > 0;
+  if (isLarge && !runsInGroups(a!.device)) return tridiagonalEigen(a!);
+  const [d, v] = isLarge ? byBlocks(a!) : byRotations(a!);
   if (a!.size === 0) return [d!, v!];
   const order = d!.argsort(-1);
   return [d!.gather(-1, order), columns(v!, order)];
@@ -91,15 +93,10 @@ function sorted([a]: Tensor[]): Tensor[] {
 const MAX_ROTATED = 32;
 
 /** Values and vectors in no order. */
-function factored(a: Tensor): Tensor[] {
-  const [n] = sides(a), half = (n + 1) >> 1, batch = batchOf(a), row = [...batch, n];
-  if (n > MAX_ROTATED && runsInGroups(a.device) && a.size > 0) return byBlocks(a);
-  if (n <= MAX_ROTATED) {
-    const shapes = [row, a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
-    return callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
-  }
-  const shapes = [row, a.shape, a.shape, a.shape, row, [...batch, n * 2], [...batch, 3]];
-  return callMatrixKernel(tridiagonalKernel, [a], shapes, [n], n);
+function byRotations(a: Tensor): Tensor[] {
+  const [n] = sides(a), half = (n + 1) >> 1, batch = batchOf(a);
+  const shapes = [[...batch, n], a.shape, a.shape, [...batch, 2 * half], [...batch, 1]];
+  return callMatrixKernel(eighKernel, [a], shapes, [n, half], n);
 }
 
 /** Values are the quotients of Rayleigh, whose errors are squares of those of the vectors. */

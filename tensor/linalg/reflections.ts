@@ -26,6 +26,8 @@ interface Panel extends Reflections {
 export const MAX_COLUMNS = 32;
 /** Reflections of a product; of more, T and its products would be much of the work. */
 const BLOCK = 256;
+/** The same where T is solved for: more are much work for one core. */
+const SMALL_BLOCK = 128;
 
 /** The product, or its transpose, times a matrix. */
 function reflected({ v, t }: Reflections, c: Tensor, isTransposed = false): Tensor {
@@ -92,15 +94,27 @@ export function factored(a: Tensor): { parts: Reflections[]; r: Tensor } {
   return { parts, r: rows.length > 1 ? concat(rows, -2) : rows[0]! };
 }
 
-/** The blocks of reflections in LAPACK's form. */
+/** The blocks of reflections in LAPACK's form, of which each has a factor. */
 export function blocksOf(w: Tensor, tau: Tensor): Reflections[] {
-  const [m] = sides(w), count = tau.shape.at(-1)!, starts = Math.ceil(count / BLOCK);
+  const [m] = sides(w), count = tau.shape.at(-1)!, starts = Math.ceil(count / SMALL_BLOCK);
   return Array.from({ length: starts }, (_, k) => {
-    const from = k * BLOCK, to = Math.min(from + BLOCK, count);
+    const from = k * SMALL_BLOCK, to = Math.min(from + SMALL_BLOCK, count);
     const v = vectorsOf(block(w, [from, m], [from, to]), to - from);
     const own = tau.slice(...batchOf(w).map(() => null), [from, to]);
     return { v, t: triangleOf(v, own) };
   });
+}
+
+/** The product of all blocks times a matrix, whose first rows they leave as they are where they have fewer. */
+export function appliedTo(parts: readonly Reflections[], c: Tensor): Tensor {
+  const [m] = sides(c);
+  let done = m, rest: Tensor | null = null;
+  for (const part of parts.toReversed()) {
+    const from = m - sides(part.v)[0], own = block(c, [from, done], null);
+    rest = reflected(part, rest ? concat([own, rest], -2) : own);
+    done = from;
+  }
+  return rest === null || done === 0 ? rest ?? c : concat([block(c, [0, done], null), rest], -2);
 }
 
 /** So many columns of the product of all blocks, as many as there are reflections or more. */
