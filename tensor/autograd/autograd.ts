@@ -23,7 +23,7 @@ import { recording } from "../core/modes/grad_mode.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
 import { shapeError } from "../core/rules/errors.ts";
-import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import { checkOptions, type Rules, shown, takes } from "../core/rules/options.ts";
 import type { Tensor } from "../core/mod.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { BackwardWalk } from "./backward_walk.ts";
@@ -240,8 +240,11 @@ const beginGrad: BeginWalk<
   Tensor[]
 > = (at, outputs, inputs, options) => {
   if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
+    const wrong = Array.isArray(outputs) ? inputs : outputs;
     throw new TypeError(
-      "Cannot differentiate: pass tensors, or arrays of them: grad(loss, [w, b])",
+      `Cannot differentiate with ${
+        shown(wrong)
+      }: pass tensors, or arrays of them, grad(loss, [w, b])`,
     );
   }
   for (const tensor of [...outputs, ...inputs]) requireTensor("differentiate", tensor);

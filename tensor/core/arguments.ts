@@ -36,7 +36,7 @@ export type HostData = TypedArray<ArrayBufferLike> | NestedArray;
 
 /** Options of a new tensor. */
 export interface TensorOptions {
-  /** Its shape; default: that of nested arrays, or one axis. */
+  /** Its shape, where no argument is one: of `fromHost`; default: that of nested arrays, or one axis. */
   shape?: Shape;
   /** Its element type; default: that of the typed array, bool for booleans, else float32. */
   dtype?: DType;

@@ -34,7 +34,11 @@ const arrays = {
 const rules: Rules<CsvOptions> = {
   header: takes.bool,
   delimiter: takes.text,
-  columns: takes.list,
+  columns: {
+    takes: "an array of names or numbers",
+    accepts: (value) =>
+      Array.isArray(value) && [...value].every((one) => /^(string|number)$/.test(typeof one)),
+  },
   dtype: takes.oneOf(...Object.keys(arrays)),
   missing: takes.number,
 };

@@ -224,22 +224,53 @@ function isTried({ name }: Callable): boolean {
   return isMethod && root.withDevice("cpu", () => receiverOf(owner)) !== undefined;
 }
 
-/** The places of all functions, layers and optimizers that programs call, but those of options. */
+/** The name of a type, of several the first one's; of a tensor or a number "TensorLike". */
+function kindOf(type: Type | undefined): string {
+  if (type?.kind === "union") {
+    const kinds: string[] = type.value.map(kindOf);
+    return kinds[0] === "Tensor" && kinds.includes("number") ? "TensorLike" : kinds[0]!;
+  }
+  return type?.kind === "keyword" ? type.value : type?.value?.typeName ?? type?.kind ?? "";
+}
+
+interface Field {
+  readonly name: string;
+  readonly tsType: Type;
+}
+
+const interfaces = new Map(
+  (await publicDeclarations()).filter(({ declaration }) => declaration.kind === "interface")
+    .map(({ name, declaration }) => [name.split(".").at(-1)!, declaration.def]),
+);
+
+/** The options of a type, with those of the types that it extends. */
+function fieldsOf(type: Type | undefined): Field[] {
+  if (type?.kind === "typeLiteral") return type.value.properties;
+  if (type?.kind === "intersection") return type.value.flatMap(fieldsOf);
+  const found = type?.kind === "typeRef" && interfaces.get(type.value.typeName);
+  return found ? [...found.properties ?? [], ...(found.extends ?? []).flatMap(fieldsOf)] : [];
+}
+
+/** The places of all functions, layers and optimizers that programs call, each option among them. */
 export async function places(): Promise<Place[]> {
   const forPrograms = (await publicDeclarations()).filter(({ declaration: { location } }) =>
     /\/tensor\/(?!models\/)/.test(location.filename)
   );
   return forPrograms.flatMap(callables).filter(isTried).flatMap(({ name, parameters }) =>
     parameters.flatMap((parameter, k): Place[] => {
-      const type = typeOf(parameter), given = byFunction[name];
-      if (isOptions(type, records)) return [];
-      const before = () => given?.() ?? parameters.slice(0, k).map(argument);
+      const type = typeOf(parameter);
+      const before = () => byFunction[name]?.() ?? parameters.slice(0, k).map(argument);
       const after = () => parameters.slice(k + 1).filter(isNeeded).map(argument);
-      return [{
-        name: `${name}(${nameOf(parameter)})`,
-        type: type?.kind === "keyword" ? type.value : type?.value?.typeName ?? type?.kind ?? "",
-        call: (value) => call(name, [...before().slice(0, k), value, ...after()]),
-      }];
+      const of = (value: Untyped) => call(name, [...before().slice(0, k), value, ...after()]);
+      if (!isOptions(type, records)) {
+        return [{ name: `${name}(${nameOf(parameter)})`, type: kindOf(type), call: of }];
+      }
+      // The shape of a tensor is an argument of all makers but fromHost.
+      return fieldsOf(type).filter((field) => field.name !== "shape").map((field) => ({
+        name: `${name}({ ${field.name} })`,
+        type: kindOf(field.tsType),
+        call: (value) => of({ [field.name]: value }),
+      }));
     })
   );
 }

@@ -99,10 +99,6 @@ Deno.test("axes, ranges and widths are whole numbers, or arrays of them", () => 
     [() => x.split("1"), '"1"'],
     [() => x.split(), "undefined"],
     [() => x.sum(true), "true"],
-    [() => x.sum(0, { keepDims: 1 }), "keepDims 1"],
-    [() => x.variance(0, { correction: "1" }), 'correction "1"'],
-    [() => x.argsort(0, { descending: "yes" }), 'descending "yes"'],
-    [() => x.topk(1, 0, { largest: "no" }), 'largest "no"'],
   ]);
 });
 
@@ -128,8 +124,6 @@ Deno.test("windows and kernels must be given, as numbers", () => {
     [() => image.maxPool2d(), "kernel undefined"],
     [() => image.adaptiveAvgPool2d([2]), "size [2]"],
     [() => image.conv2d(image, { stride: null }), "stride null"],
-    [() => image.conv2d(image, { stride: "2" }), 'stride "2"'],
-    [() => image.conv2d(image, { groups: "1" }), 'groups "1"'],
     [() => image.conv2d(image, { bias: [1] }), "bias [1]"],
   ]);
 });
@@ -156,16 +150,11 @@ Deno.test("layers: sizes are numbers, and given", () => {
     [() => new N.Conv2d(1, 2, 3, { padding: "same" }), 'padding "same"'],
     [() => new N.LayerNorm(), "shape undefined"],
     [() => new N.LayerNorm([]), "shape []"],
-    [() => new N.BatchNorm2d(3, { momentum: "0.1" }), 'momentum "0.1"'],
     [() => new N.Dropout({ p: 0.5 }), "{ p }"],
     [() => new N.ELU({}), "alpha"],
-    [() => new N.GELU("fast"), '"fast"'],
     [() => new N.MaxPool2d(), "kernel undefined"],
     [() => model.loadStateDict(), "undefined", "stateDict()"],
     [() => model.loadStateDict({ weight: [1], bias: [1] }), "stateDict()"],
-    [() => N.huber(x, x, { delta: "1" }), 'delta "1"'],
-    [() => N.init.xavierUniform([2, 2], { gain: "1" }), 'gain "1"'],
-    [() => N.init.gain("swish"), '"swish"'],
   ]);
 });
 
@@ -176,7 +165,6 @@ Deno.test("optimizers, schedules and scalers: parameters are arrays, rates are n
     [() => new O.SGD(), "undefined"],
     [() => new O.SGD([1]), "[1]"],
     [() => new O.SGD([{ parameters: model }]), "a Linear"],
-    [() => new O.SGD([leaf], { lr: "0.1" }), 'lr "0.1"'],
     [() => untyped(sgd).lr = "1", '"1"'],
     [() => untyped(sgd).loadStateDict(), "undefined"],
     [() => new O.StepLR(sgd), '"stepSize"'],
@@ -197,7 +185,6 @@ Deno.test("optimizers, schedules and scalers: parameters are arrays, rates are n
 
 Deno.test("data, files, memory: what is not what is due is named", () => {
   assertNamed([
-    [() => new DataLoader(samples, { shuffle: untyped("yes") }), 'shuffle "yes"'],
     [() => new DataLoader(samples, { workers: untyped(4) }), "workers 4", "module"],
     [() => randomSplit(untyped(5), [1]), "5", "dataset"],
     [() => randomSplit(samples, untyped(0.5)), "parts 0.5"],

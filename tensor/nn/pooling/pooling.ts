@@ -12,6 +12,14 @@ import { inputOf } from "../module/input.ts";
 import { Module } from "../module/module.ts";
 import { checkOptions } from "../../core/rules/options.ts";
 
+function checkPooling(action: string, kernel: Sizes, options: PoolOptions): void {
+  pair(action, "kernel", kernel);
+  checkOptions(action, options, poolRules);
+  for (const name of ["stride", "padding", "dilation"] as const) {
+    pair(action, name, options[name], 0);
+  }
+}
+
 /** The largest element of each window of images (N, C, H, W). */
 export class MaxPool2d extends Module {
   readonly #options: PoolOptions;
@@ -24,8 +32,7 @@ export class MaxPool2d extends Module {
    */
   constructor(readonly kernel: Sizes, options: PoolOptions = {}) {
     super();
-    pair("make a MaxPool2d", "kernel", kernel);
-    checkOptions("make a MaxPool2d", options, poolRules);
+    checkPooling("make a MaxPool2d", kernel, options);
     this.#options = options;
   }
 
@@ -54,8 +61,7 @@ export class AvgPool2d extends Module {
    */
   constructor(readonly kernel: Sizes, options: PoolOptions = {}) {
     super();
-    pair("make an AvgPool2d", "kernel", kernel);
-    checkOptions("make an AvgPool2d", options, poolRules);
+    checkPooling("make an AvgPool2d", kernel, options);
     this.#options = options;
   }
 

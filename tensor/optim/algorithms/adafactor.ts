@@ -39,10 +39,13 @@ export class Adafactor extends Optimizer<AdafactorOptions> {
   static {
     declareOptions<AdafactorOptions>(this, {
       lr: [1e-2, takes.nonNegative],
-      beta2Decay: [-0.8, { takes: "a number of at most 0", accepts: (v) => (v as number) <= 0 }],
+      beta2Decay: [-0.8, {
+        takes: "a number of at most 0",
+        accepts: (v) => typeof v === "number" && v <= 0,
+      }],
       eps1: [2 ** -23, takes.positive],
       eps2: [1e-3, takes.nonNegative],
-      d: [1, { takes: "a number of at least 1", accepts: (v) => (v as number) >= 1 }],
+      d: [1, { takes: "a number of at least 1", accepts: (v) => typeof v === "number" && v >= 1 }],
       weightDecay: [0, takes.nonNegative],
     });
   }
