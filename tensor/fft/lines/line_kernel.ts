@@ -56,7 +56,7 @@ class LineWriter {
   }
 
   text(name: string): string {
-    const { dtype, n, width, rooms, attributes, from, to } = this.#plan;
+    const { dtype, n, width, rooms, from, to } = this.#plan;
     const T = dtype === "float64" ? "double" : "float", stages = this.#stages;
     const body = stages.map((stage) => {
       const next = stages[stage.index + 1];
@@ -71,7 +71,7 @@ class LineWriter {
 #define T2 ${T}2
 #define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
 ${turnText(dtype)}
-kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1))) ${attributes}
+kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1)))
 void ${name}(${parameters(from, "global const", "re", "im")},
   ${parameters(to, "global", "yr", "yi")}, int lines, int in_line, int in_step, int in_sample,
   int out_line, int out_step, int out_sample, int columns, T scale) {

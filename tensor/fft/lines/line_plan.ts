@@ -40,8 +40,6 @@ export interface LinePlan extends Ends {
   readonly maxItems: number;
   /** Registers of 4 bytes that a work-item has. */
   readonly registers: number;
-  /** Attributes of the kernel, by which it has so many. */
-  readonly attributes: string;
 }
 
 /** Numbers of a butterfly: they and what becomes of them stay in registers. */

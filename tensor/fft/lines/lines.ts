@@ -1,12 +1,12 @@
 /** Transforms of lines: a launch, whose text is written for the device, the length and the layout. */
-import { callDeviceKernel, localBytesOf, runsInGroups } from "../../ops/custom/device_kernel.ts";
-import type { RealType } from "../../ops/custom/matrix_kernel.ts";
 import {
-  backendOf,
-  type DeviceHandle,
-  matrixAttributes,
-  type Shape,
-} from "../../../backend/internal.ts";
+  callDeviceKernel,
+  localBytesOf,
+  registerAttributes,
+  runsInGroups,
+} from "../../ops/custom/device_kernel.ts";
+import type { RealType } from "../../ops/custom/matrix_kernel.ts";
+import type { DeviceHandle, Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/mod.ts";
 import { lineKernel } from "./line_kernel.ts";
 import {
@@ -82,17 +82,8 @@ function lanesOf(device: DeviceHandle, dtype: string): number {
   return Math.min(16, bytes / (dtype === "float64" ? 8 : 4));
 }
 
-/** Intel's GPUs share registers among a sub-group's work-items: 128 each in the smallest, half in the next. */
+/** Registers of a work-item of Intel's GPUs, in their smallest sub-groups, and of others. */
 const SUBGROUP_REGISTERS = 128, MANY_REGISTERS = 255;
-
-/** Registers of a work-item, and what the kernel says to have them. */
-function registersOn(device: DeviceHandle): Pick<LinePlan, "registers" | "attributes"> {
-  const { matrixUnits } = backendOf(device).target;
-  const attributes = matrixUnits && matrixAttributes[matrixUnits];
-  return attributes
-    ? { registers: SUBGROUP_REGISTERS, attributes }
-    : { registers: MANY_REGISTERS, attributes: "" };
-}
 
 /**
  * The forward transforms.
@@ -133,7 +124,8 @@ export function transformLines(
     return callDeviceKernel(kernel, [...inputs, ...table()], outputs, numbers, groups);
   }
   const { maxWorkGroupSize: maxItems, maxComputeUnits: units } = device.clDevice!;
-  const limited = { ...layout, maxItems, ...registersOn(device) };
+  const registers = registerAttributes(device) ? SUBGROUP_REGISTERS : MANY_REGISTERS;
+  const limited = { ...layout, maxItems, registers };
   const localBytes = localBytesOf(device);
   const width = widthOf(limited, count, samples, { localBytes, units });
   const rooms = roomsOf({ ...limited, width }, localBytes);

@@ -1,5 +1,5 @@
 /** Kernels of many work-groups that the library has for GPUs alone, written for the shapes of a call. */
-import type { DeviceHandle } from "../../../backend/internal.ts";
+import { backendOf, type DeviceHandle, matrixAttributes } from "../../../backend/internal.ts";
 import { kernelOperation, type RawOutput } from "./raw_kernel.ts";
 import type { Tensor } from "../../core/mod.ts";
 
@@ -44,6 +44,15 @@ export function localBytesOf(device: DeviceHandle): number {
 }
 
 /**
+ * What a kernel says to have registers for its numbers: Intel's GPUs share them among a sub-group's work-items,
+ * 128 each in the smallest. Panels of LU and QR on a GPU Max keep 26 and 16 in memory in larger ones (ocloc 26.27).
+ */
+export function registerAttributes(device: DeviceHandle): string {
+  const { matrixUnits } = backendOf(device).target;
+  return matrixUnits && matrixAttributes[matrixUnits] || "";
+}
+
+/**
  * Calls a kernel.
  *
  * @param inputs Its inputs. All have the same leading axes: more of them are more groups, in order.
@@ -58,8 +67,9 @@ export function callDeviceKernel(
   numbers: readonly number[],
   groups: number,
 ): Tensor[] {
-  const key = `${kernel.name} ${kernel.key}`;
-  const found = known.get(key) ?? made(kernel, inputs.length);
+  const attributes = registerAttributes(inputs[0]!.device);
+  const key = `${kernel.name} ${kernel.key} ${attributes}`;
+  const found = known.get(key) ?? made(kernel, inputs.length, attributes);
   known.delete(key);
   known.set(key, found);
   if (known.size > MAX_KNOWN) known.delete(known.keys().next().value!);
@@ -67,10 +77,10 @@ export function callDeviceKernel(
   return found.operation(...inputs, ...numbers) as Tensor[];
 }
 
-function made({ name, items, source }: DeviceKernel, inputs: number): Known {
+function made({ name, items, source }: DeviceKernel, inputs: number, attributes: string): Known {
   const call: Call = { outputs: [], groups: 0 };
   const options = {
-    source: source(),
+    source: attributes ? source().replace(/^kernel /m, `$&${attributes} `) : source(),
     output: () => [...call.outputs],
     global: () => [call.groups * items],
     local: [items],
