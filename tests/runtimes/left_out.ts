@@ -38,6 +38,9 @@ const onNode: LeftOutTests = {
 };
 
 const onBun: LeftOutTests = {
+  "backend/opencl/codegen/vector_math_test.ts": {
+    "has the bits of the built-in backend": roundsTwice,
+  },
   "faults/training_test.ts": {
     "any function that a training step calls":
       "JavaScriptCore's collector leaves a few dead tensors, behind other calls in each run",

@@ -44,7 +44,7 @@ export function localBytesOf(device: DeviceHandle): number {
 }
 
 /**
- * What a kernel says to have registers for its numbers: Intel's GPUs share them among a sub-group's work-items,
+ * Attributes of kernels that keep their numbers in registers: Intel's GPUs share these among a sub-group's work-items,
  * 128 each in the smallest. Panels of LU and QR on a GPU Max keep 26 and 16 in memory in larger ones (ocloc 26.27).
  */
 export function registerAttributes(device: DeviceHandle): string {
