@@ -67,7 +67,9 @@ export class HostBaseline implements BaselineKernels {
 
   kernel(kernel: Launchable): BaselineKernel | null {
     if (kernel.kind === "custom" || !isQuick(kernel)) return null;
-    const members = kernel.kind === "horizontal" ? kernel.members : [kernel];
+    const { members, written: counts } = kernel.kind === "horizontal"
+      ? kernel
+      : { members: [kernel], written: [outputCount(kernel)] };
     let runners: Runner[] | null = null;
     return {
       run: (inputs, outputs, access) => {
@@ -75,7 +77,7 @@ export class HostBaseline implements BaselineKernels {
         let read = 0, written = 0;
         members.forEach((member, k) => {
           const from = inputs.slice(read, read += member.inputs.length);
-          const to = outputs.slice(written, written += outputCount(member));
+          const to = outputs.slice(written, written += counts[k]!);
           this.#run(runners![k]!, from, to, access);
         });
       },

@@ -1,6 +1,6 @@
 /** Several launches as one. */
 import type { Launch, RepeatedLaunch } from "./backend.ts";
-import { type HorizontalKernel, resultCount } from "../kernel/kernel.ts";
+import type { HorizontalKernel } from "../kernel/kernel.ts";
 
 /**
  * Launches that are run as one.
@@ -57,16 +57,15 @@ function againAndDispose(
 
 /** Runs the members of a horizontal kernel one after another, where they cannot be one launch. */
 export function inSequence(
-  { members, label }: HorizontalKernel,
+  { members, written: counts, label }: HorizontalKernel,
   launches: readonly Launch[],
 ): Launch {
   const run = (launches: readonly Launch[]): Launch["run"] => (inputs, outputs) => {
     let read = 0, written = 0;
     launches.forEach((launch, k) => {
-      const member = members[k]!;
       launch.run(
-        inputs.slice(read, read += member.inputs.length),
-        outputs.slice(written, written += resultCount(member)),
+        inputs.slice(read, read += members[k]!.inputs.length),
+        outputs.slice(written, written += counts[k]!),
       );
     });
   };

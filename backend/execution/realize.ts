@@ -10,6 +10,7 @@ import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
 import { isDeterministic } from "./determinism.ts";
 import { changedInPlace } from "../kernel/kernel.ts";
+import { updatesOf } from "../kernel/forms/updates.ts";
 import { activeRecording, type Recording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { busyWith, noteReturn, relieve, spillWhereShort } from "./spilling.ts";
@@ -209,19 +210,30 @@ class ScheduleRun {
       if (size === 0 || op.kind === "data") this.#blockAt(at, "data");
     }
     for (let k = 0; k < kernels.length; k++) {
-      const { kernel: { label }, inputs, outputs, dying } = kernels[k]!;
+      const { kernel, inputs, outputs, dying, taken } = kernels[k]!, { label } = kernel;
       const reads = this.#blocksAt(inputs, label);
-      for (const [from, to] of changedInPlace(kernels[k]!.kernel)) {
+      for (const [from, to] of changedInPlace(kernel)) {
         this.#lend(inputs[from]!, outputs[to]!, recording);
       }
+      for (const [from, to] of taken) this.#take(from, to, recording);
       const writes = this.#blocksAt(outputs, label);
       launches[k]!.run(reads, writes);
-      recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
+      if (recording) {
+        const updates = updatesOf(kernel, this.#backend.target.isGpu);
+        recording.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes, updates);
+      }
       for (const at of dying) {
         this.blocks[at]?.release();
         this.blocks[at] = undefined;
       }
     }
+  }
+
+  /** Gives a result the memory of one on the way. In a replay, what is kept lies where its former value did. */
+  #take(from: number, to: number, recording: Recording | null): void {
+    if (recording !== null && this.#plan.kept.includes(to)) return;
+    this.blocks[to] = this.blocks[from];
+    this.blocks[from] = undefined;
   }
 
   /** Gives a result the memory of what it changes, or a copy of that where others need it. */

@@ -5,12 +5,15 @@
 import type { Block, Launch } from "./backend.ts";
 import { NEED, nextNodeId, type Node, type Token } from "../graph/node.ts";
 import type { Storage } from "../graph/stored_value.ts";
+import type { Update } from "../kernel/forms/updates.ts";
 
 /** One launch of a recording. */
 export interface RecordedLaunch {
   readonly launch: Launch;
   readonly inputs: readonly Block[];
   readonly outputs: readonly Block[];
+  /** Outputs that may lie where an input lies. */
+  readonly updates: readonly Update[];
 }
 
 /** A value that was there before a recording read it. */
@@ -36,13 +39,14 @@ export class Recording {
     inputs: readonly (Node | null)[],
     reads: readonly Block[],
     writes: readonly Block[],
+    updates: readonly Update[] = [],
   ): void {
     reads.forEach((block, k) => {
       const node = inputs[k];
       if (node) this.addExternal(block, node);
     });
     for (const block of writes) this.#produced.add(block);
-    this.launches.push({ launch, inputs: reads, outputs: writes });
+    this.launches.push({ launch, inputs: reads, outputs: writes, updates });
   }
 
   /** Notes that a value which was there before is used: read, or given to another tensor. */

@@ -224,6 +224,8 @@ export interface HorizontalKernel {
   readonly kind: "horizontal";
   /** Their inputs are the batch's inputs, one after the other; so are their outputs. */
   readonly members: readonly SharedKernel[];
+  /** Buffers that each of them writes: its results, and behind them its scratch. */
+  readonly written: readonly number[];
   readonly label: string;
 }
 
@@ -235,20 +237,16 @@ export function writesInPlace(kernel: Launchable): boolean {
   return kernel.kind === "special" && kernel.op === "scatter" && kernel.mode === "write";
 }
 
-/** The number of results of a kernel of a shared launch. */
-export const resultCount = (kernel: SharedKernel): number =>
-  kernel.kind === "loop" ? kernel.outputs.length : 1;
-
 /** Inputs that a launch changes where they are, with the outputs that they become, by their places. */
 export function changedInPlace(
   kernel: Launchable,
 ): readonly (readonly [input: number, output: number])[] {
   if (kernel.kind !== "horizontal") return writesInPlace(kernel) ? [[0, 0]] : [];
   let input = 0, output = 0;
-  return kernel.members.flatMap((member) => {
+  return kernel.members.flatMap((member, k) => {
     const changed = writesInPlace(member) ? [[input, output] as const] : [];
     input += member.inputs.length;
-    output += resultCount(member);
+    output += kernel.written[k]!;
     return changed;
   });
 }

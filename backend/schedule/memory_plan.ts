@@ -1,6 +1,7 @@
 /** The memory plan: which buffer is given back after which kernel, and how much is held at a time. */
 import type { Launchable } from "../kernel/kernel.ts";
-import type { KernelGraph, ValueBuffer } from "./passes/kernel_graph.ts";
+import { updatesOf } from "../kernel/forms/updates.ts";
+import { bytesOf, type KernelGraph, type Step, type ValueBuffer } from "./passes/kernel_graph.ts";
 import { peakBytes } from "./passes/live_bytes.ts";
 
 /** One launch: a kernel and the buffers that it reads and writes, by number. */
@@ -10,7 +11,12 @@ export interface PlannedKernel {
   readonly outputs: readonly number[];
   /** Results on the way that nobody reads after it. */
   readonly dying: readonly number[];
+  /** Results that get the memory of one that dies with the launch. */
+  readonly taken: readonly Taken[];
 }
+
+/** A result on the way, and the one that is written over it. */
+export type Taken = readonly [from: number, to: number];
 
 /**
  * Plan for a graph. Buffers are the graph's nodes by position, then temporaries: so it holds
@@ -29,16 +35,47 @@ export interface Plan {
 }
 
 /** The plan of kernels in the order in which they run; `nodes` of the graph's buffers are those of nodes. */
-export function planMemory(graph: KernelGraph, nodes: number): Plan {
+export function planMemory(graph: KernelGraph, nodes: number, isGpu = false): Plan {
   const { steps, buffers, wanted, saved } = graph;
-  const dying = lastReads(graph);
+  const dying = lastReads(graph), taken = takenBy(graph, dying, isGpu);
+  const shared = (k: number): number =>
+    taken[k]!.reduce((sum, [from]) => sum + bytesOf(buffers[from]!), 0);
   return {
-    kernels: steps.map((step, k) => ({ ...step, dying: dying[k]! })),
+    kernels: steps.map((step, k) => ({ ...step, dying: dying[k]!, taken: taken[k]! })),
     kept: [...wanted],
     saved: [...saved],
     temporaries: buffers.slice(nodes).map(({ dtype, size }) => ({ dtype, size })),
-    peakBytes: peakBytes(graph),
+    peakBytes: peakBytes(graph, steps.keys().map((k) => [k]), shared),
   };
+}
+
+/** For each kernel what it may write over; processors have the memory, and kernels for it that are built twice. */
+function takenBy(
+  { steps, buffers }: KernelGraph,
+  dying: readonly (readonly number[])[],
+  isGpu: boolean,
+): Taken[][] {
+  const made = new Set<number>();
+  return steps.map((step, k) => {
+    const found: Taken[] = [], used = new Set<number>();
+    const isFree = (at: number): boolean => !used.has(at) && occursOnce(step, at);
+    for (const [input, output] of isGpu ? updatesOf(step.kernel, isGpu) : []) {
+      const from = step.inputs[input]!, to = step.outputs[output]!;
+      const isNew = !made.has(to) && !buffers[to]!.isStored;
+      const ends = made.has(from) && dying[k]!.includes(from);
+      if (!isNew || !ends || !isFree(from) || !isFree(to)) continue;
+      if (bytesOf(buffers[from]!) !== bytesOf(buffers[to]!)) continue;
+      used.add(from).add(to);
+      found.push([from, to]);
+    }
+    for (const at of step.outputs) made.add(at);
+    return found;
+  });
+}
+
+function occursOnce({ inputs, outputs }: Step, at: number): boolean {
+  const all = [...inputs, ...outputs];
+  return all.indexOf(at) === all.lastIndexOf(at);
 }
 
 /** For each kernel what nobody reads after it, of what this run puts into memory. */

@@ -181,7 +181,7 @@ function planOf({ order, wanted, later }: Request, device: PlanningDevice): Plan
     if (missing.length === 0) {
       const results = new Set(wanted.map(({ position }) => position));
       for (const at of results) saved.delete(at);
-      return planMemory({ ...graph, wanted: results, saved }, order.length);
+      return planMemory({ ...graph, wanted: results, saved }, order.length, device.target.isGpu);
     }
     for (const node of missing) asked.add(node);
   }

@@ -33,8 +33,11 @@ export interface Placement {
 export interface PlacementRules {
   /** Blocks begin at multiples of this. */
   readonly alignment: number;
-  /** Bytes that a segment may have; one that holds a larger block may have that block's. */
-  readonly segmentBytes: number;
+  /**
+   * Bytes that a segment may have, to choose from: of those with which all take the least memory, the first. A
+   * segment that holds a larger block may have that block's.
+   */
+  readonly segmentBytes: readonly number[];
 }
 
 /** A block that has its place. */
@@ -58,25 +61,73 @@ interface Gap {
   readonly growth: number;
 }
 
+/** A block in the order in which blocks get their places. */
+interface Turn {
+  readonly at: number;
+  readonly life: Lifetime;
+  readonly steps: number;
+  /** The most bytes that are in use in one of its steps. */
+  readonly pressure: number;
+}
+
 /**
- * Places blocks greedily by size, the largest first, each into the gap that it fills best: all sizes
- * are known, so that small blocks fill what large ones leave. A training step needs 1.00 to 1.05 times
- * the most bytes that are in use at a time.
+ * Orders of blocks, in which each goes into the gap that it fills best. The largest first: small ones fill what
+ * large ones leave. Those first that are there while most is in use, of them the largest, or those that stay
+ * longest. By their beginning: what a step forward keeps for the way back piles up, and what is needed for a
+ * moment comes and goes on top. By the room that they take in time.
+ */
+const orders: readonly ((a: Turn, b: Turn) => number)[] = [
+  ({ life: a }, { life: b }) => b.nbytes - a.nbytes || a.first - b.first,
+  (a, b) => b.pressure - a.pressure || b.life.nbytes - a.life.nbytes,
+  (a, b) => b.pressure - a.pressure || b.steps - a.steps || b.life.nbytes - a.life.nbytes,
+  ({ life: a }, { life: b }) => a.first - b.first || b.last - a.last,
+  (a, b) => b.life.nbytes * b.steps - a.life.nbytes * a.steps,
+];
+
+/**
+ * Places blocks greedily, in the order that takes the least memory. Training steps need 1.00 to 1.04 times the
+ * most bytes that are in use at a time.
  *
  * @param lifetimes The blocks.
- * @param rules Alignment and size of segments.
+ * @param rules Alignment and sizes of segments.
  */
 export function placeLifetimes(
   lifetimes: readonly Lifetime[],
   { alignment, segmentBytes }: PlacementRules,
 ): Placement {
-  const segments: OpenSegment[] = [], places: Place[] = new Array(lifetimes.length);
-  const order = lifetimes.map(({ first, last, nbytes }, at) => ({
-    at,
-    life: { first, last, nbytes: Math.ceil(nbytes / alignment) * alignment },
-  }));
-  order.sort((a, b) => b.life.nbytes - a.life.nbytes || a.life.first - b.life.first || a.at - b.at);
-  for (const { at, life } of order) {
+  const aligned = lifetimes.map(({ first, last, nbytes }): Lifetime => (
+    { first, last, nbytes: Math.ceil(nbytes / alignment) * alignment }
+  ));
+  const turns = turnsOf(aligned), least = turns.reduce((most, t) => Math.max(most, t.pressure), 0);
+  let best: Placement | null = null, bytes = Infinity;
+  for (const maxBytes of segmentBytes) {
+    for (const order of orders) {
+      const found = placeInOrder(turns.toSorted((a, b) => order(a, b) || a.at - b.at), maxBytes);
+      const taken = found.segments.reduce((sum, nbytes) => sum + nbytes, 0);
+      if (taken < bytes) [best, bytes] = [found, taken];
+      if (bytes <= least) return best!;
+    }
+  }
+  return best!;
+}
+
+function turnsOf(lifetimes: readonly Lifetime[]): Turn[] {
+  const inUse: number[] = [];
+  for (const { first, last, nbytes } of lifetimes) {
+    for (let step = first; step <= last; step++) inUse[step] = (inUse[step] ?? 0) + nbytes;
+  }
+  return lifetimes.map((life, at) => {
+    let pressure = 0;
+    for (let step = life.first; step <= life.last; step++) {
+      pressure = Math.max(pressure, inUse[step]!);
+    }
+    return { at, life, steps: life.last - life.first + 1, pressure };
+  });
+}
+
+function placeInOrder(turns: readonly Turn[], segmentBytes: number): Placement {
+  const segments: OpenSegment[] = [], places: Place[] = new Array(turns.length);
+  for (const { at, life } of turns) {
     const { segment, offset } = bestGap(segments, life) ?? newSegment(segments, life, segmentBytes);
     places[at] = { segment, offset };
     place(segments[segment]!, { ...life, offset });

@@ -15,7 +15,7 @@ import type { Output, Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";
 import { FormerPlaces, planScratch } from "./scratch.ts";
-import { nodeOf } from "../core/internals.ts";
+import { isTensor, nodeOf } from "../core/internals.ts";
 
 /** Place in a replay of the block that the recording used. */
 export type BlockSlot =
@@ -49,6 +49,8 @@ export interface RecordedProgram {
   readonly former: FormerPlaces | null;
   /** The slots of values that were there before and are changed where they are. */
   readonly changed: readonly number[];
+  /** New slots of tensors' next values, each with the slot of the former value whose place it may take. */
+  readonly updates: ReadonlyMap<number, number>;
   /** By slot: the last launch that writes to it; -1 where none does. */
   readonly lastWrites: readonly number[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
@@ -106,6 +108,23 @@ function lastWritesOf(launches: readonly ReplayLaunch[], slots: number): number[
   return last;
 }
 
+/** The launches that read and write each slot, in their order. */
+function usesOf(
+  launches: readonly ReplayLaunch[],
+): Record<"reads" | "writes", Map<number, number[]>> {
+  const uses = { reads: new Map<number, number[]>(), writes: new Map<number, number[]>() };
+  const note = (of: Map<number, number[]>, slot: number, k: number): void => {
+    const known = of.get(slot);
+    if (known) known.push(k);
+    else of.set(slot, [k]);
+  };
+  launches.forEach(({ inputs, outputs }, k) => {
+    for (const slot of inputs) note(uses.reads, slot, k);
+    for (const slot of outputs) note(uses.writes, slot, k);
+  });
+  return uses;
+}
+
 /** Gives the memory of a program back, and its kernels. */
 export function releaseProgram({ slots, scratch, launches, former }: RecordedProgram): void {
   launches[Symbol.dispose]();
@@ -158,6 +177,7 @@ class ProgramBuilder {
       scratch,
       launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),
       former: this.#device.deviceType === "gpu" ? new FormerPlaces(memory) : null,
+      updates: this.#updates(launches, targets),
       lastWrites: lastWritesOf(launches, this.#slots.length),
       ...targets,
       offsets,
@@ -200,6 +220,42 @@ class ProgramBuilder {
     // The value of a tensor that is gone, such as a table that an operation made, is the same for ever.
     if (token !== null && token.node !== null) return { kind: "state", token };
     return { kind: "constant", storage: (kept ?? node.storage!).retain() };
+  }
+
+  /**
+   * Next values that are written where the former ones lie: the launch that does it is the last that reads those,
+   * and nobody is given them.
+   */
+  #updates(
+    launches: readonly ReplayLaunch[],
+    { assigned, results, gradients, carried }: Pick<
+      RecordedProgram,
+      "assigned" | "results" | "gradients" | "carried"
+    >,
+  ): ReadonlyMap<number, number> {
+    const formerOf = new Map(assigned.map(({ slot, to }) => [slot, this.#formerSlot(to)]));
+    const given = new Set([...assigned, ...results, ...gradients, ...carried].map((t) => t?.slot));
+    const uses = usesOf(launches), found = new Map<number, number>();
+    this.#recording.launches.forEach(({ updates }, k) => {
+      const { inputs, outputs } = launches[k]!;
+      for (const [from, to] of updates) {
+        const former = inputs[from]!, next = outputs[to]!;
+        if (formerOf.get(next) !== former || given.has(former)) continue;
+        const isAlone = uses.reads.get(former)!.at(-1) === k && !uses.writes.has(former) &&
+          inputs.indexOf(former) === inputs.lastIndexOf(former);
+        if (isAlone && uses.writes.get(next)!.length === 1) found.set(next, former);
+      }
+    });
+    return found;
+  }
+
+  /** The slot of a tensor's value before the call, if it has one and nobody else has that. */
+  #formerSlot(to: Ref | Tensor): number {
+    return this.#slots.findIndex((slot) =>
+      isTensor(to)
+        ? slot.kind === "state" && slot.token === nodeOf(to).owner
+        : slot.kind === "role" && slot.refs.length === 1 && slot.refs[0] === to
+    );
   }
 
   #isOwn(slot: number): boolean {

@@ -65,6 +65,9 @@ export function replay(
   for (const offset of offsets) offset.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
   const blocks: Block[] = [], places = new Map<number, Block>(), nodes: Node[] = [];
+  // By the slots of the next ones. Memory is taken before anything is launched: behind that, only a driver that
+  // refuses a launch can leave some values changed and others not.
+  const updated = new Map<number, Storage<unknown>>();
   try {
     const marks = marksFor(program, effects, blocks);
     // Where memory is short or grows, no value may go that the call reads, nor one that has its place already.
@@ -73,19 +76,23 @@ export function replay(
       for (const slot of program.changed) nodes.push(makeOwn(slots[slot]!, program));
       marks?.allocate(places);
       for (let k = 0; k < slots.length; k++) {
-        blocks.push(places.get(k) ?? blockOf(slots[k]!, k, program));
+        const former = places.has(k) ? null : formerValue(k, program);
+        if (former !== null) updated.set(k, former);
+        blocks.push(places.get(k) ?? former?.handle ?? blockOf(slots[k]!, k, program));
         places.delete(k);
       }
     }, blocks);
     marks?.passed(-1);
     launches.run(backendOf(program.device), blocks, marks);
   } catch (error) {
-    blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
+    blocks.forEach((block, k) => {
+      if (slots[k]!.kind === "fresh" && !updated.has(k)) block.release();
+    });
     for (const block of places.values()) block.release();
     effects.restore();
     throw error;
   }
-  releasingTogether(() => deliver(program, blocks, effects, results));
+  releasingTogether(() => deliver(program, blocks, updated, effects, results));
   effects.applyDeferred();
   relieve(backendOf(program.device), 0);
 }
@@ -130,6 +137,16 @@ function makeOwn(slot: BlockSlot, { device }: RecordedProgram): Node {
   return own;
 }
 
+/** The value of a tensor that a slot's is written over, as its next one; null where others need it. */
+function formerValue(k: number, { slots, updates }: RecordedProgram): Storage<unknown> | null {
+  const at = updates.get(k), slot = at === undefined ? undefined : slots[at]!;
+  if (slot?.kind !== "role" && slot?.kind !== "state") return null;
+  const node = slot.kind === "role" ? nodeOf(slot.refs[0]!.tensor!) : slot.token.node!;
+  if (!node.isLent) return null;
+  node.storage!.markWritten();
+  return node.storage;
+}
+
 function blockOf(slot: BlockSlot, k: number, program: RecordedProgram): Block {
   switch (slot.kind) {
     case "role":
@@ -161,13 +178,14 @@ function holderOf(slot: BlockSlot): Storage<unknown> | null {
 function deliver(
   program: RecordedProgram,
   blocks: readonly Block[],
+  updated: ReadonlyMap<number, Storage<unknown>>,
   effects: CallEffects,
   results: readonly Tensor[],
 ): void {
   const { device, slots } = program, { memory } = backendOf(device);
   const storages: (Storage<unknown> | undefined)[] = [];
   const take = ({ slot }: Target): Storage<unknown> => {
-    const known = storages[slot] ?? holderOf(slots[slot]!);
+    const known = storages[slot] ?? updated.get(slot) ?? holderOf(slots[slot]!);
     return storages[slot] = known?.retain() ?? new Storage(memory, blocks[slot]!);
   };
   // All are taken before one is replaced: a tensor may get the value that another had.

@@ -3,7 +3,7 @@ import type { Backend, Block, Launch, RepeatedLaunch } from "../../backend/inter
 import type { PendingUploads } from "../../memory/mod.ts";
 import type { GradientMarks } from "./gradient_marks.ts";
 
-/** Parameters and their state are in two places by turns: every second replay has the same blocks. */
+/** Next values that cannot lie where the former ones do are in two places by turns: every second replay has the same blocks. */
 const MAX_BINDINGS = 2;
 /** A block that begins behind these bytes has a memory object of its own, which comes and goes. */
 const MAX_BASE_BYTES = 2 ** 31;

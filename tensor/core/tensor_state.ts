@@ -263,7 +263,10 @@ export class TensorState implements Temporary {
   ): void {
     const { former, isVariable } = this.#token, { shape, dtype } = this.node;
     // It was changed where it is.
-    if (this.node.storage === storage) return storage.release();
+    if (this.node.storage === storage) {
+      this.dropFormer();
+      return storage.release();
+    }
     if (former === null && isVariable && this.node.exchange(storage, ended)) return;
     this.replace(Node.stored(storage, shape, dtype));
   }

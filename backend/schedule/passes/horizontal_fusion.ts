@@ -56,7 +56,8 @@ function sharedLaunches(
 function join(steps: readonly Step[]): Step {
   if (steps.length === 1) return steps[0]!;
   const members = steps.map(({ kernel }) => kernel as SharedKernel);
-  const kernel: HorizontalKernel = { kind: "horizontal", members, label: members[0]!.label };
+  const written = steps.map(({ outputs }) => outputs.length), { label } = members[0]!;
+  const kernel: HorizontalKernel = { kind: "horizontal", members, written, label };
   return {
     kernel,
     inputs: steps.flatMap(({ inputs }) => inputs),

@@ -77,16 +77,18 @@ export class LiveBytes {
  * The most bytes that are held at a time.
  *
  * @param launches The steps of each launch, by number; one after the other where none are given.
+ * @param shared Bytes of what a step writes over what it reads; by default none.
  */
 export function peakBytes(
   graph: KernelGraph,
   launches: Iterable<readonly number[]> = graph.steps.keys().map((k) => [k]),
+  shared: (step: number) => number = () => 0,
 ): number {
   const live = new LiveBytes(graph);
   let peak = live.held;
   for (const members of launches) {
     for (const k of members) live.begin(graph.steps[k]!);
-    peak = Math.max(peak, live.held);
+    peak = Math.max(peak, live.held - members.reduce((sum, k) => sum + shared(k), 0));
     for (const k of members) live.end(graph.steps[k]!);
   }
   return peak;

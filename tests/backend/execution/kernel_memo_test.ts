@@ -33,7 +33,12 @@ Deno.test("KernelMemo: equal kernels have one key, and others have others", () =
   assert(kernelKey(fill(4, NaN, [constant(0)])) !== kernelKey(fill(4, 0, [constant(NaN)])));
   assert(kernelKey(fill(4, -0, [constant(0)])) !== kernelKey(fill(4, 0, [constant(-0)])));
   const both = (a: number, b: number) =>
-    kernelKey({ kind: "horizontal", members: [fill(4, a), fill(4, b)], label: "" });
+    kernelKey({
+      kind: "horizontal",
+      members: [fill(4, a), fill(4, b)],
+      written: [1, 1],
+      label: "",
+    });
   assert(both(NaN, Infinity) !== both(Infinity, NaN));
 });
 

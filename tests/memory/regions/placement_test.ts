@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { type Lifetime, placeLifetimes } from "../../../memory/regions/placement.ts";
 
-const rules = { alignment: 512, segmentBytes: 4096 };
+const rules = { alignment: 512, segmentBytes: [4096] };
 
 /** The most bytes, in whole units, that are in use within a step. */
 function mostInUse(lifetimes: readonly Lifetime[]): number {
@@ -36,7 +36,7 @@ Deno.test("Placement: blocks that are in use at the same time lie apart, within 
         assert(offset + nbytes <= other.offset || other.offset + bytes <= offset);
       });
     });
-    const largest = Math.max(rules.segmentBytes, ...blocks.map(({ nbytes }) => nbytes + 511));
+    const largest = Math.max(...rules.segmentBytes, ...blocks.map(({ nbytes }) => nbytes + 511));
     for (const nbytes of segments) assert(nbytes <= largest);
   }));
 });
@@ -56,7 +56,7 @@ Deno.test("Placement: results of growing and of shrinking layers lie in what is 
       blocks.push({ first: k, last: end, nbytes }, { first: end, last: end + 1, nbytes });
       blocks.push({ first: k, last: k, nbytes: nbytes >> 1 });
     }
-    const segmentBytes = 4 * Math.max(...blocks.map(({ nbytes }) => nbytes));
+    const segmentBytes = [4 * Math.max(...blocks.map(({ nbytes }) => nbytes))];
     const { segments } = placeLifetimes(blocks, { alignment: 512, segmentBytes });
     const total = segments.reduce((sum, nbytes) => sum + nbytes, 0);
     assert(total <= 1.1 * mostInUse(blocks), `${total / mostInUse(blocks)} at growth ${growth}`);
