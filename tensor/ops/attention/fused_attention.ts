@@ -51,6 +51,12 @@ const MAX_FEATURES = 256;
 /** Fewer queries, as when a text grows word by word, are products of a vector: tiles would be empty. */
 const MIN_QUERIES = 4;
 
+/**
+ * Scores of a turn, where whole products take turns, for each of those that would be kept: 64 MiB on GPUs, which fill
+ * one with products of heads, and of which the caches of a large one have most.
+ */
+const KEPT_OF_TURN = 16;
+
 /** More scores of a head take turns: see `nn/attention/scaled_dot_product_attention.ts`. */
 export const MAX_WHOLE_SCORES = 2 ** 20;
 
@@ -195,9 +201,10 @@ function productPasses(
   settings: FusedAttentionOptions,
   draw: RandomKey | null,
 ): AttentionPasses {
-  const drop = (weights: Tensor): Tensor =>
-    draw === null ? weights : repeatRandomKeys([draw], () => settings.drop(weights));
-  const options = { ...settings, drop };
+  const drop = draw &&
+    ((weights: Tensor) => repeatRandomKeys([draw], () => settings.drop(weights)));
+  const { keptAttentionBytes } = backendOf(parts.query.device).capabilities;
+  const options = { ...settings, drop, turnBytes: KEPT_OF_TURN * keptAttentionBytes };
   return {
     output: productAttention(parts, options),
     gradients: (g) => productGradients(parts, options, g),

@@ -3,7 +3,9 @@
  * again, as tiles do. For devices that multiply a type fast, but
  * have no tiles of attention for it.
  */
+import { dtypes } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/mod.ts";
+import { concat } from "../shaping/joining.ts";
 import type { AttentionParts } from "./fused_attention.ts";
 
 /** Visible positions, and weights that count. */
@@ -14,8 +16,10 @@ export interface WeightOptions {
   readonly isCausal: boolean;
   /** Factor of the scores. */
   readonly scale: number;
-  /** Drops weights, the same ones whenever it is called; scales up the others. */
-  readonly drop: (weights: Tensor) => Tensor;
+  /** Drops weights, the same ones whenever it is called; scales up the others. Null where none are dropped. */
+  readonly drop: ((weights: Tensor) => Tensor) | null;
+  /** Bytes of scores that are there at a time, where leading axes can be cut so. */
+  readonly turnBytes: number;
 }
 
 /** True for keys after queries, the first at position `start`: (L, S) like `scores`. */
@@ -45,9 +49,42 @@ function weightsOf(parts: AttentionParts, options: WeightOptions): Tensor {
   return scores.maskedFill(dead, 0).softmax(-1).maskedFill(dead, 0);
 }
 
+/** Work of one turn. */
+type Turn<T> = (parts: AttentionParts, options: WeightOptions, part: (x: Tensor) => Tensor) => T;
+
+/**
+ * Computes for some indices of the first axis at a time, where the scores of all have too many bytes; the parts of
+ * each result are joined along the axis.
+ */
+function inTurns(parts: AttentionParts, options: WeightOptions, turn: Turn<Tensor[]>): Tensor[] {
+  const { query, key, value } = parts, rank = query.ndim, size = rank > 2 ? query.shape[0]! : 1;
+  const bytes = query.size / query.shape.at(-1)! * key.shape.at(-2)! * dtypes[query.dtype].bytes;
+  const own = Math.max(1, Math.floor(size * options.turnBytes / bytes));
+  // Turns would drop the weights of the same places.
+  if (own >= size || options.drop !== null) return turn(parts, options, (x) => x);
+  const turns: Tensor[][] = [];
+  for (let from = 0; from < size; from += own) {
+    // A mask may have fewer axes, or be the same for all.
+    const part = (x: Tensor): Tensor =>
+      x.ndim === rank && x.shape[0] === size ? x.slice([from, Math.min(from + own, size)]) : x;
+    const { mask } = options;
+    turns.push(turn(
+      { query: part(query), key: part(key), value: part(value) },
+      { ...options, mask: mask && part(mask) },
+      part,
+    ));
+  }
+  return turns[0]!.map((_, k) => concat(turns.map((results) => results[k]!)));
+}
+
+const dropped = (weights: Tensor, { drop }: WeightOptions): Tensor => drop?.(weights) ?? weights;
+
 /** Attention: (..., L, V). */
 export function productAttention(parts: AttentionParts, options: WeightOptions): Tensor {
-  return options.drop(weightsOf(parts, options)).matmul(parts.value);
+  const [output] = inTurns(parts, options, (parts, options) => [
+    dropped(weightsOf(parts, options), options).matmul(parts.value),
+  ]);
+  return output!;
 }
 
 /** The gradients of query, key and value, from the output's, (..., L, V). */
@@ -56,15 +93,17 @@ export function productGradients(
   options: WeightOptions,
   gradient: Tensor,
 ): [query: Tensor, key: Tensor, value: Tensor] {
-  const { query, key, value } = parts, { drop, scale } = options;
-  const weights = weightsOf(parts, options);
-  const ofWeights = drop(gradient.matmul(value.transpose()));
-  // The sum is that of output times gradient as well; of these, a row is one kernel with its weights.
-  const sums = weights.mul(ofWeights).sum(-1, { keepDims: true });
-  const ofScores = weights.mul(ofWeights.sub(sums)).mul(scale);
-  return [
-    ofScores.matmul(key),
-    ofScores.transpose().matmul(query),
-    drop(weights).transpose().matmul(gradient),
-  ];
+  return inTurns(parts, options, (parts, options, part) => {
+    const { query, key, value } = parts, { scale } = options, g = part(gradient);
+    const weights = weightsOf(parts, options);
+    const ofWeights = dropped(g.matmul(value.transpose()), options);
+    // The sum is that of output times gradient as well; of these, a row is one kernel with its weights.
+    const sums = weights.mul(ofWeights).sum(-1, { keepDims: true });
+    const ofScores = weights.mul(ofWeights.sub(sums)).mul(scale);
+    return [
+      ofScores.matmul(key),
+      ofScores.transpose().matmul(query),
+      dropped(weights, options).transpose().matmul(g),
+    ];
+  }) as [Tensor, Tensor, Tensor];
 }

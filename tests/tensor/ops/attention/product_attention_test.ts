@@ -4,12 +4,22 @@
  * everywhere, float32 where products are faster than tiles. Held against the operations as written.
  */
 import { assert, assertEquals } from "@std/assert";
-import { compile, grad, manager, manualSeed, memory, nn, Tensor } from "../../../../mod.ts";
+import {
+  compile,
+  grad,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  realizeAll,
+  Tensor,
+} from "../../../../mod.ts";
 import { backendOf, isEager } from "../../../../backend/internal.ts";
 import { attentionWeights } from "../../../../tensor/nn/attention/scaled_dot_product_attention.ts";
 import { dropout } from "../../../../tensor/nn/layers/dropout.ts";
 import { stateOf } from "../../../../tensor/core/internals.ts";
 import { withDeviceType } from "../../../backend/opencl/fixture.ts";
+import { paperGPU, withPaperDevice } from "../../../backend/paper_device.ts";
 import { testOnBackends, testOpenCL } from "../../../opencl.ts";
 import { withCapabilities } from "../../capabilities.ts";
 
@@ -132,3 +142,26 @@ testOnBackends("productAttention: scores of layers are not in memory side by sid
 testOpenCL("productAttention: scores of layers on a GPU do not wait for each other", () => {
   return withDeviceType("gpu", () => Promise.resolve(holdsFewScores()));
 });
+
+testOpenCL(
+  "productAttention: a GPU has the scores of a few heads at a time, forward and backward",
+  () => {
+    const shape = [16, 8, 512, 32], scores = 16 * 8 * 512 * 512 * 4;
+    const device = paperGPU({ warps: true, warpgroups: true, matrixUnits: "mma" });
+    let peak = NaN;
+    withPaperDevice(device, () => {}, () => {
+      const inputs = Array.from({ length: 3 }, () => Tensor.zeros(shape).realize());
+      for (const input of inputs) input.requiresGrad = true;
+      const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
+      const gradients = [Tensor.ones(shape).realize()];
+      const step = () => grad([nn.scaledDotProductAttention(q, k, v)], inputs, { gradients });
+      for (const tensor of step()) tensor.realize().dispose();
+      memory.resetPeakStats();
+      const found = step();
+      realizeAll(found);
+      for (const tensor of found) tensor.dispose();
+      peak = memory.stats().peakAllocated - memory.stats().bytesAllocated;
+    }, { custom: () => {} });
+    assert(peak < 2.5 * scores, `${peak} bytes for ${scores} bytes of scores`);
+  },
+);
