@@ -5,7 +5,7 @@
 import { callMatrixKernel } from "../ops/custom/matrix_kernel.ts";
 import { concat } from "../ops/shaping/joining.ts";
 import { batchOf, block, identityLike, padded, sides, transposed } from "./common/matrices.ts";
-import { qrKernel } from "./kernels/factors.ts";
+import { panelKernel } from "./kernels/factors.ts";
 import { solveTriangle } from "./triangular.ts";
 import type { Tensor } from "../core/mod.ts";
 
@@ -58,10 +58,11 @@ function joined(first: Tensor, above: Tensor, second: Tensor): Tensor {
 function panelOf(a: Tensor): Panel {
   const [m, n] = sides(a);
   if (n <= MAX_COLUMNS) {
-    const shapes = [a.shape, [...batchOf(a), n], [...batchOf(a), m, 0]];
-    const [w, tau] = callMatrixKernel(qrKernel, [a.contiguous()], shapes, [m, n, 0, n], n);
-    const v = vectorsOf(w!, n);
-    return { v, t: triangleOf(v, tau!), r: block(w!, [0, n], null).triu() };
+    const columns = transposed(a).contiguous(), square = [...batchOf(a), n, n];
+    const shapes = [columns.shape, square, square.slice(0, -1)];
+    const [w, t] = callMatrixKernel(panelKernel, [columns], shapes, [m, n], m);
+    const rows = transposed(w!);
+    return { v: vectorsOf(rows, n), t: t!, r: block(rows, [0, n], null).triu() };
   }
   const half = MAX_COLUMNS * Math.ceil(n / MAX_COLUMNS / 2);
   const first = panelOf(block(a, null, [0, half]));

@@ -166,3 +166,84 @@ export const qrKernel: MatrixKernel = {
   }
 `,
 };
+
+/** Statements for columns from `j` on: their products with reflection k, and themselves less their shares of it. */
+const reflectedColumns = (columns: readonly number[]): string => `
+      ${
+  columns.map((c) =>
+    `T d${c} = w[(j + ${c}) * m + k];
+      const T f${c} = j + ${c} > k ? f : 0;`
+  ).join("\n")
+}
+      fold(i, k + 1, m) {
+        ${columns.map((c) => `d${c} += w[k * m + i] * w[(j + ${c}) * m + i];`).join("\n")}
+      }
+      sync;
+      each(x, 0, 1) {
+        ${
+  columns.map((c) =>
+    `products[j + ${c}] = d${c};
+        if (j + ${c} != k) w[(j + ${c}) * m + k] -= f${c} * d${c};`
+  ).join("\n")
+}
+      }
+      if (j + ${columns.length} > k + 1) {
+        each(i, k + 1, m) {
+          const T v = w[k * m + i];
+          ${columns.map((c) => `w[(j + ${c}) * m + i] -= f${c} * d${c} * v;`).join("\n")}
+        }
+      }`;
+
+/** Columns whose products with a reflection are added up side by side. */
+const COLUMNS = [0, 1, 2, 3];
+
+/**
+ * Reflections of few columns of many rows, which lie beside each other: the matrix is transposed. `w` has R and the
+ * vectors as `w` of the kernel above, transposed, and `t` the triangle T of H1 H2 ... = I - V T Vᵀ.
+ */
+export const panelKernel: MatrixKernel = {
+  name: "qr_panel_columns",
+  inputs: { a: "n*m" },
+  outputs: { w: "n*m", t: "n*n", products: "n" },
+  numbers: ["m", "n"],
+  text: `
+  each(i, 0, n * m) { w[i] = a[i]; }
+  each(i, 0, n * n) { t[i] = 0; }
+  for (int k = 0; k < n; k++) {
+    sync;
+    T most = 0;
+    fold(i, k, m) { most = fmax(most, fabs(w[k * m + i])); }
+    T s = 0;
+    if (most > 0) {
+      fold(i, k + 1, m) { s += (w[k * m + i] / most) * (w[k * m + i] / most); }
+    }
+    const T alpha = w[k * m + k];
+    T beta = alpha;
+    T f = 0;
+    if (s > 0) {
+      const T norm = most * sqrt((alpha / most) * (alpha / most) + s);
+      beta = alpha > 0 ? -norm : norm;
+      f = (beta - alpha) / beta;
+    }
+    sync;
+    if (s > 0) {
+      each(i, k + 1, m) { w[k * m + i] = w[k * m + i] / (alpha - beta); }
+    }
+    each(x, 0, 1) { w[k * m + k] = beta; }
+    sync;
+    int j = 0;
+    while (j + ${COLUMNS.length} <= n) {${reflectedColumns(COLUMNS)}
+      j += ${COLUMNS.length};
+    }
+    while (j < n) {${reflectedColumns([0])}
+      j++;
+    }
+    sync;
+    each(l, 0, k + 1) {
+      T sum = 0;
+      for (int c = l; c < k; c++) sum += t[l * n + c] * products[c];
+      t[l * n + k] = l == k ? f : -f * sum;
+    }
+  }
+`,
+};
