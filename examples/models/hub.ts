@@ -1,4 +1,5 @@
 /** Models of the Hugging Face hub, kept in the user's cache folder: fetched once, resumed, and checked. */
+import { interruptSignal } from "@netcl/netcl";
 import { screen } from "../terminal/live_screen.ts";
 import { modelFolder, sha256, statOf } from "./registry_models.ts";
 
@@ -20,8 +21,23 @@ function headers(): Record<string, string> {
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 
+/** What a connection says, with the remedy; Ctrl+C stays what it is. */
+async function online<T>(request: Promise<T>, remedy: string): Promise<T> {
+  try {
+    return await request;
+  } catch (error) {
+    if (interruptSignal.aborted || !(error instanceof TypeError)) throw error;
+    const { message } = (error.cause ?? error) as Error;
+    throw new Error(`${message}: ${remedy}`, { cause: error });
+  }
+}
+
 async function fetched(url: string, init: RequestInit): Promise<Response> {
-  const response = await fetch(url, init);
+  const response = await online(
+    fetch(url, { ...init, signal: interruptSignal }),
+    "HF_ENDPOINT names another host of the hub's shape; --model takes a file or a folder, too, " +
+      "and the names that its help lists come from Python's package registry",
+  );
   if (response.ok) return response;
   await response.body?.cancel();
   const hint = response.status === 401 || response.status === 403
@@ -101,7 +117,10 @@ async function append(
     truncate: !isRest,
   });
   let done = isRest ? from : 0, told = 0;
-  for await (const chunk of response.body!) {
+  const chunks = response.body!.getReader(), rest = "run it again: what has come is kept";
+  for (;;) {
+    const { value: chunk } = await online(chunks.read(), rest);
+    if (!chunk) break;
     for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
     done += chunk.byteLength;
     if (performance.now() - told < 200) continue;

@@ -1,4 +1,5 @@
 /** The place of the model of the command line: a file, a folder, a name of the hub, or of the registry. */
+import { interruptSignal } from "@netcl/netcl";
 import type { Flag } from "../flags.ts";
 import { UsageError } from "../flags.ts";
 import { screen } from "../terminal/live_screen.ts";
@@ -30,8 +31,9 @@ export async function modelPath(name: string, use: ModelUse): Promise<string> {
       screen.status(`fetching ${name}`);
       return await registryModel(name);
     }
-    if (/^[\w.-]+\/[\w.-]+(\/[\w./-]+)?$/.test(name)) return await hubModel(name);
+    if (/^\w[\w.-]*\/[\w.-]+(\/[\w./-]+)?$/.test(name)) return await hubModel(name);
   } catch (error) {
+    if (interruptSignal.aborted) throw error;
     throw new UsageError(`Cannot get the model "${name}": ${(error as Error).message}`);
   }
   throw new UsageError(

@@ -14,12 +14,31 @@ interface Hub {
   isPlain: boolean;
   /** The content differs from what it lists. */
   isBroken: boolean;
+  /** Its connection ends after a thousand bytes. */
+  breaksOff: boolean;
 }
+
+/** A body that ends with an error. */
+function broken(part: Uint8Array): ReadableStream<Uint8Array> {
+  let isSent = false;
+  return new ReadableStream({
+    async pull(controller) {
+      if (!isSent) controller.enqueue(part);
+      else {
+        await delay(100);
+        controller.error(new TypeError("gone"));
+      }
+      isSent = true;
+    },
+  });
+}
+
+const delay = (milliseconds: number) => new Promise((done) => setTimeout(done, milliseconds));
 
 /** Runs a test with a hub of one model, whose files go into a folder. */
 function withHub(fn: (hub: Hub, folder: string) => Promise<void>): Promise<void> {
   return inFolder(async (folder) => {
-    const hub: Hub = { requests: [], isPlain: false, isBroken: false };
+    const hub: Hub = { requests: [], isPlain: false, isBroken: false, breaksOff: false };
     const siblings = [
       { rfilename: "config.json", size: 2 },
       { rfilename: "model.safetensors", lfs: { sha256, size: bytes.length } },
@@ -37,6 +56,7 @@ function withHub(fn: (hub: Hub, folder: string) => Promise<void>): Promise<void>
       if (!pathname.startsWith("/a/good/")) return new Response("", { status: 401 });
       const sent = hub.isBroken ? bytes.map((byte) => byte ^ 1) : bytes;
       const from = Number(/bytes=(\d+)-/.exec(range ?? "")?.[1] ?? 0);
+      if (hub.breaksOff) return new Response(broken(bytes.slice(from, from + 1000)));
       const isRest = range !== null && !hub.isPlain;
       return new Response(isRest ? sent.slice(from) : sent, { status: isRest ? 206 : 200 });
     });
@@ -90,6 +110,19 @@ Deno.test("hubModel refuses a content that is not what the hub lists, and fetche
     hub.isBroken = false;
     await hubModel("a/good");
     assertEquals(await Deno.readFile(`${folder}/a/good/model.safetensors`), bytes);
+  }));
+
+Deno.test("hubModel says how to do without a hub that cannot be reached, and what is kept where one breaks off", () =>
+  withHub(async (hub, folder) => {
+    hub.breaksOff = true;
+    await assertRejects(() => hubModel("a/good"), Error, "run it again: what has come is kept");
+    hub.breaksOff = false;
+    await hubModel("a/good");
+    assertEquals(await Deno.readFile(`${folder}/a/good/model.safetensors`), bytes);
+    const free = Deno.listen({ port: 0 });
+    Deno.env.set("HF_ENDPOINT", `http://localhost:${free.addr.port}`);
+    free.close();
+    await assertRejects(() => hubModel("a/other"), Error, "HF_ENDPOINT names another host");
   }));
 
 Deno.test("hubModel refuses files outside of the model, and says what a closed model needs", () =>
