@@ -80,7 +80,7 @@ import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/ass
 import { bindExtension, OpenCLUnavailableError, suggestedLocalWorkSizeFunctions } from "./ffi/mod.ts";
 import { environmentVariables } from "./ffi/host/environment.ts";
 import { withExpressions } from "./backend/tile/language/expression.ts";
-import { gemv, gemvMapping } from "./backend/tile/programs/gemv.ts";
+import { gemv, gemvMapping } from "./backend/tile/programs/packed/gemv.ts";
 import { narrowUnit } from "./backend/tile/units.ts";
 import { compile, manager, memory, nn, optim, Tensor, withDevice } from "./mod.ts";
 import { interpret } from "./tests/backend/tile/interpreter.ts";
@@ -137,7 +137,7 @@ testOnBackends("blocks of TQ2_0 are read one by one, and multiplied", (backend) 
 
 Deno.test("the new unit has each result of a product once, by way of local memory", () => {
   const w = { name: "w", blocks: 24, offset: 0 };
-  const x = { name: "x", element: "float32", offset: 0, step: 0 } as const;
+  const x = { name: "x", element: "float32", offset: 0, rows: [], terms: [{ size: 256, step: 1 }] } as const;
   const product = { format: "Q8_0", rows: 1, columns: 3, terms: 256, x, w } as const;
   let names = 0;
   const mapping = gemvMapping(product, narrowUnit)!;

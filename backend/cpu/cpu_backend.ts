@@ -12,6 +12,7 @@
 import { HostSource } from "../../memory/mod.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import { hostTarget, type Target } from "../kernel/target.ts";
 import { KernelMemo } from "../execution/kernel_memo.ts";
 import { HostBackend } from "./host_backend.ts";
 import { KernelRunners } from "./kernel_runners.ts";
@@ -27,6 +28,7 @@ export class CPUBackend extends HostBackend {
   override readonly name = "cpu";
   /** Strategy chosen by NETCL_CPU and by what the system has. */
   readonly strategy: Strategy;
+  override readonly target: Target;
   readonly #runners: KernelRunners;
   readonly #known = new KernelMemo<Runner>();
 
@@ -36,6 +38,9 @@ export class CPUBackend extends HostBackend {
       maxRecurrentBytes: wasm?.hasPrivatePages ? MAX_RECURRENT_BYTES : 0,
     });
     this.strategy = strategy;
+    // The system's BLAS multiplies floats faster than WebAssembly whole numbers.
+    const packsProducts = wasm !== null && strategy.gemm === null;
+    this.target = { ...hostTarget, fusion: { ...hostTarget.fusion, packsProducts } };
     this.#runners = new KernelRunners(
       strategy,
       this.checkedIndex,

@@ -2,7 +2,7 @@
  * Common base of backends that compute on the host: blocks of its memory, copies that are over
  * when they begin, launches that run at once. A backend adds how it computes a kernel.
  */
-import { hostTarget } from "../kernel/target.ts";
+import { hostTarget, type Target } from "../kernel/target.ts";
 import { setImmediate } from "node:timers";
 import {
   DeviceMemory,
@@ -73,7 +73,7 @@ export abstract class HostBackend implements Backend {
   abstract readonly name: BackendName;
   readonly device: DeviceHandle;
   readonly capabilities: Capabilities;
-  readonly target = hostTarget;
+  readonly target: Target = hostTarget;
   readonly planKernel = null;
   readonly memory: DeviceMemory<HostBuffer>;
   #error: RangeError | null = null;

@@ -29,6 +29,8 @@ export interface FusionRules {
   readonly fillsScatters: boolean;
   /** Convolutions of channels by themselves pad what they read, where no templates say so. */
   readonly padsChannels: boolean;
+  /** Products of many rows with packed weights are computed in whole numbers; else by copies in floats. */
+  readonly packsProducts: boolean;
 }
 
 /** Bounds from which on the rows of a reduction are reduced in parts, and the least length of a part. */
@@ -133,6 +135,7 @@ export const defaultFusion: FusionRules = {
   storesWindowed: true,
   fillsScatters: false,
   padsChannels: false,
+  packsProducts: false,
 };
 
 /** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */

@@ -21,7 +21,7 @@ function headers(): Record<string, string> {
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 
-/** What a connection says, with the remedy; Ctrl+C stays what it is. */
+/** The result of a request; the error of a connection with its remedy. Ctrl+C stays what it is. */
 async function online<T>(request: Promise<T>, remedy: string): Promise<T> {
   try {
     return await request;

@@ -21,6 +21,17 @@ import { mmaHelpers } from "./units/mma_helpers.ts";
 import { warpHelpers } from "./units/warp_helpers.ts";
 import { warpgroupHelpers } from "./units/warpgroup_helpers.ts";
 
+/** A vector of 32 numbers of 16 bits. */
+const SHORT32 = `#ifndef SHORT32
+#define SHORT32
+#if defined(CLANG_BUILTINS) && defined(__AVX512BW__)
+#define WIDE_SHORTS
+typedef short short32 __attribute__((ext_vector_type(32)));
+#else
+typedef struct { short16 lo, hi; } short32;
+#endif
+#endif`;
+
 const integer = (T: string): Record<string, string> => ({
   // A zero divisor gives 0: an integer trap would end the process on CPU devices.
   [`safe_div_${T}`]:
@@ -249,13 +260,46 @@ const helpers: Readonly<Record<string, Helper>> = {
   sum_float8:
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
+  pair_short16: "inline short16 pair_short16(short2 a) { return as_short16((int8)(as_int(a))); }",
+  pair_short8: "inline short8 pair_short8(short2 a) { return as_short8((int4)(as_int(a))); }",
   // Products of neighbours, added.
+  dot_short8: `inline int4 dot_short8(short8 a, short8 b) {
+  int8 p = convert_int8(a) * convert_int8(b);
+  return p.even + p.odd;
+}`,
   dot_short16: `inline int8 dot_short16(short16 a, short16 b) {
 #if defined(CLANG_BUILTINS) && defined(__AVX2__)
   return __builtin_ia32_pmaddwd256(a, b);
 #else
   int16 p = convert_int16(a) * convert_int16(b);
   return p.even + p.odd;
+#endif
+}`,
+  // Vectors of 32 are no type of OpenCL C: in clang they are one, as processors with AVX-512 have them.
+  load_short32: `${SHORT32}
+inline short32 load_short32(private const short* p) {
+#ifdef WIDE_SHORTS
+  return *(private const short32*)p;
+#else
+  short32 r; r.lo = vload16(0, p); r.hi = vload16(1, p);
+  return r;
+#endif
+}`,
+  pair_short32: `${SHORT32}
+inline short32 pair_short32(short2 a) {
+#ifdef WIDE_SHORTS
+  return __builtin_astype((int16)(as_int(a)), short32);
+#else
+  short32 r; r.lo = r.hi = as_short16((int8)(as_int(a)));
+  return r;
+#endif
+}`,
+  dot_short32: `${SHORT32}
+inline int16 dot_short32(short32 a, short32 b) {
+#ifdef WIDE_SHORTS
+  return __builtin_ia32_pmaddwd512(a, b);
+#else
+  return (int16)(dot_short16(a.lo, b.lo), dot_short16(a.hi, b.hi));
 #endif
 }`,
   ...packRow,

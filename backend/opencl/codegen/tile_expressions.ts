@@ -58,12 +58,17 @@ const condition = (a: E, { width }: E): string =>
 const short = (a: E, { width }: E): string =>
   a.width === width ? textOf(a) : `(short)(${textOf(a)})`;
 
+/** Lanes of the vectors of 16 bits that OpenCL C has no type for. */
+const WIDEST = 32;
+
 /** Operations on vectors of numbers of 16 bits. */
 const shortOperations: Readonly<Record<string, (e: E) => string>> = {
   load: ({ place, args, width }) => {
     const { buffer, space, element } = place!, type = elements[element];
     const pointer = space === "global" ? `((global const ${type}*)${buffer})` : buffer;
-    const all = `vload${width}(0, ${pointer} + ${args.map(textOf).join(" + ")})`;
+    const from = `${pointer} + ${args.map(textOf).join(" + ")}`;
+    if (width === WIDEST) return `load_short32(${from})`;
+    const all = `vload${width}(0, ${from})`;
     return element === "int16" ? all : `convert_short${width}(${all})`;
   },
   "%": (e) => `(${textOf(e.args[0]!)} & (short)${e.args[1]!.value - 1})`,
@@ -80,6 +85,7 @@ const shortOperations: Readonly<Record<string, (e: E) => string>> = {
       bitsOfLanes(width)
     }) != (short)0) & (short)1)`,
   short: ({ args: [a], width }) => `convert_short${width}(${textOf(a!)})`,
+  repeated: ({ args: [a], width }) => `pair_short${width}(${textOf(a!)})`,
 };
 
 const bitsOfLanes = (width: number): string =>

@@ -91,6 +91,7 @@ const cpuFusion: FusionRules = {
   ...defaultFusion,
   derivedCheap: CPU_CHEAP,
   joinsReductions: true,
+  packsProducts: true,
 };
 
 function gpuFusion(computeUnits: number): FusionRules {

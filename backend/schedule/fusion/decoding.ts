@@ -5,12 +5,6 @@ import type { Node } from "../../graph/node.ts";
 import type { DecodedRead } from "./group.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
 
-/**
- * Products that use each element more often read a decoded copy: decoding costs more than the copy's
- * bytes by then.
- */
-const MAX_USES = 8;
-
 /** Decoded read of a node's input bytes; null where there is none. */
 export function decodedRead({ op, dtype, size }: Node): DecodedRead | null {
   if (op.kind !== "decode") return null;
@@ -28,13 +22,9 @@ export interface DecodedOperand {
 /** True where a value lies in memory: what it was computed from is no input any more. */
 const isStored = ({ node, materialized }: NodeInfo): boolean => node.isLeaf || materialized;
 
-/**
- * An operand as packed bytes; null where it is none, or had better be copied.
- *
- * @param uses How often the product uses each of its elements.
- */
-export function decodedOperand(start: NodeInfo, uses: number): DecodedOperand | null {
-  if (uses > MAX_USES || isStored(start)) return null;
+/** An operand as packed bytes; null where it is none. */
+export function decodedOperand(start: NodeInfo): DecodedOperand | null {
+  if (isStored(start)) return null;
   const { node } = start, through = [start];
   let info = start;
   // In which floating type a decoded value is meant does not matter to a product.

@@ -13,8 +13,9 @@
 import type { AttentionCall } from "../../graph/attention.ts";
 import type { CustomCall } from "../../graph/custom.ts";
 import { coefficient } from "../../kernel/affine.ts";
-import { extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
+import { extent, type Load, type LoopKernel, readsPacked } from "../../kernel/kernel.ts";
 import { channelConvolution } from "../../kernel/forms/channel_convolution.ts";
+import { multipliesPacked } from "../../kernel/forms/packed_product.ts";
 import { primitives } from "../../graph/primitives.ts";
 import type { Node } from "../../graph/node.ts";
 import type { Op } from "../../graph/op.ts";
@@ -102,6 +103,7 @@ function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Gr
     splits,
     storesPadding,
     storesRepeats: false,
+    storesDecoded: false,
     storesProducts: false,
     cutsRows: false,
     storesRows: false,
@@ -130,6 +132,10 @@ function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): L
   const storesMasked = !device.target.isGpu && !limits.storesPadding && isMasked(kernel);
   if (storesMasked && !isSpecialized(kernel, device)) {
     return { ...limits, storesPadding: true };
+  }
+  const { packsProducts } = device.target.fusion;
+  if (readsPacked(kernel) && !limits.storesDecoded && !multipliesPacked(kernel, packsProducts)) {
+    return { ...limits, storesDecoded: true };
   }
   if (!limits.storesRepeats && repeatsTerms(kernel) && !isSpecialized(kernel, device)) {
     return { ...limits, storesRepeats: true };

@@ -109,6 +109,8 @@ export interface Limits {
   readonly storesPadding: boolean;
   /** Contractions read operands from memory that are the same for several terms of the sum. */
   readonly storesRepeats: boolean;
+  /** Contractions read decoded copies of packed operands from memory. */
+  readonly storesDecoded: boolean;
   /** Products are stored where something else is asked for. */
   readonly storesProducts: boolean;
   /** Rows are cut into parts: no kernel walks them again behind a reduction. */

@@ -475,18 +475,12 @@ class GroupBuilder {
       if (mapped === null) return this.#operandAt(info, node, access);
       access = mapped;
     }
-    const packed = decodedOperand(info, this.#products / info.node.size);
+    const packed = this.#limits.storesDecoded ? null : decodedOperand(info);
     if (packed === null || this.#effects.isMaterialized(info)) {
       return this.#operandAt(info, info.node, access);
     }
     for (const passed of packed.through) this.#effects.serve(passed);
     return { ...this.#operandAt(packed.stored, info.node, access), decoded: packed.decoded };
-  }
-
-  /** Products of a contraction. */
-  get #products(): number {
-    const { sizes, outer } = this.#loops;
-    return sizeOf([...outer, ...this.#summed!].map((s) => sizes[s]!));
   }
 
   #operandAt(stored: NodeInfo, { shape }: Node, { coords, bounds }: Access): Operand {

@@ -127,6 +127,10 @@ export function shortSum(args: readonly E[], factors: readonly number[]): E {
   return make("sum", "int16", args, { factors, range });
 }
 
+/** A pair of numbers in all pairs of lanes. */
+export const repeated = (pair: E, width: number): E =>
+  make("repeated", "int16", [pair], { width, range: pair.range });
+
 /** Neighbouring bits of a word from one on, each in a lane. */
 export const shortBits = (word: E, first: E, width: number): E =>
   make("laneBits", "int16", [word, first], { width, range: [0, 1] });

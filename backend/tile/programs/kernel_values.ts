@@ -2,6 +2,9 @@
  * The value that a loop kernel computes of an element, as expressions of tile programs: loads, scalar functions,
  * indices that are read. Numbers of a launch are arguments, as the kernel's structure says, so that
  * kernels are shared.
+ *
+ * This folder (`programs/`) has the programs, each written once for every unit; it imports `tile/` and
+ * `formats/`. Templates and runners of the backends call it with sizes and get kernels in statements.
  */
 import type { Parameter } from "../../codegen/emit.ts";
 import { valueOf } from "../../formats/block_format.ts";
@@ -29,7 +32,7 @@ import { add, divideBy, type E, int, mul, type Place } from "../language/express
 import { all, choose, within } from "../language/values.ts";
 import { Program } from "../program.ts";
 import type { Unit } from "../units.ts";
-import { PackedElement } from "./packed_operand.ts";
+import { PackedElement } from "./packed/packed_operand.ts";
 
 /** The name of an argument of a kernel's text. */
 export type NameOf = (parameter: Parameter) => string;

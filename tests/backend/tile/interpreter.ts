@@ -559,6 +559,8 @@ class Interpreter {
         return (item) => Number([a(item)].flat().some((x) => x !== 0));
       case "splat":
         return (item) => spread(a(item), width);
+      case "repeated":
+        return (item) => vector(width, (k) => (a(item) as unknown as number[])[k % 2]!);
       case "dot":
         return (item) => {
           const [x, y] = [a(item), b(item)] as [number[], number[]];

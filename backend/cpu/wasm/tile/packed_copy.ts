@@ -3,7 +3,7 @@ import type { DType } from "../../../graph/dtype.ts";
 import { packedCopy } from "../../../kernel/forms/packed_product.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
-import { canUnpack, unpack } from "../../../tile/programs/unpack.ts";
+import { canUnpack, unpack } from "../../../tile/programs/packed/unpack.ts";
 import { vectorUnit } from "../../../tile/units.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { PartialRunner } from "../../script/runner.ts";

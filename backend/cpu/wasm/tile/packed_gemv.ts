@@ -3,10 +3,8 @@ import { collapse } from "../../../kernel/collapse.ts";
 import { affineKey } from "../../../kernel/affine.ts";
 import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_product.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import { withExpressions } from "../../../tile/language/expression.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
-import { gemv, gemvMapping } from "../../../tile/programs/gemv.ts";
-import { integerGemv, integerMapping } from "../../../tile/programs/gemv_int16.ts";
+import { packedProgram } from "../../../tile/programs/packed/packed_programs.ts";
 import { vectorUnit } from "../../../tile/units.ts";
 import { epilogueOf, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
@@ -72,14 +70,8 @@ export function packedRunner(
 }
 
 function kernelOf(product: PackedProduct, cores: number): TileKernel | null {
-  const integers = integerMapping(product, unit, cores);
-  const mapping = integers ?? gemvMapping(product, unit, COLUMNS_AT_ONCE);
+  const integers = { few: unit, many: unit };
+  const units = { cores, integers, floats: unit, columns: COLUMNS_AT_ONCE };
   let sizes = 0;
-  const nameOf = (): string => `size${sizes++}`;
-  return mapping &&
-    withExpressions(() =>
-      "room" in mapping
-        ? integerGemv(product, unit, mapping, nameOf)
-        : gemv(product, unit, mapping, nameOf)
-    );
+  return packedProgram(product, units)?.write(() => `size${sizes++}`) ?? null;
 }

@@ -3,6 +3,9 @@ import type { E, Element } from "../../../tile/language/expression.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { i16x8, i32, narrow, v128 } from "../opcodes.ts";
 
+/** A pair of numbers of 16 bits is in all pairs of lanes. */
+const PAIR = 2;
+
 /** Loads of eight elements. */
 const loads: Readonly<Partial<Record<Element, number>>> = {
   int16: v128.load,
@@ -37,8 +40,12 @@ export class ShortLanes {
   computed(e: E): Local {
     const f = this.#f, [a, b] = e.args as readonly [E, E];
     switch (e.op) {
-      case "load":
-        return f.load(loads[e.place!.element]!, ...this.#address(e));
+      case "load": {
+        const load = e.width === PAIR ? v128.loadSplat : loads[e.place!.element]!;
+        return f.load(load, ...this.#address(e));
+      }
+      case "repeated":
+        return this.#value(a);
       case "%":
         return f.v(v128.and, this.#value(a), this.#splat(b.value - 1));
       case ">>":

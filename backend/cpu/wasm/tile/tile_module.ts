@@ -167,8 +167,10 @@ class TileModule {
       held = this.#values.value(value),
       [address, offset] = this.#values.address(place, index);
     const dtype = place.element as DType, bytes = elementBytes[dtype]!;
-    if (isShorts(value)) f.store(v128.store64Lane, address, held, offset, 0);
-    else if (value.width > 1) this.#values.lanes.storeFour(dtype, bytes, address, offset, held);
+    if (isShorts(value) && value.width === 8) f.store(v128.store, address, held, offset);
+    else if (isShorts(value)) {
+      f.store(value.width === 2 ? v128.store32Lane : v128.store64Lane, address, held, offset, 0);
+    } else if (value.width > 1) this.#values.lanes.storeFour(dtype, bytes, address, offset, held);
     else if (bytes === 4) f.store(v128.store32Lane, address, held, offset, 0);
     else this.#values.lanes.storeEach(dtype, bytes, [f.iWith(i32.add, address, offset)], held);
   }

@@ -1,47 +1,39 @@
 /** Products of a few rows with weights in blocks of few bits: the tile program, for a CPU or a GPU. */
 import { type PackedProduct, packedProduct } from "../../../kernel/forms/packed_product.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { withExpressions } from "../../../tile/language/expression.ts";
-import { gemv, gemvGroups, type GemvMapping, gemvMapping } from "../../../tile/programs/gemv.ts";
 import {
-  integerGemv,
-  type IntegerMapping,
-  integerMapping,
-} from "../../../tile/programs/gemv_int16.ts";
-import { waysOf } from "../../../tile/programs/packed_operand.ts";
+  type PackedProgram,
+  packedProgram,
+  type PackedUnits,
+} from "../../../tile/programs/packed/packed_programs.ts";
+import { waysOf } from "../../../tile/programs/packed/packed_operand.ts";
 import { itemUnit, packedUnit, type Unit, vectorUnit } from "../../../tile/units.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import type { ContractionPlan, ContractionTemplate } from "../parts/contraction_shape.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { emitting } from "../parts/template.ts";
 
-/** A product with the unit that multiplies. */
+/** A product with its program. */
 interface PackedPlan extends ContractionPlan {
   readonly product: PackedProduct;
-  readonly unit: Unit;
-  readonly mapping: GemvMapping | IntegerMapping;
+  readonly program: PackedProgram;
 }
 
-const isInteger = (mapping: PackedPlan["mapping"]): mapping is IntegerMapping => "room" in mapping;
-
-/** Lanes of whole numbers' sums: vectors of twice as many are the longest. */
+/** Lanes of whole numbers' sums: vectors of twice as many are the longest that blocks are decoded to. */
 const LANES = 8;
 
 /**
- * The plan of whole numbers; null where floats are multiplied. A core with AVX2 takes 0.6 of the time of floats in
+ * The units of whole numbers; null where floats are multiplied. A core with AVX2 takes 0.6 of the time of floats in
  * Q4_0 and Q4_1, 0.8 in Q4_K and Q6_K.
  */
-function integerPlan(
-  product: PackedProduct,
-  target: Target,
-): Pick<PackedPlan, "unit" | "mapping"> | null {
-  if (target.isGpu || target.vectorWidth < LANES) return null;
-  const unit = vectorUnit(LANES), mapping = integerMapping(product, unit, target.computeUnits);
-  return mapping && { unit, mapping };
+function integerUnits({ isGpu, vectorWidth }: Target): PackedUnits["integers"] {
+  if (isGpu) return null;
+  const few = vectorUnit(vectorWidth < LANES ? LANES / 2 : LANES);
+  return { few, many: vectorWidth > LANES ? vectorUnit(2 * LANES) : few };
 }
 
 /** Sizes and steps of a product among the arguments of its kernel, at most. */
-const MAX_NUMBERS = 16;
+const MAX_NUMBERS = 32;
 
 /** Unit that decodes on a device. */
 export function unitOf({ isGpu, warps, vectorWidth }: Target): Unit {
@@ -85,20 +77,15 @@ export const packedGemv: ContractionTemplate<PackedPlan> = {
   matches: (kernel, target) => {
     const product = packedProduct(kernel);
     if (product === null) return null;
-    const shared = { kernel, target, shape: null, product },
-      integers = integerPlan(product, target);
-    if (integers) return { ...shared, ...integers };
-    const { unit, columns } = gemvUnit(product, target),
-      mapping = gemvMapping(product, unit, columns);
-    return mapping && { ...shared, unit, mapping };
+    const { unit, columns } = gemvUnit(product, target);
+    const program = packedProgram(product, {
+      ...{ cores: target.computeUnits, integers: integerUnits(target), floats: unit },
+      ...columns !== undefined && { columns },
+    });
+    return program && { kernel, target, shape: null, product, program };
   },
-  emit: emitting((emitter, { product, unit, mapping }) => {
-    const nameOf = (n: number): string => emitter.index(n);
-    const tile = withExpressions(() =>
-      isInteger(mapping)
-        ? integerGemv(product, unit, mapping, nameOf)
-        : gemv(product, unit, mapping, nameOf)
-    );
+  emit: emitting((emitter, { product, program }) => {
+    const tile = program.write((n) => emitter.index(n));
     return emitTile(emitter, tile, ([row, column], value) => {
       decomposeInto(emitter, product.rowLoops, row!, "i");
       decomposeInto(emitter, product.columnLoops, column!, "i");
@@ -107,19 +94,7 @@ export const packedGemv: ContractionTemplate<PackedPlan> = {
     });
   }),
   // Products of one row with several matrices, as of queries, keys and values, are small each.
-  variant: ({ product: { format, rows, columns, terms, x, w }, unit, mapping }) => ({
-    key: [
-      ...[format, rows, terms, x.element, x.offset, w.offset],
-      ...isInteger(mapping)
-        ? [mapping.room, columns % mapping.turns === 0]
-        : [mapping.turn, mapping.columns, columns % (unit.down * mapping.columns) === 0],
-      unit.name,
-      unit.unroll,
-    ].join(),
-    numbers: MAX_NUMBERS,
-    copies: 1,
-  }),
-  workItems: ({ product, unit, mapping }) =>
-    isInteger(mapping) ? mapping.groups : gemvGroups(product, unit, mapping),
+  variant: ({ program: { key } }) => ({ key, numbers: MAX_NUMBERS, copies: 1 }),
+  workItems: ({ program: { groups } }) => groups,
   sumParts: () => 1,
 };

@@ -3,7 +3,7 @@ import type { DType } from "../../../graph/dtype.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { type PackedCopy, packedCopy } from "../../../kernel/forms/packed_product.ts";
 import { withExpressions } from "../../../tile/language/expression.ts";
-import { canUnpack, unpack } from "../../../tile/programs/unpack.ts";
+import { canUnpack, unpack } from "../../../tile/programs/packed/unpack.ts";
 import type { Unit } from "../../../tile/units.ts";
 import { emitTile } from "../../codegen/tile_text.ts";
 import { storeText } from "../../codegen/types.ts";

@@ -31,10 +31,15 @@ function begun(lm: LanguageModel): Adapters {
 }
 
 /** Other kernels of a GPU add in another order. */
-function assertClose(found: ArrayLike<unknown>, expected: ArrayLike<unknown>, what: string): void {
+function assertClose(
+  found: ArrayLike<unknown>,
+  expected: ArrayLike<unknown>,
+  what: string,
+  to = 1e-3,
+): void {
   assertEquals(found.length, expected.length, what);
   const apart = Array.from(found, (x, k) => Math.abs(Number(x) - Number(expected[k])));
-  assert(apart.every((d) => d < 1e-3), `${what}: ${Math.max(...apart)} apart`);
+  assert(apart.every((d) => d < to), `${what}: ${Math.max(...apart)} apart`);
 }
 
 const idsOf = () => textOf(fixture.ids);
@@ -163,7 +168,10 @@ testOnBackends(
         adapters.merge();
         assertClose(await lastLogits(lm), learned, "merged");
       }
-      assertClose(found[0]!, found[1]!, "losses");
+      // Beside blocks rows are rounded to 16 bits; Adam divides by how large small gradients are.
+      const [packed, decoded] = found as [number[], number[]];
+      assertClose(packed.slice(0, 8), decoded.slice(0, 8), "first losses", 2e-4);
+      assertClose(packed, decoded, "losses", 1e-2);
       assert(found[0]!.at(-1)! < found[0]![0]! - 1, `${found[0]}`);
     }),
 );

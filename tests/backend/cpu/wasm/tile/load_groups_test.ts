@@ -1,18 +1,20 @@
 import { assertEquals } from "@std/assert";
 import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
 import type { Statement } from "../../../../../backend/tile/language/statements.ts";
-import { type Gemv, gemv, gemvMapping } from "../../../../../backend/tile/programs/gemv.ts";
-import { integerGemv, integerMapping } from "../../../../../backend/tile/programs/gemv_int16.ts";
+import { type Gemv, gemv, gemvMapping } from "../../../../../backend/tile/programs/packed/gemv.ts";
+import {
+  integerGemv,
+  integerMapping,
+} from "../../../../../backend/tile/programs/packed/gemv_int16.ts";
 import { vectorUnit } from "../../../../../backend/tile/units.ts";
 import { loadGroups, partsOf } from "../../../../../backend/cpu/wasm/tile/load_groups.ts";
 
 /** Statements of the innermost loop of a product with blocks of a format. */
 function innermost(format: "Q4_1" | "Q8_0", of = floats): readonly Statement[] {
-  const x = { name: "a0", element: "float32", offset: 0, step: 0 } as const;
+  const terms = of === floats ? 64 : 128, axes = [{ size: terms, step: 1 }];
+  const x = { name: "a0", element: "float32", offset: 0, rows: [], terms: axes } as const;
   const w = { name: "a1", blocks: 64, offset: 0 };
-  const { body } = withExpressions(() =>
-    of({ format, rows: 1, columns: 8, terms: of === floats ? 64 : 128, x, w })
-  );
+  const { body } = withExpressions(() => of({ format, rows: 1, columns: 8, terms, x, w }));
   return lastLoop(body)!;
 }
 

@@ -1,11 +1,11 @@
 /** A copy of packed elements as floats, for products that read each of them often. */
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
-import { valueOf } from "../../formats/block_format.ts";
-import { add, int, mul } from "../language/expression.ts";
-import type { TileKernel } from "../language/statements.ts";
-import { lt, truth } from "../language/values.ts";
-import { Program } from "../program.ts";
-import type { Unit } from "../units.ts";
+import { type BlockFormatName, formatTable } from "../../../formats/block_formats.ts";
+import { valueOf } from "../../../formats/block_format.ts";
+import { add, int, mul } from "../../language/expression.ts";
+import type { TileKernel } from "../../language/statements.ts";
+import { lt, truth } from "../../language/values.ts";
+import { Program } from "../../program.ts";
+import type { Unit } from "../../units.ts";
 import { PackedElement, placesOf, turnOf, waysOf } from "./packed_operand.ts";
 
 /** Elements that are copied, with sizes. */

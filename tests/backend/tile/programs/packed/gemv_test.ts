@@ -1,12 +1,12 @@
 /** The program of products with packed weights, for every unit, as the interpreter runs it. */
 import { assert, assertEquals } from "@std/assert";
-import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
-import { withExpressions } from "../../../../backend/tile/language/expression.ts";
-import { type Gemv, gemv, gemvMapping } from "../../../../backend/tile/programs/gemv.ts";
-import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
-import { itemUnit, packedUnit, type Unit, vectorUnit } from "../../../../backend/tile/units.ts";
-import { changed, countOf, without } from "../changed.ts";
-import { interpret } from "../interpreter.ts";
+import { type BlockFormatName, formatTable } from "../../../../../backend/formats/block_formats.ts";
+import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
+import { type Gemv, gemv, gemvMapping } from "../../../../../backend/tile/programs/packed/gemv.ts";
+import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
+import { itemUnit, packedUnit, type Unit, vectorUnit } from "../../../../../backend/tile/units.ts";
+import { changed, countOf, without } from "../../changed.ts";
+import { interpret } from "../../interpreter.ts";
 import { errorOf, run, sample } from "./packed_sample.ts";
 
 const units: readonly Unit[] = [
@@ -56,7 +56,7 @@ Deno.test("gemv reads x of half types in words, and takes four quants out of a w
   for (const format of ["Q4_K", "Q5_0", "Q8_0"] as const) {
     const { product, x, bytes } = sample(format, 2, 5, 512);
     const halves = Float16Array.from({ length: 8 + x.length }, (_, k) => k < 8 ? NaN : x[k - 5]!);
-    const own = { name: "x", element: "float16", offset: 8, step: 512 } as const;
+    const own = { ...product.x, element: "float16", offset: 8 } as const;
     const kernel = kernelOf({ ...product, x: own }, packedUnit("shuffle", 32, 16));
     const text = JSON.stringify(kernel, (key, value) => key === "next" ? undefined : value);
     assert(text.includes('"op":"words"') && text.includes('"name":"float16"'), format);

@@ -4,21 +4,11 @@
  *
  * Blocks of x have a scale of their own: elements are rounded to 1/65534 of the largest one of their 32.
  */
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
+import { formatTable } from "../../../formats/block_formats.ts";
+import { BLOCK, chunkOf, FEW_ROWS, isOfBlocks } from "../../../kernel/forms/packed_product.ts";
+import { add, div, type E, int, lanes, mul, type Place } from "../../language/expression.ts";
+import type { TileKernel } from "../../language/statements.ts";
 import {
-  add,
-  alignmentOf,
-  div,
-  type E,
-  int,
-  lanes,
-  mul,
-  type Place,
-} from "../language/expression.ts";
-import { primitive } from "../language/elements.ts";
-import type { TileKernel } from "../language/statements.ts";
-import {
-  above,
   dot,
   fadd,
   float,
@@ -26,51 +16,28 @@ import {
   fmul,
   lane,
   laneSum,
-  larger,
   load,
   loadShorts,
   lt,
-  nearest,
-  select,
   splat,
   toFloat,
-  toShorts,
   truth,
-} from "../language/values.ts";
-import { Program, type Tile } from "../program.ts";
-import type { Unit } from "../units.ts";
+} from "../../language/values.ts";
+import { Program, type Tile } from "../../program.ts";
+import type { Unit } from "../../units.ts";
 import type { Gemv } from "./gemv.ts";
 import { shortsOf } from "./packed_int16.ts";
 import { PackedElement } from "./packed_operand.ts";
+import { floatsOf, rounded, storeShorts } from "./rounded_blocks.ts";
 
-/** Elements of x that have a scale in common. */
-const BLOCK = 32;
-/** The largest number of 16 bits. */
-const LARGEST = 2 ** 15 - 1;
-/** Blocks of x of which none is larger are zeros: floats have no reciprocals of smaller ones. */
-const SMALLEST = 1e-30;
 /** Elements of x that a group keeps: room for rows, which are as long in all texts of a size. */
 const ROOM = [4096, 16384], MAX_ROOM = 32768;
-/** Rows of x; each has the same bits beside others as alone. */
-const MAX_ROWS = 8;
 /** Columns of a group: rounding a row takes as long as four of them. */
 const MAX_COLUMNS = 256;
 /** Blocks of 32 whose scales are decoded together. */
 const NEIGHBOURS = 4;
 /** Groups of each core, while these have columns enough. */
 const GROUPS = 4;
-
-/** Formats whose quants are multiplied as they are. */
-const formats: ReadonlySet<BlockFormatName> = new Set<BlockFormatName>([
-  "Q4_0",
-  "Q4_1",
-  "Q5_0",
-  "Q5_1",
-  "Q8_0",
-  "Q4_K",
-  "Q5_K",
-  "Q6_K",
-]);
 
 /** Mapping of a product to work-items. */
 export interface IntegerMapping {
@@ -86,15 +53,13 @@ export interface IntegerMapping {
 
 /** The mapping of a product; null where its format or its sizes are others. */
 export function integerMapping(
-  { format, rows, columns, terms, w }: Gemv,
+  product: Gemv,
   { width }: Unit,
   cores: number,
 ): IntegerMapping | null {
-  const chunk = chunkOf(format), { elements } = formatTable[format];
-  const room = ROOM.find((n) => n >= terms);
-  if (!formats.has(format) || width === 1 || 2 * width > BLOCK / 2) return null;
-  if (room === undefined || room * rows > MAX_ROOM || rows > MAX_ROWS) return null;
-  if (terms % Math.max(chunk, elements) !== 0 || w.offset % elements !== 0) return null;
+  const { rows, columns, terms } = product, room = ROOM.find((n) => n >= terms);
+  if (!isOfBlocks(product) || width === 1 || 2 * width > BLOCK / 2) return null;
+  if (room === undefined || room * rows > MAX_ROOM || rows > FEW_ROWS) return null;
   const most = Math.max(1, Math.min(MAX_COLUMNS, Math.floor(columns / (cores * GROUPS))));
   // A number of turns that divides all is left out if it is much smaller.
   const turns = range(most, Math.ceil(most / 2)).find((n) => columns % n === 0) ?? most;
@@ -103,12 +68,6 @@ export function integerMapping(
 
 const range = (from: number, to: number): number[] =>
   Array.from({ length: from - to + 1 }, (_, k) => from - k);
-
-/** Elements whose bytes are read together. */
-function chunkOf(format: BlockFormatName): number {
-  const { bit, count } = formatTable[format].packedBits ?? { bit: 5, count: 0 };
-  return 2 ** (bit + count);
-}
 
 /**
  * The kernel of a product; its results are (row of x, column).
@@ -200,36 +159,16 @@ class Writer {
   /** Rounds the rows of x. */
   #round(): void {
     const p = this.#p, { x, rows, terms } = this.#product, { room } = this.#mapping;
-    const from = p.input(x.name, x.element), count = BLOCK / this.#width;
-    const [begin, apart] = [x.offset, x.step].map((n) => this.#size(n, alignmentOf(n)));
+    p.input(x.name, x.element);
     p.loop(int(rows), (row) => {
       p.loop(p.size(terms / BLOCK), (block) => {
-        const first = add(begin!, mul(row, apart!), mul(block, BLOCK));
-        const values = Array.from(
-          { length: count },
-          (_, k) => p.let(load(from, add(first, k * this.#width, lanes(this.#width)))),
-        );
-        this.#roundBlock(values, add(mul(row, room), mul(block, BLOCK)), row, block);
+        const own = rounded(p, floatsOf(p, x, row, block), this.#sums !== null);
+        const place = add(mul(row, this.#pitch), block);
+        storeShorts(p, this.#shorts, add(mul(row, room), mul(block, BLOCK)), own.shorts);
+        p.store(this.#scales, place, own.scale);
+        if (own.sum) p.store(this.#sums!, place, own.sum);
       });
     });
-  }
-
-  /** Rounds a block: its scale is not a number where one of its elements is none. */
-  #roundBlock(values: readonly E[], to: E, row: E, block: E): void {
-    const p = this.#p, width = this.#width;
-    const all = p.let(values.map((v) => primitive("abs", [v], "float32")).reduce(larger));
-    const each = Array.from({ length: width }, (_, k) => lane(all, k));
-    const most = p.let(each.reduce((a, b) => larger(a, b)));
-    const inverse = primitive("div", [float(LARGEST), most], "float32");
-    const by = p.let(select(above(most, float(SMALLEST)), inverse, float(0)));
-    const nothing = laneSum(values.map((v) => fmul(v, splat(float(0), width))).reduce(fadd));
-    const scale = p.let(fadd(fmul(most, float(1 / LARGEST)), nothing));
-    const rounded = values.map((v) => p.let(nearest(fmul(v, splat(by, width)))));
-    rounded.forEach((n, k) => p.store(this.#shorts, add(to, k * width), toShorts(n)));
-    const sum = this.#sums && p.let(fmul(laneSum(toFloat(add(...rounded))), scale));
-    const place = add(mul(row, this.#pitch), block);
-    p.store(this.#scales, place, scale);
-    if (sum) p.store(this.#sums!, place, sum);
   }
 
   /** The sums of a column, which begins behind so many blocks. */

@@ -1,11 +1,11 @@
 /** Products with packed weights, and the errors of what the interpreter makes of them. */
 import { assertEquals } from "@std/assert";
-import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
-import { blockBytes, fieldPlaces } from "../../../../backend/formats/block_format.ts";
-import { hostBlocks } from "../../../../backend/formats/host_blocks.ts";
-import type { Gemv } from "../../../../backend/tile/programs/gemv.ts";
-import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
-import { interpret, type Report } from "../interpreter.ts";
+import { type BlockFormatName, formatTable } from "../../../../../backend/formats/block_formats.ts";
+import { blockBytes, fieldPlaces } from "../../../../../backend/formats/block_format.ts";
+import { hostBlocks } from "../../../../../backend/formats/host_blocks.ts";
+import type { Gemv } from "../../../../../backend/tile/programs/packed/gemv.ts";
+import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
+import { interpret, type Report } from "../../interpreter.ts";
 
 /** A product with its operands. */
 export interface Sample {
@@ -38,7 +38,11 @@ export function sample(
     rows,
     columns,
     terms,
-    x: { name: "x", element: "float32", offset: 3, step: rows > 1 ? terms : 0 },
+    x: {
+      ...{ name: "x", element: "float32", offset: 3 },
+      rows: rows > 1 ? [{ size: rows, step: terms }] : [],
+      terms: [{ size: terms, step: 1 }],
+    },
     w: { name: "w", blocks, offset: terms },
   };
   return { product, x, bytes };

@@ -1,12 +1,15 @@
 /** The program of products with packed weights in whole numbers, for every width, as the interpreter runs it. */
 import { assert, assertEquals } from "@std/assert";
-import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
-import { withExpressions } from "../../../../backend/tile/language/expression.ts";
-import type { TileKernel } from "../../../../backend/tile/language/statements.ts";
-import type { Gemv } from "../../../../backend/tile/programs/gemv.ts";
-import { integerGemv, integerMapping } from "../../../../backend/tile/programs/gemv_int16.ts";
-import { itemUnit, type Unit, vectorUnit } from "../../../../backend/tile/units.ts";
-import { interpret } from "../interpreter.ts";
+import { type BlockFormatName, formatTable } from "../../../../../backend/formats/block_formats.ts";
+import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
+import type { TileKernel } from "../../../../../backend/tile/language/statements.ts";
+import type { Gemv } from "../../../../../backend/tile/programs/packed/gemv.ts";
+import {
+  integerGemv,
+  integerMapping,
+} from "../../../../../backend/tile/programs/packed/gemv_int16.ts";
+import { itemUnit, type Unit, vectorUnit } from "../../../../../backend/tile/units.ts";
+import { interpret } from "../../interpreter.ts";
 import { errorOf, run, sample } from "./packed_sample.ts";
 
 const units = [vectorUnit(4), vectorUnit(8)];
@@ -46,7 +49,7 @@ Deno.test("integerGemv gives a row the same bits beside others as alone", () => 
     const given = sample(format, 5, 2, terms), { x } = given.product;
     const together = run(kernelOf(given.product, vectorUnit(4)), given).results;
     for (let row = 0; row < 5; row++) {
-      const own = { ...x, offset: x.offset + row * x.step, step: 0 };
+      const own = { ...x, offset: x.offset + row * terms, rows: [] };
       const alone = { ...given, product: { ...given.product, rows: 1, x: own } };
       const { results } = run(kernelOf(alone.product, vectorUnit(4)), alone);
       const due = [0, 1].map((column) => together.get(`${row},${column}`));

@@ -1,12 +1,12 @@
 /** The program of copies of packed weights, for every unit, as the interpreter runs it. */
 import { assertEquals } from "@std/assert";
-import { blockBytes } from "../../../../backend/formats/block_format.ts";
-import { type BlockFormatName, formatTable } from "../../../../backend/formats/block_formats.ts";
-import { hostBlocks } from "../../../../backend/formats/host_blocks.ts";
-import { withExpressions } from "../../../../backend/tile/language/expression.ts";
-import { canUnpack, unpack } from "../../../../backend/tile/programs/unpack.ts";
-import { itemUnit, vectorUnit } from "../../../../backend/tile/units.ts";
-import { interpret } from "../interpreter.ts";
+import { blockBytes } from "../../../../../backend/formats/block_format.ts";
+import { type BlockFormatName, formatTable } from "../../../../../backend/formats/block_formats.ts";
+import { hostBlocks } from "../../../../../backend/formats/host_blocks.ts";
+import { withExpressions } from "../../../../../backend/tile/language/expression.ts";
+import { canUnpack, unpack } from "../../../../../backend/tile/programs/packed/unpack.ts";
+import { itemUnit, vectorUnit } from "../../../../../backend/tile/units.ts";
+import { interpret } from "../../interpreter.ts";
 
 const names = Object.keys(formatTable) as BlockFormatName[];
 

@@ -2,10 +2,10 @@
  * Four neighbours of a packed operand at once: the rows of the formats over words of four bytes, so that bits are
  * masked and shifted for all of them together, and each becomes a float by one more step.
  */
-import type { BlockReader } from "../../formats/block_format.ts";
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
-import { add, type E, firstLane, int, lanes, type Place } from "../language/expression.ts";
-import { fadd, float, unpacked, words } from "../language/values.ts";
+import type { BlockReader } from "../../../formats/block_format.ts";
+import { type BlockFormatName, formatTable } from "../../../formats/block_formats.ts";
+import { add, type E, firstLane, int, lanes, type Place } from "../../language/expression.ts";
+import { fadd, float, unpacked, words } from "../../language/values.ts";
 import { PackedElement } from "./packed_operand.ts";
 
 /** Elements of a quad. */

@@ -2,23 +2,23 @@
  * Products of a few rows with a packed matrix, `x wᵀ`: each weight is read once, and decoded in registers.
  * A sum of products that share a scale is multiplied with it once.
  */
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
+import { type BlockFormatName, formatTable } from "../../../formats/block_formats.ts";
+import { type PackedFactor, straightStep } from "../../../kernel/forms/packed_product.ts";
 import {
   add,
   alignmentOf,
   div,
   type E,
-  type Element,
   int,
   isMultiple,
   min,
   mul,
   type Place,
   sub,
-} from "../language/expression.ts";
-import { Program, type Tile } from "../program.ts";
-import type { TileKernel } from "../language/statements.ts";
-import type { Unit } from "../units.ts";
+} from "../../language/expression.ts";
+import { Program, type Tile } from "../../program.ts";
+import type { TileKernel } from "../../language/statements.ts";
+import type { Unit } from "../../units.ts";
 import {
   fadd,
   fma,
@@ -29,7 +29,7 @@ import {
   lt,
   truth,
   unpacked,
-} from "../language/values.ts";
+} from "../../language/values.ts";
 import { PackedElement, type PackedPlace, placesOf, turnOf, waysOf } from "./packed_operand.ts";
 import { QUAD, quadOf } from "./packed_quad.ts";
 
@@ -40,13 +40,8 @@ export interface Gemv {
   readonly rows: number;
   readonly columns: number;
   readonly terms: number;
-  /** The name of x, its element type, where it begins, and how far its rows lie apart. */
-  readonly x: {
-    readonly name: string;
-    readonly element: Element;
-    readonly offset: number;
-    readonly step: number;
-  };
+  /** The floats, row by row. */
+  readonly x: PackedFactor;
   /** The name of the packed matrix (columns, terms), its blocks, and its first element. */
   readonly w: { readonly name: string; readonly blocks: number; readonly offset: number };
 }
@@ -66,14 +61,14 @@ export interface GemvMapping {
 
 /** The mapping of a product; null where the unit cannot read its rows. */
 export function gemvMapping(
-  { format, rows, terms, w }: Gemv,
+  { format, rows, terms, x, w }: Gemv,
   unit: Unit,
   most = MAX_COLUMNS,
 ): GemvMapping | null {
   const { elements } = formatTable[format], turn = turnOf(format, unit);
   const columns = Math.max(1, Math.min(most, Math.floor(MAX_SUMS / rows)));
   if (rows > MAX_SUMS || terms % elements !== 0 || w.offset % elements !== 0) return null;
-  if (terms / waysOf(format) % turn !== 0) return null;
+  if (terms / waysOf(format) % turn !== 0 || straightStep(x) === null) return null;
   return { columns, turn: unit.across * turn };
 }
 
@@ -143,7 +138,7 @@ class GemvWriter {
     const { elements } = formatTable[format];
     const whole = (n: number): number => elements === 1 ? alignmentOf(n) : elements;
     const [step, blocks] = [p.size(terms, whole(terms)), p.size(w.blocks)];
-    const [begin, apart] = [x.offset, x.step].map((n) =>
+    const [begin, apart] = [x.offset, straightStep(x)!].map((n) =>
       n === 0 ? int(0) : p.size(n, alignmentOf(n))
     );
     const offset = w.offset === 0 ? int(0) : p.size(w.offset, whole(w.offset));

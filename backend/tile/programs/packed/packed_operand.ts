@@ -2,11 +2,10 @@
  * An operand in blocks of few bits as expressions: the rows of the formats, read as vectors of neighbours
  * or out of words of four bytes.
  *
- * This folder (`programs/`) has the programs, each written once for every unit; it imports `tile/` and
- * `formats/`. Templates and runners of the backends call it with sizes and get kernels in statements.
+ * This folder (`packed/`) has programs of such operands; it imports `tile/`, `formats/` and forms of `kernel/`.
  */
-import { type BlockReader, fieldPlaces } from "../../formats/block_format.ts";
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
+import { type BlockReader, fieldPlaces } from "../../../formats/block_format.ts";
+import { type BlockFormatName, formatTable } from "../../../formats/block_formats.ts";
 import {
   add,
   div,
@@ -18,7 +17,7 @@ import {
   mul,
   type Place,
   sub,
-} from "../language/expression.ts";
+} from "../../language/expression.ts";
 import {
   bit,
   choose,
@@ -36,8 +35,8 @@ import {
   signed,
   toFloat,
   words,
-} from "../language/values.ts";
-import type { Unit } from "../units.ts";
+} from "../../language/values.ts";
+import type { Unit } from "../../units.ts";
 
 /** The elements of one place of a packed operand. */
 export class PackedElement implements BlockReader<E> {

@@ -1,8 +1,8 @@
 /** Neighbours of a packed operand as whole numbers of 16 bits: the rows of the formats over vectors of these. */
-import type { BlockReader } from "../../formats/block_format.ts";
-import { type BlockFormatName, formatTable } from "../../formats/block_formats.ts";
-import { add, type E, firstLane, int, type Place } from "../language/expression.ts";
-import { loadShorts, shortBits, shortMask, shortRight, shortSum } from "../language/values.ts";
+import type { BlockReader } from "../../../formats/block_format.ts";
+import { type BlockFormatName, formatTable } from "../../../formats/block_formats.ts";
+import { add, type E, firstLane, int, type Place } from "../../language/expression.ts";
+import { loadShorts, shortBits, shortMask, shortRight, shortSum } from "../../language/values.ts";
 import type { PackedElement } from "./packed_operand.ts";
 
 const isShort = ({ kind }: E): boolean => kind === "int16";
