@@ -55,29 +55,42 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
   return gradient.cast(root.dtype);
 }
 
-function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
+/** Gradients of so many passes wait to be added up, at most: each keeps what it is computed from. */
+const MAX_WAITING = 2;
+/** The passes in gradients that wait, where these are several. */
+const waiting = new WeakMap<Tensor, number>();
+
+/** Adds a gradient to a leaf's; returns true where many wait to be added up. */
+function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): boolean {
   const grad = gradientOf(leaf);
   // One that a step has used already is used again: sums over steps are stored, not made anew.
   const isOverSteps = grad !== null && nodeOf(grad).isComputed;
+  const passes = grad === null || isOverSteps ? 1 : (waiting.get(grad) ?? 1) + 1;
   const total = grad
     ? withoutAutocast(() => recording(createGraph === true, () => grad.add(gradient)))
     : gradient;
   const next = exposed(createGraph ? total : total.detach());
   replaceGradient(leaf, next);
-  if (isOverSteps) computeWithNext(next);
+  if (passes > 1) waiting.set(next, passes);
+  if (isOverSteps || passes > MAX_WAITING) computeWithNext(next);
+  return passes > MAX_WAITING;
 }
 
-/** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
+/**
+ * Adds the gradient of `root` to the `grad` of every leaf that requires one.
+ *
+ * @returns True where gradients of many passes wait to be added up, and are to be computed.
+ */
 export function backward(
   root: Tensor,
   first?: Tensor | BackwardOptions,
   behind?: BackwardOptions,
-): void {
+): boolean {
   const isAlone = behind === undefined && isPlain(first);
   const gradient = isAlone ? undefined : first as Tensor | undefined;
   const options: BackwardOptions = isAlone ? first : behind === undefined ? {} : behind;
   checkOptions("go backward", options, backwardRules);
-  walkWithHooks(beginBackward, [root, gradient, options], options.createGraph === true);
+  return walkWithHooks(beginBackward, [root, gradient, options], options.createGraph === true);
 }
 
 /** An object that was written as options. */
@@ -87,7 +100,7 @@ function isPlain(value: unknown): value is BackwardOptions {
 
 const beginBackward: BeginWalk<
   [root: Tensor, gradient: Tensor | undefined, options: BackwardOptions],
-  void
+  boolean
 > = (at, root, gradient, options) => {
   if (!root.requiresGrad) {
     throw new Error(
@@ -115,15 +128,21 @@ const beginBackward: BeginWalk<
   return beginWalk(at, walk);
 };
 
-/** Adds up the gradients of leaves, which are computed with a loss that is read, and tells of them. */
+/**
+ * Adds up the gradients of leaves, which are computed with a loss that is read, and tells of them; returns true
+ * where many wait to be added up.
+ */
 function leaveGradients(
   found: readonly (readonly [leaf: Tensor, gradient: Tensor])[],
   losses: ReadonlySet<Tensor>,
   order: ReadonlySet<Tensor> | null,
   options: BackwardOptions,
-): void {
-  const leaves = found.map(([leaf, g]) => {
-    accumulate(leaf, g, options);
+): boolean {
+  let isLong = false;
+  // In the order in which they were made, which becomes that of kernels: as optimizers have it, it takes least memory.
+  const inOrder = found.toSorted(([a], [b]) => stateOf(a).order - stateOf(b).order);
+  const leaves = inOrder.map(([leaf, g]) => {
+    isLong = accumulate(leaf, g, options) || isLong;
     return leaf;
   });
   const gradients = gradientsOfLeaves(leaves);
@@ -138,6 +157,7 @@ function leaveGradients(
     const reached = new Set(leaves);
     runAccumulationHooks([...order].filter((leaf) => reached.has(leaf)));
   }
+  return isLong;
 }
 
 /** True for a number that the user may read after the step: a loss before it is scaled, parts of a sum. */

@@ -19,7 +19,6 @@ import type {
 } from "../../backend/internal.ts";
 import type { Buffer, CommandQueue, Context } from "../../ffi/mod.ts";
 import type { BufferHandle } from "../../memory/mod.ts";
-import { backward } from "../autograd/autograd.ts";
 import { addGradientHook } from "../autograd/gradient_hooks.ts";
 import type {
   ArangeOptions,
@@ -76,6 +75,7 @@ import { act, compute, observedCall } from "../core/operations.ts";
 import { phraseOf, shown } from "../core/rules/options.ts";
 import { TensorState } from "../core/tensor_state.ts";
 import * as assignment from "../execution/assignment.ts";
+import { goBackward } from "../execution/realization.ts";
 import { explain } from "../execution/explain.ts";
 import { exportBlock } from "../execution/native_access.ts";
 import * as printing from "../execution/printing.ts";
@@ -1254,7 +1254,7 @@ export class Tensor implements Disposable {
   /** The same, from a gradient of this tensor. */
   backward(gradient: Tensor | undefined, options?: BackwardOptions): void;
   backward(first?: Tensor | BackwardOptions, options?: BackwardOptions): void {
-    backward(this, first as Tensor | undefined, options);
+    goBackward(this, first, options);
   }
 
   /**

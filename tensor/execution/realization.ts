@@ -17,8 +17,10 @@ import {
   realize,
   type Saved,
 } from "../../backend/internal.ts";
+import type { BackwardOptions } from "../core/arguments.ts";
 import { isFollowing, resolved } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
+import { backward } from "../autograd/autograd.ts";
 import { backwardOf } from "../autograd/saved_for_backward.ts";
 import { endingTemporaries } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/mod.ts";
@@ -33,6 +35,16 @@ export function realizePending(): void {
     const tensors = pendingOn(device).takeAssignments();
     if (tensors.length > 0) realizeOn(device, tensors);
   }
+}
+
+/** Goes backward, and computes gradients in which many passes are added up: each keeps its activations. */
+export function goBackward(
+  root: Tensor,
+  first?: Tensor | BackwardOptions,
+  behind?: BackwardOptions,
+): void {
+  const isSumLong = backward(root, first, behind);
+  if (isSumLong && !isFollowing()) realizePending();
 }
 
 /**
