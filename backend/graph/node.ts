@@ -29,6 +29,8 @@ export interface Token {
   node: Node | null;
   /** True for what learns and for what was assigned before: its value will be replaced. */
   isVariable: boolean;
+  /** True while `backward` may go through it, or add to it. */
+  isRecorded: boolean;
 }
 
 /**

@@ -70,6 +70,7 @@ function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOpt
     ? withoutAutocast(() => recording(createGraph === true, () => grad.add(gradient)))
     : gradient;
   const next = exposed(createGraph ? total : total.detach());
+  stateOf(next).markGradient();
   replaceGradient(leaf, next);
   if (passes > 1) waiting.set(next, passes);
   if (isOverSteps || passes > MAX_WAITING) computeWithNext(next);

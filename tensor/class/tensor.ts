@@ -75,7 +75,7 @@ import { act, compute, observedCall } from "../core/operations.ts";
 import { phraseOf, shown } from "../core/rules/options.ts";
 import { TensorState } from "../core/tensor_state.ts";
 import * as assignment from "../execution/assignment.ts";
-import { goBackward } from "../execution/realization.ts";
+import { arrived, goBackward } from "../execution/realization.ts";
 import { explain } from "../execution/explain.ts";
 import { exportBlock } from "../execution/native_access.ts";
 import * as printing from "../execution/printing.ts";
@@ -262,7 +262,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
-    return makeLeaf(hostData.fromHost, [data, options]);
+    return arrived(makeLeaf(hostData.fromHost, [data, options]));
   }
 
   /**

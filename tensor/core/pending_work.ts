@@ -20,6 +20,12 @@ const MIN_SWEEP = 1024;
 /** Those that were computed since are let go when so many are new: each holds what it was made from. */
 const MIN_PRUNE = 64;
 
+/** Small values that wait are computed when so much has come from the host since: they hold what they are made from. */
+const MAX_WAITED_BYTES = 1 << 24;
+
+/** Elements of a small value. */
+const MAX_SMALL = 1 << 16;
+
 /** A state that is passed on from step to step unread is computed when it is so many operations long. */
 const MAX_DEPTH = 100;
 
@@ -77,6 +83,13 @@ class UnreadNodes {
     this.#recent = taken.length === 0 ? open : open.filter((node) => !taken.includes(node));
     this.#older = [];
     return taken;
+  }
+
+  /** Small values that no backward goes through, such as hits that are counted over many batches. */
+  small(): Node[] {
+    return this.#open().filter(({ size, token }) =>
+      size <= MAX_SMALL && token?.isRecorded === false
+    );
   }
 }
 
@@ -219,6 +232,7 @@ export class PendingWork {
   readonly #unread = new UnreadNodes();
   readonly #carried = new CarriedNodes();
   #hasAssigned = false;
+  #waitedBytes = 0;
 
   /** True when tensors wait for the next schedule. */
   get hasAssignments(): boolean {
@@ -299,6 +313,20 @@ export class PendingWork {
   /** Values that steps pass on, which the schedule that is made now computes. */
   takeCarried(): readonly Node[] {
     return this.#carried.take();
+  }
+
+  /**
+   * Notes bytes that came from the host.
+   *
+   * @returns Small values to compute now: what they are made from would be held for ever. A step computes those
+   * beside its gradients.
+   */
+  takeSmall(bytes: number): readonly Node[] {
+    this.#waitedBytes += bytes;
+    if (this.#waitedBytes < MAX_WAITED_BYTES || this.#unread.isEmpty) return none;
+    if (this.roots().length > 0) return none;
+    this.#waitedBytes = 0;
+    return this.#unread.small();
   }
 
   /** Notes a tensor's pending value, which nothing has been computed from. */

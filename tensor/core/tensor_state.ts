@@ -34,6 +34,8 @@ class ValueToken implements Token {
   saved: Saved[] | null = null;
   /** See {@linkcode Token}. */
   isVariable = false;
+  /** See {@linkcode Token}. */
+  isRecorded = false;
 }
 
 /** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
@@ -162,6 +164,11 @@ export class TensorState implements Temporary {
     return this.gradFn !== null && !this.gradFn.isFreed;
   }
 
+  /** Says that it is a gradient: `backward` may add to it, and a step asks for it. */
+  markGradient(): void {
+    this.#token.isRecorded = true;
+  }
+
   /** Says that its value is learned: it will be replaced. */
   markVariable(): void {
     this.#token.isVariable = true;
@@ -209,6 +216,7 @@ export class TensorState implements Temporary {
   record(gradFn: GradFn | null): void {
     const former = this.gradFn, isCounted = !this.isTemporary && this.lifecycle !== "disposed";
     this.gradFn = gradFn;
+    this.#token.isRecorded = gradFn !== null;
     if (isCounted) {
       gradFn?.retain?.();
       former?.letGo?.();

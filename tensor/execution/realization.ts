@@ -6,9 +6,11 @@
  * `backend/execution/`.
  */
 import {
+  type Backend,
   backendOf,
   type Companion,
   type DeviceHandle,
+  dtypes,
   GoneError,
   isReadable,
   isRecording,
@@ -45,6 +47,28 @@ export function goBackward(
 ): void {
   const isSumLong = backward(root, first, behind);
   if (isSumLong && !isFollowing()) realizePending();
+}
+
+/**
+ * Returns what came from the host. Small values that have waited while much came, such as hits that are counted
+ * over many batches, are computed: they would hold all that they are made from.
+ */
+export function arrived(tensor: Tensor): Tensor {
+  const { size, dtype, device } = tensor;
+  if (isFollowing() || isRecording()) return tensor;
+  const small = pendingOn(device).takeSmall(size * dtypes[dtype].bytes);
+  if (small.length > 0) computeSmall(backendOf(device), small);
+  return tensor;
+}
+
+function computeSmall(backend: Backend, values: readonly Node[]): void {
+  try {
+    realize(backend, values)?.use();
+  } catch (error) {
+    if (!(error instanceof GoneError)) throw error;
+    // Its reader will be told; the others are there.
+    if (values.length > 1) { for (const value of values) computeSmall(backend, [value]); }
+  }
 }
 
 /**
