@@ -78,10 +78,21 @@ export interface Launch {
   /** It hands its blocks to a kernel that takes no offsets: each needs a memory object of its own. */
   readonly needsOwnBuffers?: boolean;
   /**
+   * The output that follows from one input alone, by their places: who keeps it while the input is the same may
+   * run the launch `again` without making it anew.
+   */
+  readonly kept?: KeptOutput;
+  /**
    * The same with arguments of its own, for who runs it many times with nearly the same blocks. Null while it
    * is not compiled; absent where setting arguments costs nothing.
    */
   repeated?(): RepeatedLaunch | null;
+}
+
+/** Places among the blocks of a launch. */
+export interface KeptOutput {
+  readonly output: number;
+  readonly input: number;
 }
 
 /** A launch whose arguments stay set from run to run; its owner disposes of it. */
@@ -89,8 +100,10 @@ export interface RepeatedLaunch extends Launch, Disposable {
   /**
    * Enqueues it with blocks where those of its last run were, while `mayRepeat` of the backend allows it.
    * The caller has awaited uploads to them.
+   *
+   * @param isPrepared True where the output that is `kept` is there; default: false.
    */
-  again(): void;
+  again(isPrepared?: boolean): void;
 }
 
 /** Transfer of a new block's content to a device. */

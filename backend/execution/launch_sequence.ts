@@ -1,5 +1,5 @@
 /** Several launches as one. */
-import type { Launch, RepeatedLaunch } from "./backend.ts";
+import type { KeptOutput, Launch, RepeatedLaunch } from "./backend.ts";
 import type { HorizontalKernel } from "../kernel/kernel.ts";
 
 /**
@@ -8,13 +8,16 @@ import type { HorizontalKernel } from "../kernel/kernel.ts";
  * @param name What traces call it.
  * @param launches In their order.
  * @param run Runs such launches with the blocks that each of them takes.
+ * @param kept What all but the last of them make, where that may be kept.
  */
 export function sequence(
   name: string,
   launches: readonly Launch[],
   run: (launches: readonly Launch[]) => Launch["run"],
+  kept?: KeptOutput,
 ): Launch {
   const whole = {
+    ...kept && { kept },
     name,
     source: launches.map(({ source }) => source).join("\n\n"),
     bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -46,8 +49,9 @@ function againAndDispose(
   own: readonly RepeatedLaunch[],
 ): Pick<RepeatedLaunch, "again" | typeof Symbol.dispose> {
   return {
-    again: () => {
-      for (const launch of own) launch.again();
+    again: (isPrepared = false) => {
+      if (isPrepared) own.at(-1)!.again();
+      else for (const launch of own) launch.again();
     },
     [Symbol.dispose]: () => {
       for (const launch of own) launch[Symbol.dispose]();

@@ -60,9 +60,12 @@ function scheduleFor(
   nodes: readonly Node[],
   { companions = [], later = [], ahead = [] }: RealizeOptions = {},
 ): Schedule {
-  const cache = activeRecording() ? null : rememberedBy(backend).plans;
+  const recording = activeRecording(), { target, planKernel } = backend;
+  const cache = recording ? null : rememberedBy(backend).plans;
   const canVary = !isDeterministic();
-  return schedule(nodes, { cache, canVary, device: backend, companions, later, ahead });
+  const keepsPrepared = recording?.isInference() ?? false;
+  const device = { target, planKernel, keepsPrepared };
+  return schedule(nodes, { cache, canVary, device, companions, later, ahead });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

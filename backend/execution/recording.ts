@@ -28,10 +28,16 @@ export interface ExternalValue {
 /** Launches made while it was open. */
 export class Recording {
   readonly launches: RecordedLaunch[] = [];
+  /** True where nothing that was recorded so far changes what the next replay starts from. */
+  readonly isInference: () => boolean;
   readonly #start = nextNodeId();
   /** The values that were read, by their block. */
   readonly external = new Map<Block, ExternalValue>();
   readonly #produced = new Set<Block>();
+
+  constructor(isInference: () => boolean = () => false) {
+    this.isInference = isInference;
+  }
 
   /** Notes one launch; `inputs` are the nodes behind `reads`, null for buffers between two launches. */
   add(
@@ -105,13 +111,17 @@ export function unrecorded<T>(fn: () => T): T {
 /**
  * Runs `fn` and records what it launches; the caller ends the recording.
  *
+ * @param isInference See {@linkcode Recording.isInference}; by default it is none.
  * @throws {Error} When another recording is open.
  */
-export function record<T>(fn: () => T): { result: T; recording: Recording } {
+export function record<T>(
+  fn: () => T,
+  isInference?: () => boolean,
+): { result: T; recording: Recording } {
   if (open) {
     throw new Error("Cannot compile inside a compiled function: compile the outer one only");
   }
-  const recording = open = new Recording();
+  const recording = open = new Recording(isInference);
   try {
     return { result: fn(), recording };
   } catch (error) {

@@ -142,6 +142,8 @@ export interface LoopKernel extends LoopNest {
   readonly outputs: readonly Output[];
   /** Operands of the contraction that another kernel has prepared. */
   readonly prepared?: readonly PreparedOperand[];
+  /** Stored inputs that the next run finds unchanged, as a rule: what follows from one alone is kept. */
+  readonly lasting?: readonly number[];
   /** Row `part` walks only `length` elements of one inner loop: the first half of a split reduction. */
   readonly chunk?: { readonly symbol: number; readonly part: number; readonly length: number };
   /** The operations in it, for names and traces. */

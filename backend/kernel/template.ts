@@ -27,6 +27,8 @@ export interface Scratch {
   readonly size: number;
   /** An operand that is prepared in it, which other kernels may need so; null or missing: nothing of the kind. */
   readonly content?: ScratchContent;
+  /** The input that all of it follows from, one of the kernel's `lasting`: it is kept while that is the same. */
+  readonly keptFor?: number;
 }
 
 /** Preparation of a kernel's input: the same where input and key are. */
@@ -58,4 +60,6 @@ export interface PlanningDevice {
   readonly target: Target;
   /** Choice among the backend's templates; null where every kernel is computed in one way. */
   readonly planKernel: KernelPlanner | null;
+  /** True where a plan is run again and again with most of its stored inputs; default: false. */
+  readonly keepsPrepared?: boolean;
 }

@@ -25,6 +25,8 @@ import type { Tensor } from "../core/mod.ts";
 
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;
+/** Programs that may keep what follows from weights alone: each has memory of its own for it. */
+const MAX_KEEPING = 4;
 /** After so many recordings in a row that no call could use, calls run as they are written ... */
 const MAX_USELESS = 6;
 /** ... so often, before recording is tried again. */
@@ -223,7 +225,7 @@ class CompiledCalls {
   }
 
   #trace<R>(kind: Kind, trace: Trace, given: readonly Tensor[], fn: () => R): R {
-    const { outcome, recording } = trace.run(fn, isReplayable);
+    const { outcome, recording } = trace.run(fn, isReplayable, this.programs.size < MAX_KEEPING);
     try {
       return this.#taken(kind, trace, given, outcome, recording);
     } finally {

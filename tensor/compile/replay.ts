@@ -83,7 +83,7 @@ export function replay(
       }
     }, blocks);
     marks?.passed(-1);
-    launches.run(backendOf(program.device), blocks, marks);
+    launches.run(backendOf(program.device), blocks, (k) => holderOf(slots[k]!), marks);
   } catch (error) {
     blocks.forEach((block, k) => {
       if (slots[k]!.kind === "fresh" && !updated.has(k)) block.release();

@@ -1,6 +1,6 @@
 /** The launches of a recorded program, whose arguments stay set from one replay to the next. */
 import type { Backend, Block, Launch, RepeatedLaunch } from "../../backend/internal.ts";
-import type { PendingUploads } from "../../memory/mod.ts";
+import type { PendingUploads, Storage } from "../../memory/mod.ts";
 import type { GradientMarks } from "./gradient_marks.ts";
 
 /** Next values that cannot lie where the former ones do are in two places by turns: every second replay has the same blocks. */
@@ -13,6 +13,22 @@ export interface ReplayLaunch {
   readonly launch: Launch;
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
+}
+
+/** A value as it was when something was made of it. */
+class Seen {
+  readonly #storage: WeakRef<Storage<unknown>>;
+  readonly #version: number;
+
+  constructor(storage: Storage<unknown>) {
+    this.#storage = new WeakRef(storage);
+    this.#version = storage.version;
+  }
+
+  /** True where it is the same value. */
+  is(storage: Storage<unknown>): boolean {
+    return this.#storage.deref() === storage && storage.version === this.#version;
+  }
 }
 
 /** A slot whose block may be another one in every replay, with the launches that take it. */
@@ -69,6 +85,8 @@ export class ReplayedLaunches implements Disposable {
   readonly #bindings: Binding[] = [];
   readonly #owned = new DisposableStack();
   readonly #repeats: boolean;
+  /** By launch: the value that what it keeps was made of. */
+  readonly #madeOf = new Map<number, Seen>();
   // The blocks of one launch at a time; empty between two, so that they keep no memory.
   readonly #reads: Block[] = [];
   readonly #writes: Block[] = [];
@@ -99,9 +117,15 @@ export class ReplayedLaunches implements Disposable {
    * Enqueues all of them.
    *
    * @param blocks By slot.
+   * @param storageOf The value of a slot that was there before; null for others.
    * @param marks Told after each launch that it is enqueued.
    */
-  run(backend: Backend, blocks: readonly Block[], marks: GradientMarks | null): void {
+  run(
+    backend: Backend,
+    blocks: readonly Block[],
+    storageOf: (slot: number) => Storage<unknown> | null,
+    marks: GradientMarks | null,
+  ): void {
     const binding = this.#repeats && backend.mayRepeat() ? this.#bindingFor(blocks) : null;
     const { uploads } = backend.memory;
     const arriving = binding && !uploads.isEmpty ? this.#arriving(uploads, blocks) : null;
@@ -109,10 +133,13 @@ export class ReplayedLaunches implements Disposable {
       arriving?.get(k)?.forEach((block) => uploads.await(block));
       const own = binding === null ? null : binding.launches[k]!;
       if (own === null) this.#run(this.#launches[k]!.launch, k, blocks);
-      else if (binding!.isSet[k] === 1) own.again();
       else {
-        this.#run(own, k, blocks);
+        const isSet = binding!.isSet[k] === 1;
+        const from = own.kept ? storageOf(this.#launches[k]!.inputs[own.kept.input]!) : null;
+        if (isSet) own.again(from !== null && this.#madeOf.get(k)?.is(from));
+        else this.#run(own, k, blocks);
         binding!.isSet[k] = 1;
+        if (from !== null && !this.#madeOf.get(k)?.is(from)) this.#madeOf.set(k, new Seen(from));
       }
       if (marks !== null) marks.passed(k);
     }

@@ -94,11 +94,18 @@ function lifetimesOf(
   isInterior: (block: Block) => boolean,
 ): Interior[] {
   const first = new Map<Block, number>(), last = new Map<Block, number>();
+  // What is kept from one replay to the next shares its place with nothing.
+  for (const { launch: { kept }, outputs } of launches) {
+    const block = kept && outputs[kept.output]!;
+    if (!block || !isInterior(block)) continue;
+    first.set(block, 0);
+    last.set(block, launches.length);
+  }
   launches.forEach(({ inputs, outputs }, k) => {
     for (const block of [...outputs, ...inputs]) {
       if (!isInterior(block)) continue;
       if (!first.has(block)) first.set(block, k);
-      last.set(block, k);
+      last.set(block, Math.max(k, last.get(block) ?? k));
     }
   });
   return [...first].map(([block, at]) => ({

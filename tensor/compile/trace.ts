@@ -97,10 +97,14 @@ export class Trace implements CallObserver, CallEffects {
     this.gradients = new GradientWatch(this.roles);
   }
 
-  /** Runs the function; `isReplayable` has the last word on a program. */
+  /**
+   * Runs the function; `isReplayable` has the last word on a program, which keeps what follows from weights alone
+   * where it `mayKeep` that, and learns nothing.
+   */
   run<R>(
     fn: () => R,
     isReplayable: (program: RecordedProgram) => boolean,
+    mayKeep: boolean,
   ): { outcome: Outcome<R>; recording: Recording } {
     const { result: outcome, recording } = record(() =>
       observeOffsets(
@@ -114,9 +118,14 @@ export class Trace implements CallObserver, CallEffects {
                 () => this.#finish(this.#called(fn), isReplayable),
               ),
           ),
-      )
-    );
+      ), () => mayKeep && this.#isInference());
     return { outcome, recording };
+  }
+
+  /** True where nothing that was called so far learns: the next call has the same weights. */
+  #isInference(): boolean {
+    return this.#assigned.size === 0 &&
+      this.#path.every(({ outputs }) => outputs.every(({ requiresGrad }) => !requiresGrad));
   }
 
   #called<R>(fn: () => R): R {

@@ -1,7 +1,7 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
 import type { Buffer, CommandQueue } from "../../../ffi/mod.ts";
 import type { PendingUploads } from "../../../memory/mod.ts";
-import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
+import type { Block, KeptOutput, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { activeTrace } from "../../profiling/trace.ts";
@@ -145,12 +145,12 @@ export function enqueue(
   context.afterLaunch(isTiny);
 }
 
-/** Launches of the same buffers, one after the other. */
-export function inSequence(launches: readonly Launch[]): Launch {
+/** Launches of the same buffers, one after the other; `kept` is what all but the last make. */
+export function inSequence(launches: readonly Launch[], kept?: KeptOutput): Launch {
   const run = (launches: readonly Launch[]): Launch["run"] => (inputs, outputs) => {
     for (const launch of launches) launch.run(inputs, outputs);
   };
-  return sequence(launches[0]!.name, launches, run);
+  return sequence(launches[0]!.name, launches, run, kept);
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */

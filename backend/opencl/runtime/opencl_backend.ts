@@ -23,6 +23,7 @@ import type {
   Gate,
   HostBlock,
   HostCopy,
+  KeptOutput,
   Launch,
   Sign,
   UploadOptions,
@@ -248,6 +249,7 @@ export class OpenCLBackend implements Backend {
     return new TieredLaunch(tiers, programs, {
       label: kernel.label,
       bytes: steps.reduce((sum, { work }) => sum + work.bytes, 0),
+      kept: this.#keptBy(kernel),
       baseline,
       steps: steps.map(({ generated }) => ({
         source: generated.source,
@@ -268,7 +270,17 @@ export class OpenCLBackend implements Backend {
     if (launches.length === 1) return launches[0]!;
     return kernel.kind === "horizontal"
       ? membersInSequence(kernel, launches)
-      : inSequence(launches);
+      : inSequence(launches, this.#keptBy(kernel));
+  }
+
+  /** The scratch of a kernel that follows from one of its inputs alone, where the next run finds that unchanged. */
+  #keptBy(kernel: Launchable): KeptOutput | undefined {
+    if (kernel.kind !== "loop" || kernel.lasting === undefined) return undefined;
+    const { scratch } = this.planKernel(kernel, this.target);
+    const at = scratch.findIndex(({ keptFor }) => keptFor !== undefined);
+    return at < 0
+      ? undefined
+      : { output: kernel.outputs.length + at, input: scratch[at]!.keptFor! };
   }
 
   #newTiers(baseline: BaselineKernels, source: HostedSource): Tiers {

@@ -1,6 +1,6 @@
 /** Kernels on the baseline tier, and the time to tell the compiler of them. */
 import type { Program } from "../../../ffi/mod.ts";
-import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
+import type { Block, KeptOutput, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import type { BaselineKernel, BaselineKernels, BlockAccess } from "../../execution/baseline.ts";
 import { isDeterministic } from "../../execution/determinism.ts";
 import { beginBuild, endBuild } from "../../profiling/builds.ts";
@@ -51,6 +51,7 @@ export interface TieredKernel {
   readonly steps: readonly TieredStep[];
   /** Bytes that it must move at least. */
   readonly bytes: number;
+  readonly kept?: KeptOutput | undefined;
   readonly baseline: BaselineKernel;
   /** The launch of the device's own kernels; builds those that are missing. */
   compiled(): Launch;
@@ -233,6 +234,7 @@ export class TieredLaunch implements Launch {
   readonly name: string;
   readonly source: string;
   readonly bytes: number;
+  readonly kept?: KeptOutput;
   readonly #tiers: Tiers;
   readonly #store: ProgramStore;
   readonly #kernel: TieredKernel;
@@ -248,6 +250,7 @@ export class TieredLaunch implements Launch {
     this.name = kernel.label;
     this.source = this.#sources.map((text) => namedKernel(kernel.label, text)).join("\n\n");
     this.bytes = kernel.bytes;
+    if (kernel.kept) this.kept = kernel.kept;
   }
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {

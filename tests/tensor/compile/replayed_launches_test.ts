@@ -2,11 +2,12 @@
 /** The host's cost of a replay: its kernels have arguments of their own, which are set when they change. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
-import { compile, manualSeed, memory, nn, optim, Tensor } from "../../../mod.ts";
+import { compile, manualSeed, memory, nn, noGrad, optim, profiler, Tensor } from "../../../mod.ts";
 import { backendOf, isEager } from "../../../backend/internal.ts";
+import { hasWideVectors } from "../../../backend/opencl/templates/parts/register_tile.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { countingCalls } from "../../ffi/counting_calls.ts";
-import { testOpenCL } from "../../opencl.ts";
+import { openCLDevice, testOpenCL } from "../../opencl.ts";
 import { learn } from "../training.ts";
 
 /** The gradients of something that learns, compiled, and a step of it. */
@@ -165,4 +166,80 @@ testOpenCL("ReplayedLaunches: kernels of calls without replay go with their reco
   const before = liveObjects().Kernel;
   for (let k = 0; k < 70; k++) twice();
   assert(liveObjects().Kernel - before <= 8, `${liveObjects().Kernel - before} kernels more`);
+});
+
+/** Layers whose weights another kernel prepares, on processors with wide vectors. */
+const prepared = {
+  "3x3 taps": {
+    shape: [1, 64, 28, 28],
+    layer: () => new nn.Conv2d(64, 64, 3, { padding: 1, bias: false }),
+  },
+  "steps of two": {
+    shape: [1, 64, 28, 28],
+    layer: () => new nn.Conv2d(64, 64, 3, { padding: 1, stride: 2, bias: false }),
+  },
+  "products": { shape: [64, 384], layer: () => new nn.Linear(384, 384, { bias: false }) },
+} as const;
+
+/** Two layers of a kind, and what lies between them. */
+function layersOf(kind: keyof typeof prepared) {
+  manualSeed(6);
+  const { shape, layer } = prepared[kind];
+  const model = new nn.Sequential(layer(), new nn.ReLU(), layer());
+  const x = Tensor.rand([...shape]).realize();
+  return { x, parameters: model.parameters(), forward: (x: Tensor) => model.forward(x) as Tensor };
+}
+
+const hasTransforms = (): boolean => !isEager() && hasWideVectors(backendOf(openCLDevice).target);
+
+for (const kind of Object.keys(prepared) as (keyof typeof prepared)[]) {
+  testOpenCL(
+    `ReplayedLaunches makes what follows from weights once, until they change: ${kind}`,
+    () => {
+      const { x, parameters: [first], forward } = layersOf(kind);
+      if (!hasTransforms()) return;
+      const infer = compile((x: Tensor) => noGrad(() => forward(x)));
+      // Results have few places, for which arguments are set once.
+      const run = (count: number): void => {
+        for (let k = 0; k < count; k++) infer(x).realize().dispose();
+      };
+      const kernels = (): number => {
+        using calls = countingCalls();
+        run(1);
+        return calls.counts.get("clEnqueueNDRangeKernel")!;
+      };
+      const assertRight = (): void => {
+        const right = noGrad(() => forward(x)).toHostSync();
+        for (let k = 0; k < 3; k++) assertEquals(infer(x).toHostSync(), right);
+      };
+      run(12);
+      assertEquals(kernels(), 2);
+      assertRight();
+      noGrad(() => first!.assign(first!.mul(2)));
+      assertRight();
+      run(6);
+      assertEquals(kernels(), 2);
+      nodeOf(first!).storage!.markWritten();
+      assertEquals([kernels(), kernels()], [3, 2]);
+      assertRight();
+    },
+  );
+}
+
+testOpenCL("ReplayedLaunches makes it in every call that learns", () => {
+  const { x, parameters, forward } = layersOf("3x3 taps");
+  if (!hasTransforms()) return;
+  const { backward } = trainer(parameters, (x) => forward(x).square().mean(), [1]);
+  const prepared = (): number => {
+    using _trace = profiler.trace();
+    for (let k = 0; k < 4; k++) {
+      backward(x).dispose();
+      drop(parameters);
+    }
+    _trace[Symbol.dispose]();
+    return profiler.rows().filter(({ name }) => name.includes("prepare"))
+      .reduce((sum, { calls }) => sum + calls, 0);
+  };
+  for (let k = 0; k < 12; k++) prepared();
+  assert(prepared() >= 4 * 2);
 });

@@ -17,7 +17,7 @@ import {
   isTileable,
   last,
 } from "../parts/contraction_shape.ts";
-import { type LanePlan, laneTemplate } from "../parts/lane_program.ts";
+import { keeping, type LanePlan, laneTemplate, lasts } from "../parts/lane_program.ts";
 import { columnsOfB, isApart, operandOrder } from "../parts/operand_order.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
 import { divisors, FLOAT } from "../parts/tiling.ts";
@@ -89,6 +89,9 @@ export const channelLanes: ContractionTemplate<LanePlan> = laneTemplate(
   ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
 );
 
+/** Cycles to turn a vector of weights, where they are not turned once for many runs. */
+const turnCycles = (kernel: LoopKernel): number => lasts(kernel, "a") ? 0 : TURN_CYCLES;
+
 /** The roles of the loops; null where there are too few channels. */
 function laneLoops(kernel: LoopKernel): LaneLoops | null {
   const { sizes, outer } = kernel, { m, n, a } = kernel.contraction!;
@@ -123,7 +126,7 @@ function isWorth(
   if (!isStepped && operandOrder(kernel).loops === null) return true;
   const products = extent(kernel, inner) / LANES * PRODUCT_CYCLES;
   const seen = Math.min(tiles * positions, width) * lines, packed = window.size / seen;
-  const turned = Math.ceil(channels / LANES) * terms * TURN_CYCLES / (seen * images);
+  const turned = Math.ceil(channels / LANES) * terms * turnCycles(kernel) / (seen * images);
   const computed = Math.ceil(channels / (vectors * LANES)) * vectors * LANES *
     Math.ceil(width / positions) * positions / width;
   const stored = Math.ceil(channels / LANES) * STORE_CYCLES / positions;
@@ -163,7 +166,8 @@ function shareOf(kernel: LoopKernel, target: Target, loops: LaneLoops): Share | 
           const items = groups / blocks * (across / tiles) * (size(line) / lines) *
             (size(image) / images) * around;
           const products = tiles * positions * lines * images * weights * PRODUCT_CYCLES;
-          const cycles = products + weights * TURN_CYCLES + images * window.size * PACK_CYCLES;
+          const cycles = products + weights * turnCycles(kernel) +
+            images * window.size * PACK_CYCLES;
           // The last work-item ends, on average, when the others have been done for half of its time.
           const time = cycles * (items / target.computeUnits + 0.5);
           if (time >= least) continue;
@@ -203,7 +207,7 @@ function mappingOf(
   const share = new Map([[lane, channels], [column, tiles * positions]]);
   if (line !== null) share.set(line, lines);
   if (image !== null) share.set(image, images);
-  return {
+  return keeping(kernel, {
     lane,
     width: LANES,
     starts: Array.from({ length: vectors }, (_, v) => v * LANES),
@@ -228,5 +232,5 @@ function mappingOf(
     clipped: [lane, column],
     stores: canVectorize(kernel, column) ? "turned" : "single",
     isFixed: true,
-  };
+  }, "a");
 }

@@ -32,15 +32,20 @@ import {
   type ContractionTemplate,
   isTileable,
 } from "../parts/contraction_shape.ts";
-import { laneKernel } from "../parts/lane_program.ts";
+import { laneKernel, lasts } from "../parts/lane_program.ts";
 import { hasWideVectors } from "../parts/register_tile.ts";
 import { FLOAT } from "../parts/tiling.ts";
 /**
- * Of local memory, which is the second level of caches on PoCL: for what a work-item keeps there. Intel's runtime lets
+/**
+ * Of local memory, which is the second level of caches on PoCL: for what a work-item keeps there, at most where all
+ * shares of many channels keep more, and for weights that are transformed in every run, or once. Intel's runtime lets
  * a group have 256 KiB of a cache of 1 MiB, in which a gradient of the bench's small CNN has no room: its step takes 1.2
  * of PoCL's processor time, and so it does on PoCL with that bound.
  */
-const KEPT_SHARE = 1 / 2, WEIGHT_SHARE = 1 / 4;
+const KEPT_SHARE = 1 / 2,
+  MAX_KEPT_SHARE = 5 / 8,
+  WEIGHT_SHARE = 1 / 4,
+  LASTING_WEIGHT_SHARE = 1 / 2;
 /** With fewer channels the transforms outweigh what products save. */
 const MIN_CHANNELS = 8;
 /** Channels of a registers' tile. */
@@ -60,8 +65,11 @@ const NEAR_BYTES = 80_000, FAR_CYCLES = 2;
 const SINGLE_VECTOR = 1.25;
 /** Bytes of transformed weights that come in a cycle. */
 const WEIGHT_BYTES = 24;
-/** Cycles of a vector of products where they are summed without transforms. */
-const DIRECT_PRODUCT = 0.6;
+/**
+ * Cycles of a vector of products where they are summed without transforms: with positions as lanes, and with
+ * channels, whose weights take so many more for a vector of them, in every run.
+ */
+const DIRECT_PRODUCT = 0.6, CHANNEL_PRODUCT = 0.64, CHANNEL_WEIGHTS = 12;
 
 interface WinogradPlan extends ContractionPlan {
   readonly loops: WinogradLoops;
@@ -91,7 +99,8 @@ export const winogradConvolution: ContractionTemplate<WinogradPlan> = {
   workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
   scratch: ({ kernel, loops: { output, input, others } }): Scratch[] => {
     const vectors = Math.ceil(kernel.sizes[output]! / LANES) * extent(kernel, others);
-    return [{ dtype: "float32", size: vectors * weightBlock(kernel.sizes[input]!) }];
+    const kept = lasts(kernel, "a") ? { keptFor: kernel.contraction!.a.input } : {};
+    return [{ dtype: "float32", size: vectors * weightBlock(kernel.sizes[input]!), ...kept }];
   },
 };
 
@@ -110,13 +119,14 @@ function winogradLoops(kernel: LoopKernel, found: ConvolutionLoops): WinogradLoo
 function shareOf(kernel: LoopKernel, target: Target, loops: WinogradLoops): WinogradShare | null {
   const { output, input, others } = loops, { sizes, inner, outer, contraction } = kernel;
   const box = transposedBox(kernel, contraction!.a, countsOf(kernel, [[output, LANES]]), output);
-  if (box === null || box.size * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
+  const isLasting = lasts(kernel, "a"), room = isLasting ? LASTING_WEIGHT_SHARE : WEIGHT_SHARE;
+  if (box === null || box.size * FLOAT > target.localMemory * room) return null;
   const terms = sizes[input]!, vectors = Math.ceil(sizes[output]! / LANES);
-  const weights = terms * vectors * extent(kernel, others) * CYCLES.weights;
-  const direct = extent(kernel, [...outer, ...inner]) / LANES * DIRECT_PRODUCT;
+  const weights = isLasting ? 0 : terms * vectors * extent(kernel, others) * CYCLES.weights;
+  const product = isLasting ? directProduct(kernel, loops) : DIRECT_PRODUCT;
+  const direct = extent(kernel, [...outer, ...inner]) / LANES * product;
   let best: WinogradShare | null = null, least = (direct - weights) / target.computeUnits;
-  for (const { share, items } of sharesOf(kernel, loops)) {
-    if (keptFloats(share, terms) * FLOAT > target.localMemory * KEPT_SHARE) continue;
+  for (const { share, items } of fittingShares(kernel, target, loops)) {
     // The last work-item ends, on average, when the others have been done for half of its time.
     const time = itemCycles(share, terms) * (items / target.computeUnits + 0.5);
     if (time >= least) continue;
@@ -124,6 +134,28 @@ function shareOf(kernel: LoopKernel, target: Target, loops: WinogradLoops): Wino
     best = share;
   }
   return best;
+}
+
+/** Shares whose work-items keep what they need in the caches. */
+function fittingShares(kernel: LoopKernel, { localMemory }: Target, loops: WinogradLoops) {
+  const all = [...sharesOf(kernel, loops)], terms = kernel.sizes[loops.input]!;
+  const within = (part: number) =>
+    all.filter(({ share }) => keptFloats(share, terms) * FLOAT <= localMemory * part);
+  const usual = within(KEPT_SHARE);
+  return usual.length > 0 ? usual : within(MAX_KEPT_SHARE);
+}
+
+/** Cycles of a vector of products without transforms, lanes that lie beyond a line and the weights' packing included. */
+function directProduct(
+  { sizes }: LoopKernel,
+  { line, column, image }: WinogradLoops,
+): number {
+  const width = sizes[column.position]!;
+  const positions = width * sizes[line.position]! * (image === null ? 1 : sizes[image]!);
+  return Math.min(
+    DIRECT_PRODUCT * Math.ceil(width / LANES) * LANES / width,
+    CHANNEL_PRODUCT + CHANNEL_WEIGHTS / positions,
+  );
 }
 
 /** Shares, and in how many work-items each divides the results. */

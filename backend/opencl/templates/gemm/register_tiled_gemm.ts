@@ -7,7 +7,7 @@
  * `opencl/codegen/`, `backend/codegen/`, `kernel/` and `graph/`. `lists.ts` asks it with
  * contractions and gets plans and OpenCL C.
  */
-import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import {
   panelBox,
@@ -25,7 +25,14 @@ import {
   rowShape,
   type TiledPlan,
 } from "../parts/contraction_shape.ts";
-import { expectsMore, type LanePlan, writeLanes } from "../parts/lane_program.ts";
+import {
+  expectsMore,
+  keeping,
+  keptScratch,
+  type LanePlan,
+  lasts,
+  writeLanes,
+} from "../parts/lane_program.ts";
 import { columnsOfResults, operandOrder } from "../parts/operand_order.ts";
 import {
   columnsOf,
@@ -65,6 +72,8 @@ const MAX_WRITTEN_TERMS = 64, MAX_WRITTEN_CACHES = 8;
  * (PoCL 3.1, AVX-512: 768x128x512 takes 0.46 of their time and with gelu 0.09, 64x784x256 1.06 and 0.31).
  */
 const MAX_TURNED_TERMS = 6;
+/** Rows for which columns that are transposed once, for many runs, are better than dot products. */
+const MIN_KEPT_ROWS = 8;
 
 export const registerTiles: TileRule<RegisterGemmTile> = {
   kind: "register-tiled",
@@ -116,6 +125,7 @@ export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
   },
   emit: writeLanes,
   workItems: ({ shape }) => countRegisterTiles(shape),
+  scratch: keptScratch,
 };
 
 /**
@@ -128,11 +138,16 @@ function transposedLoops(kernel: LoopKernel, target: Target): RowLoops | null {
   if (loops === null || found?.column === loops.column || !found && !isLongInner) return null;
   const shape = rowShape(kernel, registerTiles.kind, loops);
   const terms = extent(kernel, kernel.inner);
-  const isWorth = terms <= MAX_TURNED_TERMS * shape.m || isCostly(kernel.exprs);
+  const isTurnedOnce = shape.m >= MIN_KEPT_ROWS && lasts(kernel, vectorOf(kernel, loops));
+  const isWorth = terms <= MAX_TURNED_TERMS * shape.m || isCostly(kernel.exprs) || isTurnedOnce;
   const isWide = shape.n >= LANES && terms >= LANES;
   const { columns } = registerTile(shape, target);
   return isTransposed(shape) && isWorth && isWide && canPack(shape, columns, target) ? loops : null;
 }
+
+/** The operand whose columns are vectors. */
+const vectorOf = ({ contraction }: LoopKernel, { vector }: RowLoops): "a" | "b" =>
+  vector === contraction!.a ? "a" : "b";
 
 /** Columns are packed for sums of one loop, in half of the local memory. */
 function canPack({ k }: ContractionSize, columns: number, { localMemory }: Target): boolean {
@@ -171,13 +186,12 @@ function mappingOf(
   loops: RowLoops,
   shape: ContractionSize,
 ): LaneMapping {
-  const { row, column, scalar, vector } = loops, { sizes, inner, outer, contraction } = kernel;
+  const { row, column, scalar, vector } = loops, { sizes, inner, outer } = kernel;
   const { width, starts } = columnsOf(columns);
   const others = outer.filter((s) => s !== row && s !== column), k = inner[0]!;
   const stores: LaneMapping["stores"] = width === LANES && canVectorize(kernel, column)
     ? "lanes"
     : "single";
-  const name = (load: Load): "a" | "b" => load === contraction!.a ? "a" : "b";
   const common = {
     lane: column,
     ...{ width, starts, stores },
@@ -193,12 +207,13 @@ function mappingOf(
       ? transposedBox(kernel, vector, counts, column)
       : windowBox(kernel, vector, counts, column);
     const strips = Math.ceil(sizes[column]! / columns) * extent(kernel, others);
-    return {
+    const operand = vectorOf(kernel, loops), capacity = packedCapacity(sizes[k]!);
+    return keeping(kernel, {
       ...common,
       share: share(packedHeight(sizes[row]!, rows, strips), columns),
-      steps: [{ do: "pack", operand: name(vector) }, over(row, rows)],
-      boxes: { [name(vector)]: withCapacity(box!, packedCapacity(sizes[k]!)) },
-    };
+      steps: [{ do: "pack", operand }, over(row, rows)],
+      boxes: { [operand]: lasts(kernel, operand) ? box! : withCapacity(box!, capacity) },
+    }, operand);
   }
   if (!canPackRows(shape, { rows, columns }, target)) {
     return {
@@ -209,12 +224,13 @@ function mappingOf(
       prefetch: PREFETCH_TERMS,
     };
   }
+  const operand = vectorOf(kernel, loops) === "a" ? "b" : "a";
   const box = panelBox(kernel, scalar, new Map([[k, sizes[k]!], [row, PACKED_ROWS]]), row, rows);
   return {
     ...common,
     share: share(PACKED_ROWS, sizes[column]!),
-    steps: [{ do: "pack", operand: name(scalar) }, over(column, columns), over(row, rows)],
-    boxes: { [name(scalar)]: withCapacity(box, packedCapacity(sizes[k]!)) },
+    steps: [{ do: "pack", operand }, over(column, columns), over(row, rows)],
+    boxes: { [operand]: withCapacity(box, packedCapacity(sizes[k]!)) },
     prefetch: PREFETCH_TERMS,
   };
 }

@@ -2,9 +2,10 @@
 import { neededBy, variesWith } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { Scratch } from "../../../kernel/template.ts";
 import type { Target } from "../../../kernel/target.ts";
-import type { LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
-import { laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
+import { keptBoxes, type LaneMapping } from "../../../tile/programs/lanes/lane_mapping.ts";
+import { keptOperand, laneProduct } from "../../../tile/programs/lanes/lane_product.ts";
 import type { NameOf } from "../../../tile/programs/kernel_values.ts";
 import type { TileKernel } from "../../../tile/language/statements.ts";
 import type { DType } from "../../../graph/dtype.ts";
@@ -39,17 +40,47 @@ export function laneTemplate(
     },
     emit: writeLanes,
     workItems,
+    scratch: keptScratch,
   };
 }
 
-/** The kernel of a plan; results lie along the lanes, or along the rows that they are turned into. */
+/**
+ * The kernel of a plan, behind the one that packs what is kept; results lie along the lanes, or along the rows
+ * that they are turned into.
+ */
 export function writeLanes({ kernel, target, mapping }: LanePlan): KernelSequence {
   const along = mapping.stores === "turned" ? mapping.rows[0]![0] : mapping.lane;
   const rows = mapping.rows.map(([s]) => s);
-  return [
-    laneKernel(kernel, target, along, rows, (nameOf) => laneProduct(kernel, mapping, nameOf)),
-  ];
+  const written = (programOf: typeof laneProduct) =>
+    laneKernel(
+      kernel,
+      target,
+      along,
+      rows,
+      (nameOf) => programOf(kernel, mapping, nameOf),
+      mapping.kept ? ["float32"] : [],
+    );
+  return mapping.kept ? [written(keptOperand), written(laneProduct)] : [written(laneProduct)];
 }
+
+/** The buffer of an operand that is kept. */
+export function keptScratch({ kernel, mapping }: LanePlan): Scratch[] {
+  const { kept, boxes } = mapping;
+  if (kept === undefined) return [];
+  const size = keptBoxes(kernel, mapping) * boxes[kept]!.size;
+  return [{ dtype: "float32", size, keptFor: kernel.contraction![kept].input }];
+}
+
+/** The mapping with an operand packed once for many runs, where it lasts and its boxes are whole vectors. */
+export function keeping(kernel: LoopKernel, mapping: LaneMapping, kept: "a" | "b"): LaneMapping {
+  const { size, slack = 0 } = mapping.boxes[kept]!;
+  const isWhole = size % mapping.width === 0 && slack === 0;
+  return isWhole && lasts(kernel, kept) ? { ...mapping, kept } : mapping;
+}
+
+/** True for an operand that the next run finds unchanged, as a rule. */
+export const lasts = ({ lasting = [], contraction }: LoopKernel, operand: "a" | "b"): boolean =>
+  lasting.includes(contraction![operand].input);
 
 /**
  * The kernel of a program that gives results by the indices of all outer loops, and how many lanes count.

@@ -1,5 +1,5 @@
 /** The part of a work-item in a product of CPU devices, as data: what is on lanes, in registers, packed. */
-import type { AffineExpr } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { E } from "../../language/expression.ts";
 import type { Box } from "./box.ts";
@@ -30,6 +30,8 @@ export interface LaneMapping {
   readonly steps: readonly Step[];
   /** Operands that are packed. */
   readonly boxes: { readonly a?: Box; readonly b?: Box };
+  /** The one of them that a kernel before it has packed for all work-items, in whole vectors behind the outputs. */
+  readonly kept?: "a" | "b";
   /** Loops whose last tile reaches beyond the end; others are moved back, onto what the one before has. */
   readonly clipped?: readonly number[];
   /** Inner loops that are written out, so that equal elements are read once. */
@@ -82,6 +84,22 @@ export const iterations = (
 
 /** Iterations of an outer loop that a work-item takes. */
 export const shareOf = ({ share }: LaneMapping, symbol: number): number => share.get(symbol) ?? 1;
+
+/** Work-items along a loop. */
+export const turnsOf = ({ sizes }: LoopKernel, mapping: LaneMapping, symbol: number): number =>
+  Math.ceil(sizes[symbol]! / shareOf(mapping, symbol));
+
+/** Loops of work-items that read different elements of the operand that is kept, the first one fastest. */
+export function keptLoops(kernel: LoopKernel, mapping: LaneMapping): readonly number[] {
+  const { index } = kernel.contraction![mapping.kept!];
+  return mapping.order.filter((s) =>
+    coefficient(index, s) !== 0 && turnsOf(kernel, mapping, s) > 1
+  );
+}
+
+/** Boxes of the operand that is kept. */
+export const keptBoxes = (kernel: LoopKernel, mapping: LaneMapping): number =>
+  keptLoops(kernel, mapping).reduce((n, s) => n * turnsOf(kernel, mapping, s), 1);
 
 export const isClipped = ({ clipped }: LaneMapping, symbol: number): boolean =>
   clipped?.includes(symbol) ?? false;

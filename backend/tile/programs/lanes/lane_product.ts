@@ -22,15 +22,18 @@ import { fadd, float, load, splat } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import { vectorUnit } from "../../units.ts";
 import { KernelValues, type NameOf } from "../kernel_values.ts";
-import { PackedBox } from "./box.ts";
+import { PackedBox } from "./packed_box.ts";
 import {
   type At,
   isClipped,
+  keptBoxes,
+  keptLoops,
   type LaneMapping,
   type Loops,
   type LoopStep,
   shareOf,
   type Step,
+  turnsOf,
 } from "./lane_mapping.ts";
 import { LaneResults } from "./lane_results.ts";
 import { LaneSums, type Operand } from "./lane_sums.ts";
@@ -50,6 +53,28 @@ export function laneProduct(
   );
 }
 
+/** The kernel that packs the operand that is kept, all of its boxes one behind the other. */
+export function keptOperand(
+  kernel: LoopKernel,
+  mapping: LaneMapping,
+  nameOf: NameOf,
+): TileKernel {
+  const unit = vectorUnit(mapping.width);
+  return withExpressions(() => {
+    const values = new KernelValues(kernel, unit, nameOf, false, mapping.isFixed);
+    return new LaneProduct(values, mapping, true).writeKept();
+  });
+}
+
+/** The buffer behind the outputs. */
+const scratchOf = ({ outputs }: LoopKernel): Place => ({
+  space: "global",
+  buffer: `o${outputs.length}`,
+  element: "float32",
+});
+
+const firstOf = (at: Loops): Map<number, E> => new Map([...at].map(([s, { first }]) => [s, first]));
+
 class LaneProduct {
   readonly #values: KernelValues;
   readonly #p: Program;
@@ -61,7 +86,10 @@ class LaneProduct {
   readonly #sums: LaneSums;
   readonly #results: LaneResults;
 
-  constructor(values: KernelValues, mapping: LaneMapping) {
+  /** The number of this work-item along loops that several go over. */
+  readonly #numbers = new Map<number, E>();
+
+  constructor(values: KernelValues, mapping: LaneMapping, packs = false) {
     const { kernel, p } = values;
     this.#values = values;
     this.#p = p;
@@ -69,7 +97,9 @@ class LaneProduct {
     this.#m = mapping;
     for (const name of ["a", "b"] as const) {
       const box = mapping.boxes[name];
-      if (box) this.#boxes.set(name, new PackedBox(values, box));
+      if (!box || packs && mapping.kept !== name) continue;
+      const kept = !packs && mapping.kept === name ? scratchOf(kernel) : null;
+      this.#boxes.set(name, new PackedBox(values, box, kept));
     }
     const isApart = mapping.steps.some((step) =>
       step.do === "loop" && kernel.inner.includes(step.symbol)
@@ -96,6 +126,26 @@ class LaneProduct {
     return p.finish("lane product", groups);
   }
 
+  writeKept(): TileKernel {
+    const p = this.#p, { width, kept } = this.#m, { box, place } = this.#boxes.get(kept!)!;
+    const loops = this.#placed(keptLoops(this.#kernel, this.#m));
+    this.#boxes.get(kept!)!.pack(firstOf(loops));
+    const begin = p.let(mul(p.group, box.size));
+    p.loop(int(box.size / width), (k) => {
+      const at = p.let(mul(k, width));
+      p.store(scratchOf(this.#kernel), add(begin, at), load(place, add(at, lanes(width))));
+    }, 1);
+    return p.finish("kept operand", keptBoxes(this.#kernel, this.#m));
+  }
+
+  /** The number of this work-item's box of the operand that is kept. */
+  get #keptNumber(): E {
+    return keptLoops(this.#kernel, this.#m).toReversed().reduce<E>(
+      (n, s) => add(mul(n, this.#number(this.#turns(s))), this.#numbers.get(s)!),
+      int(0),
+    );
+  }
+
   /** Gives what several turns have added up. */
   #storeAll(memory: Place, loops: Loops): void {
     const { stores, lane } = this.#m, p = this.#p, steps = this.#outerSteps();
@@ -114,9 +164,8 @@ class LaneProduct {
     });
   }
 
-  /** Work-items along a loop. */
   #turns(symbol: number): number {
-    return Math.ceil(this.#kernel.sizes[symbol]! / shareOf(this.#m, symbol));
+    return turnsOf(this.#kernel, this.#m, symbol);
   }
 
   /** The steps over loops of the result. */
@@ -143,10 +192,10 @@ class LaneProduct {
     return this.#values.isFixed ? int(value) : this.#p.size(value);
   }
 
-  /** The loops of the group's work-item. */
-  #placed(): Loops {
+  /** The loops of the group's work-item, of which several go over those of `order`. */
+  #placed(order = this.#m.order): Loops {
     const { outer, inner } = this.#kernel, at = new Map<number, At>();
-    const counted = this.#m.order.filter((s) => this.#turns(s) > 1), p = this.#p;
+    const counted = order.filter((s) => this.#turns(s) > 1), p = this.#p;
     for (const s of outer) at.set(s, { first: int(0), fresh: int(0), end: this.#values.size(s) });
     let rest: E = p.group;
     counted.forEach((s, k) => {
@@ -158,6 +207,7 @@ class LaneProduct {
         rest = p.let(quotient);
       }
       const fresh = mul(number, count);
+      this.#numbers.set(s, number);
       at.set(s, {
         first: this.#movedBack(s, fresh, count),
         fresh,
@@ -187,7 +237,9 @@ class LaneProduct {
     const [step, ...rest] = steps, p = this.#p;
     if (step === undefined) return body(at);
     if (step.do === "pack") {
-      this.#boxes.get(step.operand)!.pack(new Map([...at].map(([s, { first }]) => [s, first])));
+      const box = this.#boxes.get(step.operand)!;
+      if (step.operand === this.#m.kept) box.find(firstOf(at), this.#keptNumber);
+      else box.pack(firstOf(at));
       return this.#steps(rest, at, body);
     }
     const { symbol, by } = step, { first, fresh, end } = at.get(symbol)!;

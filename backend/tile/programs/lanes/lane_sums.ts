@@ -27,7 +27,7 @@ import {
 } from "../../language/values.ts";
 import type { Program } from "../../program.ts";
 import type { Indices, KernelValues } from "../kernel_values.ts";
-import type { PackedBox } from "./box.ts";
+import type { PackedBox } from "./packed_box.ts";
 import { iterations, type LaneMapping, type Loops, type Row } from "./lane_mapping.ts";
 
 /** Loops of at most this many iterations are unrolled. */

@@ -18,7 +18,8 @@ import { fadd, float, fmul, load } from "../../language/values.ts";
 import { vectorUnit } from "../../units.ts";
 import { LANES } from "../attention/lane_products.ts";
 import { KernelValues, type NameOf } from "../kernel_values.ts";
-import { PackedBox, transposedBox } from "./box.ts";
+import { transposedBox } from "./box.ts";
+import { PackedBox } from "./packed_box.ts";
 import { countsOf } from "./lane_mapping.ts";
 
 /** Products of a tile of two by two results: four by four elements of the image. */
