@@ -11,6 +11,7 @@ import {
   type LaunchContext,
 } from "../../backend/opencl/runtime/launch.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
+import type { Generated } from "../../backend/opencl/codegen/generated.ts";
 import { Programs } from "../../backend/opencl/runtime/programs.ts";
 import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { OpenCLError } from "../../ffi/mod.ts";
@@ -60,12 +61,13 @@ export class Trial {
     });
     const label = work.kernel.label;
     const texts = plans.flatMap(({ steps }) => steps.flatMap((step) => step.texts));
-    this.#programs.build(texts.map(({ source }) => ({ source, label })));
+    const textOf = (generated: Generated) => ({ source: generated.source, label, generated });
+    this.#programs.build(texts.map(textOf));
     const context = launchContext(this.#backend), unlimited = { bytes: 0, operations: Infinity };
     return plans.map(({ split, steps }) => {
       const [first, second] = steps.map(({ texts, scratch }) => {
         const launches = texts.map((text) =>
-          new KernelLaunch(context, this.#programs.kernel(text.source), text, unlimited)
+          new KernelLaunch(context, this.#programs.forms(textOf(text)), text, unlimited)
         );
         return withScratch(inSequence(launches), scratch, this.#backend);
       });

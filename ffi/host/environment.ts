@@ -83,6 +83,11 @@ export const environmentVariables = {
     default: "1",
     description: "Whether products use the matrix units of GPUs that have them",
   },
+  NETCL_ADDRESSES: {
+    values: "0, 1",
+    default: "1 with NVIDIA's driver, else 0",
+    description: "Whether kernels are told addresses, which shortens launches, not memory objects",
+  },
   NETCL_CACHE_DIR: {
     values: "a folder, or off",
     default: "netcl in the user's cache folder",

@@ -108,6 +108,17 @@ export class Buffer extends OpenCLObject<"Mem"> {
     return new Buffer(this.context, nbytes, { parent: this, offset });
   }
 
+  /**
+   * Keeps the memory, from now on, until the work is done that was enqueued before its release: of kernels that
+   * were told its address the driver does not know that they use it.
+   */
+  keepUntilIdle(): void {
+    const handle = this.unsafeHandle, owner = this.context.unsafeHandle;
+    if (keptUntilIdle.has(handle)) return;
+    keptUntilIdle.set(handle, owner);
+    addUser(owner);
+  }
+
   /** The flags that it was made with. */
   get flags(): bigint {
     const handle = this.unsafeHandle;
@@ -130,16 +141,33 @@ export class Buffer extends OpenCLObject<"Mem"> {
   }
 }
 
+/** The contexts of buffers that are given back when it is idle, by the buffer. */
+const keptUntilIdle = new Map<bigint, Handle<"Context">>();
+
+const { call } = releasers.memory;
+
+/** Gives a buffer back: now, as the driver keeps it for the commands that it knows to use it, or when they are done. */
+const releaser: Releaser = {
+  call,
+  run(buffer) {
+    const owner = keptUntilIdle.get(buffer);
+    if (owner === undefined) return releasers.memory.run(buffer);
+    keptUntilIdle.delete(buffer);
+    whenIdle(owner, () => check(releasers.memory.run(buffer), call));
+    return 0;
+  },
+};
+
 /** Gives the buffer back; the array stays until the commands are done that may use it. */
 function releaserFor(context: Context, hostMemory: ArrayBufferView | null): Releaser {
-  if (hostMemory === null) return releasers.memory;
+  if (hostMemory === null) return releaser;
   const owner = context.unsafeHandle;
   addUser(owner);
   return {
-    call: releasers.memory.call,
+    call,
     run(buffer) {
       whenIdle(owner, () => void hostMemory);
-      return releasers.memory.run(buffer);
+      return releaser.run(buffer);
     },
   };
 }

@@ -6,6 +6,7 @@ import {
   OpenCLError,
   Status,
 } from "../../ffi/mod.ts";
+import { awaitDeferred } from "../../ffi/events/context_work.ts";
 import { formatBytes } from "../core/bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
@@ -73,14 +74,29 @@ export class DeviceSource implements MemorySource<Buffer> {
 
   /** Makes a buffer, and commits it where that was asked for. */
   create(nbytes: number, flags: bigint | undefined): Buffer {
-    let buffer: Buffer | undefined;
     try {
-      buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
+      return this.#create(nbytes, flags);
+    } catch (error) {
+      if (!isShortage(error) || !awaitDeferred(this.#context.unsafeHandle)) {
+        throw asMemoryError(error, this.name, nbytes);
+      }
+    }
+    // Some had been given back that the device still used.
+    try {
+      return this.#create(nbytes, flags);
+    } catch (error) {
+      throw asMemoryError(error, this.name, nbytes);
+    }
+  }
+
+  #create(nbytes: number, flags: bigint | undefined): Buffer {
+    const buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
+    try {
       this.#commit?.migrate([buffer], { contentUndefined: true }).release();
       return buffer;
     } catch (error) {
-      buffer?.release();
-      throw asMemoryError(error, this.name, nbytes);
+      buffer.release();
+      throw error;
     }
   }
 
@@ -95,14 +111,19 @@ export class DeviceSource implements MemorySource<Buffer> {
   }
 }
 
+/**
+ * True for an error that says that memory is short. Its code differs by driver and moment. CL_INVALID_BUFFER_SIZE
+ * stands for more than the driver makes in one piece just now: sizes above `maxAllocationBytes` come no further
+ * than the pool.
+ */
+function isShortage(error: unknown): boolean {
+  return error instanceof OpenCLError &&
+    (error.outOfMemory || error.code === Status.CL_INVALID_BUFFER_SIZE);
+}
+
 /** The error that a source throws: what says that memory is short becomes a `NoMemoryError`. */
 export function asMemoryError(error: unknown, name: string, nbytes: number): unknown {
-  // Which code a shortage has differs by driver and moment. CL_INVALID_BUFFER_SIZE stands for more
-  // than the driver makes in one piece just now: sizes above `maxAllocationBytes` come no further
-  // than the pool.
-  const isShortage = error instanceof OpenCLError &&
-    (error.outOfMemory || error.code === Status.CL_INVALID_BUFFER_SIZE);
-  if (!isShortage) return error;
+  if (!isShortage(error)) return error;
   return new NoMemoryError(`${name} has no ${formatBytes(nbytes)}`, { cause: error });
 }
 

@@ -3,6 +3,7 @@
  * form for one driver stands behind a field of this, and is chosen by a macro in the kernel's text.
  */
 import type { Device } from "../../../ffi/mod.ts";
+import { readSwitch } from "../../../ffi/host/switches.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { WITHOUT_HEADER } from "../codegen/builtins.ts";
 import type { GateKind } from "../transfers/gates.ts";
@@ -53,6 +54,11 @@ export interface Driver {
    * goes through the host at 1 GB/s, in the call that enqueues it.
    */
   readonly gates: GateKind;
+  /**
+   * A kernel may use a memory object of which it is told the address alone, and a launch costs less so: see
+   * `opencl/codegen/addressed_kernel.ts`. NETCL_ADDRESSES=0 turns that off.
+   */
+  readonly takesAddresses: boolean;
   /** Inline PTX has an instruction that rounds to bfloat16; in OpenCL C that takes seven. */
   readonly roundsToBfloat16: boolean;
   /** Its compiler may give a kernel twice the registers for half the threads, if it is told: Intel's of GPUs. */
@@ -63,6 +69,7 @@ export interface Driver {
 export function driverOf(device: Device): Driver {
   const isPoCL = device.platform.name === "Portable Computing Language";
   const isNvidia = device.platform.name === "NVIDIA CUDA";
+  const takesAddresses = readSwitch("NETCL_ADDRESSES") ?? (isNvidia && !device.hostUnifiedMemory);
   // PoCL's drivers of GPUs go by way of PTX and SPIR-V.
   return {
     clangBuiltins: isPoCL && device.type === "cpu",
@@ -70,7 +77,9 @@ export function driverOf(device: Device): Driver {
     widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
     buildsOneAtATime: isNvidia,
-    compilesSlowly: isPoCL && device.type === "cpu",
+    // What compiles meanwhile launches kernels over nothing, of which there is no address.
+    compilesSlowly: isPoCL && device.type === "cpu" && !takesAddresses,
+    takesAddresses,
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
     gates: isNvidia ? "kernels" : "events",

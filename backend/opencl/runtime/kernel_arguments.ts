@@ -4,6 +4,7 @@ import type { DType } from "../../graph/dtype.ts";
 import type { Parameter } from "../../codegen/emit.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { WarmLaunch } from "../tiers/compile_job.ts";
+import type { DeviceAddresses } from "./addresses.ts";
 
 const scratch = new ArrayBuffer(8);
 const asInt = new Int32Array(scratch, 0, 1);
@@ -76,24 +77,28 @@ function encodedParameter(p: Parameter, isWide: boolean): ArrayBufferView {
 
 /** A kernel and what its arguments are; several launches of other sizes may share it. */
 export class KernelArguments {
+  /** The kernel; its arguments are complete after {@linkcode settle}. */
   readonly kernel: Kernel;
   /** The launch that set all scalar parameters last: for it those that never change need not be set again. */
   owner: object | null = null;
   /** Called once, after the first launch; set where the driver compiles for that. */
   onFirstLaunch: ((queue: CommandQueue) => void) | null = null;
   readonly #present: (Buffer | number | undefined)[] = [];
-  readonly #create: () => Kernel;
+  protected readonly create: () => Kernel;
 
   /** @param create Makes a kernel of the same function; the caller's to release. */
   constructor(create: () => Kernel) {
     this.kernel = create();
-    this.#create = create;
+    this.create = create;
   }
 
   /** Other arguments for the same function, in a kernel that is the caller's to release. */
   copy(): KernelArguments {
-    return new KernelArguments(this.#create);
+    return new KernelArguments(this.create);
   }
+
+  /** Hands over what was set since the last launch; called before each. */
+  settle(): void {}
 
   /** Says that the kernel was launched. */
   launched(queue: CommandQueue): void {
@@ -102,17 +107,22 @@ export class KernelArguments {
     first?.(queue);
   }
 
-  /** Sets an argument to a buffer, unless it is that already. */
-  setBuffer(at: number, buffer: Buffer): void {
-    if (this.#present[at] === buffer && !buffer.released) return;
-    this.kernel.setBuffer(at, buffer);
+  /**
+   * Sets an argument to a buffer, unless it is that already.
+   *
+   * @returns False where the kernel cannot take it.
+   */
+  setBuffer(at: number, buffer: Buffer): boolean {
+    if (this.#present[at] === buffer && !buffer.released) return true;
+    if (!this.writeBuffer(at, buffer)) return false;
     this.#present[at] = buffer;
+    return true;
   }
 
   /** Sets an argument to an int, or in a wide kernel to a long, unless it is that already. */
   setIndex(at: number, value: number, isWide = false): void {
     if (this.#present[at] === value) return;
-    this.kernel.setBytes(at, encodedIndex(value, isWide));
+    this.writeNumber(at, encodedIndex(value, isWide));
     this.#present[at] = value;
   }
 
@@ -129,7 +139,63 @@ export class KernelArguments {
   /** Sets an argument to a number that has these bytes, unless it is that already. */
   setEncoded(at: number, value: number, bytes: ArrayBufferView): void {
     if (Object.is(this.#present[at], value)) return;
-    this.kernel.setBytes(at, bytes);
+    this.writeNumber(at, bytes);
     this.#present[at] = value;
+  }
+
+  protected writeBuffer(at: number, buffer: Buffer): boolean {
+    this.kernel.setBuffer(at, buffer);
+    return true;
+  }
+
+  protected writeNumber(at: number, bytes: ArrayBufferView): void {
+    this.kernel.setBytes(at, bytes);
+  }
+}
+
+/** A kernel in the forms in which a driver takes it. */
+export interface LaunchKernels {
+  readonly first: KernelArguments;
+  /** Takes memory that the first cannot; made when it is needed. */
+  readonly other: () => KernelArguments;
+}
+
+/** The arguments of a kernel that takes them as one: see `opencl/codegen/addressed_kernel.ts`. */
+export class AddressedArguments extends KernelArguments {
+  readonly #addresses: DeviceAddresses;
+  readonly #words: BigUint64Array<ArrayBuffer>;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  #isSettled = false;
+
+  /** @param count The number of arguments. */
+  constructor(create: () => Kernel, addresses: DeviceAddresses, count: number) {
+    super(create);
+    this.#addresses = addresses;
+    this.#words = new BigUint64Array(count);
+    this.#bytes = new Uint8Array(this.#words.buffer);
+  }
+
+  override copy(): AddressedArguments {
+    return new AddressedArguments(this.create, this.#addresses, this.#words.length);
+  }
+
+  override settle(): void {
+    if (this.#isSettled) return;
+    this.kernel.setBytes(0, this.#words);
+    this.#isSettled = true;
+  }
+
+  protected override writeBuffer(at: number, buffer: Buffer): boolean {
+    const address = this.#addresses.of(buffer);
+    if (address === null) return false;
+    this.#words[at] = address;
+    this.#isSettled = false;
+    return true;
+  }
+
+  protected override writeNumber(at: number, bytes: ArrayBufferView): void {
+    this.#words[at] = 0n;
+    this.#bytes.set(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), 8 * at);
+    this.#isSettled = false;
   }
 }

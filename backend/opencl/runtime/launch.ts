@@ -8,7 +8,7 @@ import { activeTrace } from "../../profiling/trace.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
 import { sequence } from "../../execution/launch_sequence.ts";
-import type { KernelArguments } from "./kernel_arguments.ts";
+import type { KernelArguments, LaunchKernels } from "./kernel_arguments.ts";
 import { enqueueTraced } from "../transfers/traced_command.ts";
 
 /** A launch's needs of its backend. */
@@ -37,7 +37,9 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly source: string;
   readonly bytes: number;
   readonly #context: LaunchContext;
-  readonly #arguments: KernelArguments;
+  /** Those of the last launch. */
+  #arguments: KernelArguments;
+  readonly #kernels: LaunchKernels;
   readonly #generated: Generated;
   readonly #work: Work;
   readonly #elementBytes: readonly number[];
@@ -45,9 +47,11 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly #isTiny: boolean;
   readonly #hasStreams: boolean;
 
-  constructor(context: LaunchContext, args: KernelArguments, generated: Generated, work: Work) {
+  constructor(context: LaunchContext, kernels: LaunchKernels, generated: Generated, work: Work) {
+    const args = kernels.first;
     this.#context = context;
     this.#arguments = args;
+    this.#kernels = kernels;
     this.#generated = generated;
     this.#work = work;
     this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
@@ -62,12 +66,15 @@ export class KernelLaunch implements RepeatedLaunch {
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
     const { uploads } = this.#context;
     if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
-    this.#setArguments(inputs, outputs);
+    const { first, other } = this.#kernels;
+    if (!this.#setArguments(first, inputs, outputs)) this.#setArguments(other(), inputs, outputs);
     this.#launch();
   }
 
   repeated(): RepeatedLaunch {
-    return new KernelLaunch(this.#context, this.#arguments.copy(), this.#generated, this.#work);
+    const { first, other } = this.#kernels;
+    const kernels: LaunchKernels = { first: first.copy(), other: () => other().copy() };
+    return new KernelLaunch(this.#context, kernels, this.#generated, this.#work);
   }
 
   again(): void {
@@ -87,16 +94,24 @@ export class KernelLaunch implements RepeatedLaunch {
     enqueue(this.#context, this.#arguments, this.#sizes, this, this.#isTiny);
   }
 
-  #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
-    const args = this.#arguments, bytes = this.#elementBytes;
-    let at = 0;
-    for (const block of inputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
-    for (const block of outputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
+  /** False where the kernel cannot take a block. */
+  #setArguments(
+    args: KernelArguments,
+    inputs: readonly Block[],
+    outputs: readonly Block[],
+  ): boolean {
+    const bytes = this.#elementBytes;
+    let at = 0, taken = true;
+    for (const block of inputs) taken &&= args.setBuffer(at++, memoryOf(block));
+    for (const block of outputs) taken &&= args.setBuffer(at++, memoryOf(block));
+    if (!taken) return false;
+    this.#arguments = args;
     if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
     let k = 0;
     for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     if (args.owner !== this || this.#hasStreams) this.#setParameters();
+    return true;
   }
 
   /** The scalar parameters come last, behind the buffers and where each begins. */
@@ -135,6 +150,7 @@ export function enqueue(
   isTiny: boolean,
 ): void {
   const { queue } = context, { kernel } = args, trace = activeTrace();
+  args.settle();
   context.tinyInRow = isTiny ? context.tinyInRow + 1 : 0;
   if (trace) enqueueTraced(trace, queue, { kernel, global, local }, launch);
   else if (context.tinyInRow <= MIN_TINY_STREAK) {
@@ -155,6 +171,9 @@ export function inSequence(launches: readonly Launch[], kept?: KeptOutput): Laun
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */
 export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
+
+/** The memory object that a kernel is given of a block. */
+const memoryOf = (block: Block): Buffer => isFar(block) ? block.buffer : block.base;
 
 /** Start of a block in its memory object, in elements. */
 function startOf(block: Block, elementBytes: number): number {

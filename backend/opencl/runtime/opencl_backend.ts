@@ -316,8 +316,9 @@ export class OpenCLBackend implements Backend {
   }
 
   #launchStep(step: LaunchStep): Launch {
-    const args = this.#programs.kernel(step.generated.source);
-    return new KernelLaunch(this.#launchContext, args, step.generated, step.work);
+    const { generated, label, work } = step;
+    const kernels = this.#programs.forms({ source: generated.source, label });
+    return new KernelLaunch(this.#launchContext, kernels, generated, work);
   }
 
   finish(): Promise<void> {

@@ -5,6 +5,7 @@ import {
   type CommandQueue,
   type Context,
   type Device,
+  type Kernel,
   OpenCLError,
   Program,
 } from "../../../ffi/mod.ts";
@@ -17,7 +18,9 @@ import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.t
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, type Driver, driverOf, indispensable, optionsOfText } from "./driver.ts";
-import { KernelArguments } from "./kernel_arguments.ts";
+import { DeviceAddresses, TELLER } from "./addresses.ts";
+import { AddressedArguments, KernelArguments, type LaunchKernels } from "./kernel_arguments.ts";
+import { addressedKernel, wordsOf } from "../codegen/addressed_kernel.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { declarationsOf, WITHOUT_HEADER } from "../codegen/builtins.ts";
@@ -59,6 +62,8 @@ export class Programs implements ProgramStore {
   readonly #buildsBeside: boolean;
   readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
+  /** Where kernels are told addresses. */
+  readonly #addresses: DeviceAddresses | null;
   /** True when another thread has the compiler: then nothing waits for it at the end. */
   isCompilerBusy: () => boolean = () => false;
   /** Programs that are left to another thread. */
@@ -86,6 +91,9 @@ export class Programs implements ProgramStore {
     const driver = driverOf(device);
     this.#options = buildOptions(driver);
     this.#driver = driver;
+    this.#addresses = driver.takesAddresses
+      ? new DeviceAddresses(context, device, () => this.#teller())
+      : null;
     this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
     this.#helpers = this.#buildsBeside && cache ? new BuildHelpers(cache.path, device) : null;
   }
@@ -209,12 +217,41 @@ export class Programs implements ProgramStore {
   #adopt({ group }: BuildRequest, program: Program): void {
     this.#programs.push(program);
     for (const text of group) {
-      this.#kernels.set(text.source, this.#arguments(program, kernelName(text)));
+      this.#kernels.set(text.source, this.#argumentsOf(program, text));
     }
+  }
+
+  #argumentsOf(program: Program, text: KernelText): KernelArguments {
+    const name = kernelName(text), { generated } = text;
+    if (this.#addresses === null || !generated) return this.#arguments(program, name);
+    return new AddressedArguments(() => program.kernel(name), this.#addresses, wordsOf(generated));
+  }
+
+  /** A kernel that was built before, in the forms in which the driver takes it. */
+  forms(text: KernelText): LaunchKernels {
+    return { first: this.kernel(text.source), other: () => this.#listed(text) };
+  }
+
+  /** A kernel that takes memory objects, where others are told addresses. */
+  #listed(listed: KernelText): KernelArguments {
+    const { source } = listed, key = `listed\n${source}`;
+    let kernel = this.#kernels.get(key);
+    if (kernel) return kernel;
+    const name = kernelName(listed);
+    const text = programText([namedKernel(name, source)], this.#driver.readsHeader);
+    const request = { text, options: this.#options, isLifted: hasLifted(source) };
+    this.#kernels.set(key, kernel = this.#arguments(this.#program(request), name));
+    return kernel;
+  }
+
+  #teller(): Kernel {
+    const { name, text } = TELLER;
+    return this.#program({ text, options: this.#options, isLifted: false }).kernel(name);
   }
 
   #kernelText(text: KernelText): string {
     const name = kernelName(text), { generated } = text;
+    if (this.#addresses !== null && generated) return addressedKernel(name, generated);
     if (this.#driver.copiesKernels && generated && canOutline(generated)) {
       return outlinedKernel(name, generated);
     }
@@ -354,6 +391,7 @@ export class Programs implements ProgramStore {
   dispose(): void {
     runAll([
       () => this.#helpers?.dispose(),
+      () => this.#addresses?.release(),
       this.#keepSome,
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),

@@ -1,5 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type Fault, liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
+import {
+  CommandQueue,
+  type Fault,
+  liveObjects,
+  OpenCLError,
+  UserEvent,
+  withFaults,
+} from "../../../ffi/mod.ts";
 import {
   BufferPool,
   DeviceMemory,
@@ -126,4 +133,17 @@ test("DeviceSource reads limits and alignment from its devices", () => {
     [source.alignment, source.maxAllocationBytes, source.name],
     [memBaseAddrAlign / 8, maxMemAllocSize, name],
   );
+});
+
+test("DeviceSource waits for what was given back and is in use before it says that memory is short", () => {
+  const { context } = queue!, source = new DeviceSource(context);
+  const shortage = (): Fault[] => [{ call: "clCreateBuffer", status: -4, nth: 1 }];
+  assertThrows(() => withFaults(shortage(), () => source.create(4096, undefined)), NoMemoryError);
+  const kept = source.create(4096, undefined);
+  kept.keepUntilIdle();
+  using gate = new UserEvent(context), busy = new CommandQueue(context);
+  busy.marker([gate]).release();
+  source.destroy(kept);
+  gate.complete();
+  source.destroy(withFaults(shortage(), () => source.create(4096, undefined)));
 });
