@@ -5,7 +5,7 @@ import { dtypes } from "../../graph/dtype.ts";
 import type { CustomKernelCall } from "../../kernel/kernel.ts";
 import { encodeScalar } from "../../graph/kernel_declaration.ts";
 import { sizeOf } from "../../graph/shape.ts";
-import type { KernelArguments } from "./kernel_arguments.ts";
+import type { KernelArguments, LaunchKernels } from "./kernel_arguments.ts";
 import { enqueue, isFar, type LaunchContext, type LaunchSizes, sizesOf } from "./launch.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
@@ -21,7 +21,7 @@ export class CustomLaunch implements RepeatedLaunch {
   readonly repeated?: () => RepeatedLaunch;
   readonly #context: LaunchContext;
   readonly #memory: DeviceMemory;
-  readonly #arguments: KernelArguments;
+  readonly #kernels: LaunchKernels;
   readonly #call: CustomKernelCall;
   /** For each output of the kernel its place among the launch's outputs; -1 where nobody reads it. */
   readonly #places: readonly number[];
@@ -33,14 +33,14 @@ export class CustomLaunch implements RepeatedLaunch {
   constructor(
     context: LaunchContext,
     memory: DeviceMemory,
-    args: KernelArguments,
+    kernels: LaunchKernels,
     kernelCall: CustomKernelCall,
     isPlaced: boolean,
   ) {
     const { call, stored, hasEmpty } = this.#call = kernelCall;
     this.#context = context;
     this.#memory = memory;
-    this.#arguments = args;
+    this.#kernels = kernels;
     this.needsOwnBuffers = !isPlaced;
     this.name = call.kernel.name;
     this.source = call.kernel.source;
@@ -51,7 +51,7 @@ export class CustomLaunch implements RepeatedLaunch {
     this.#numbers = call.numbers.map((value, k) => encodeScalar(value, declared[k]!.type!));
     this.#sizes = sizesOf(call.global, call.local);
     if (hasEmpty) return;
-    this.repeated = () => new CustomLaunch(context, memory, args.copy(), kernelCall, isPlaced);
+    this.repeated = () => new CustomLaunch(context, memory, kernels.copy(), kernelCall, isPlaced);
   }
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
@@ -67,10 +67,11 @@ export class CustomLaunch implements RepeatedLaunch {
       return block;
     };
     try {
-      this.#setArguments([
+      const blocks = [
         ...inputs.map((block) => block.nbytes > 0 ? block : empty(0)),
         ...this.#places.map((at, k) => outputs[at] ?? empty(this.#outputBytes[k]!)),
-      ]);
+      ];
+      this.#kernels.set((args) => this.#setArguments(args, blocks));
       this.again();
     } finally {
       for (const block of scratch) block.release();
@@ -78,25 +79,29 @@ export class CustomLaunch implements RepeatedLaunch {
   }
 
   again(): void {
-    enqueue(this.#context, this.#arguments, this.#sizes, this, false);
+    enqueue(this.#context, this.#kernels.current, this.#sizes, this, false);
   }
 
   /** For a launch with arguments of its own. */
   [Symbol.dispose](): void {
-    this.#arguments.kernel.release();
+    this.#kernels[Symbol.dispose]();
   }
 
-  /** Pointers come first, then the numbers of the call, then where the blocks begin. */
-  #setArguments(blocks: readonly Block[]): void {
-    const args = this.#arguments, { numbers } = this.#call.call;
+  /**
+   * Pointers come first, then the numbers of the call, then where the blocks begin. False where the kernel cannot
+   * take a block.
+   */
+  #setArguments(args: KernelArguments, blocks: readonly Block[]): boolean {
+    const { numbers } = this.#call.call;
     const first = blocks.length, places = first + numbers.length;
     for (let k = 0; k < first; k++) {
       const block = blocks[k]!, isWhole = this.needsOwnBuffers || isFar(block);
-      args.setBuffer(k, isWhole ? block.buffer : block.base);
+      if (!args.setBuffer(k, isWhole ? block.buffer : block.base)) return false;
       if (!this.needsOwnBuffers) args.setIndex(places + k, isWhole ? 0 : block.offset);
     }
     for (let k = 0; k < numbers.length; k++) {
       args.setEncoded(first + k, numbers[k]!, this.#numbers[k]!);
     }
+    return true;
   }
 }

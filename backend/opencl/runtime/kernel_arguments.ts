@@ -153,13 +153,6 @@ export class KernelArguments {
   }
 }
 
-/** A kernel in the forms in which a driver takes it. */
-export interface LaunchKernels {
-  readonly first: KernelArguments;
-  /** Takes memory that the first cannot; made when it is needed. */
-  readonly other: () => KernelArguments;
-}
-
 /** The arguments of a kernel that takes them as one: see `opencl/codegen/addressed_kernel.ts`. */
 export class AddressedArguments extends KernelArguments {
   readonly #addresses: DeviceAddresses;
@@ -197,5 +190,39 @@ export class AddressedArguments extends KernelArguments {
     this.#words[at] = 0n;
     this.#bytes.set(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), 8 * at);
     this.#isSettled = false;
+  }
+}
+
+/** The forms of a kernel that a driver takes: the first, and one for memory that the first cannot take. */
+export class LaunchKernels implements Disposable {
+  readonly #first: KernelArguments;
+  readonly #makeOther: () => KernelArguments;
+  #other: KernelArguments | null = null;
+  /** The arguments of the last launch. */
+  current: KernelArguments;
+
+  /** @param makeOther Called when it is needed; by default the first form takes everything. */
+  constructor(first: KernelArguments, makeOther: () => KernelArguments = () => first) {
+    this.current = this.#first = first;
+    this.#makeOther = makeOther;
+  }
+
+  /** Sets the arguments of a launch; `setAll` is false where it cannot. */
+  set(setAll: (args: KernelArguments) => boolean): void {
+    this.current = this.#first;
+    if (setAll(this.#first)) return;
+    this.current = this.#other ??= this.#makeOther();
+    setAll(this.current);
+  }
+
+  /** The same with kernels of its own, which it releases. */
+  copy(): LaunchKernels {
+    return new LaunchKernels(this.#first.copy(), () => this.#makeOther().copy());
+  }
+
+  /** Releases a copy's kernels. */
+  [Symbol.dispose](): void {
+    this.#first.kernel.release();
+    this.#other?.kernel.release();
   }
 }

@@ -37,8 +37,6 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly source: string;
   readonly bytes: number;
   readonly #context: LaunchContext;
-  /** Those of the last launch. */
-  #arguments: KernelArguments;
   readonly #kernels: LaunchKernels;
   readonly #generated: Generated;
   readonly #work: Work;
@@ -48,15 +46,13 @@ export class KernelLaunch implements RepeatedLaunch {
   readonly #hasStreams: boolean;
 
   constructor(context: LaunchContext, kernels: LaunchKernels, generated: Generated, work: Work) {
-    const args = kernels.first;
     this.#context = context;
-    this.#arguments = args;
     this.#kernels = kernels;
     this.#generated = generated;
     this.#work = work;
     this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
     this.bytes = work.bytes;
-    this.name = args.kernel.name;
+    this.name = kernels.current.kernel.name;
     this.source = namedKernel(this.name, generated.source);
     this.#sizes = sizesOf(generated.global, generated.local);
     this.#isTiny = context.wakesThreads && work.operations <= MAX_TINY_OPERATIONS;
@@ -66,32 +62,29 @@ export class KernelLaunch implements RepeatedLaunch {
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
     const { uploads } = this.#context;
     if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
-    const { first, other } = this.#kernels;
-    if (!this.#setArguments(first, inputs, outputs)) this.#setArguments(other(), inputs, outputs);
+    this.#kernels.set((args) => this.#setArguments(args, inputs, outputs));
     this.#launch();
   }
 
   repeated(): RepeatedLaunch {
-    const { first, other } = this.#kernels;
-    const kernels: LaunchKernels = { first: first.copy(), other: () => other().copy() };
-    return new KernelLaunch(this.#context, kernels, this.#generated, this.#work);
+    return new KernelLaunch(this.#context, this.#kernels.copy(), this.#generated, this.#work);
   }
 
   again(): void {
     if (this.#generated.checksIndices) {
-      this.#arguments.setBuffer(this.#elementBytes.length, this.#context.errors());
+      this.#kernels.current.setBuffer(this.#elementBytes.length, this.#context.errors());
     }
-    if (this.#hasStreams) this.#setParameters();
+    if (this.#hasStreams) this.#setParameters(this.#kernels.current);
     this.#launch();
   }
 
   /** For a launch with arguments of its own. */
   [Symbol.dispose](): void {
-    this.#arguments.kernel.release();
+    this.#kernels[Symbol.dispose]();
   }
 
   #launch(): void {
-    enqueue(this.#context, this.#arguments, this.#sizes, this, this.#isTiny);
+    enqueue(this.#context, this.#kernels.current, this.#sizes, this, this.#isTiny);
   }
 
   /** False where the kernel cannot take a block. */
@@ -105,18 +98,17 @@ export class KernelLaunch implements RepeatedLaunch {
     for (const block of inputs) taken &&= args.setBuffer(at++, memoryOf(block));
     for (const block of outputs) taken &&= args.setBuffer(at++, memoryOf(block));
     if (!taken) return false;
-    this.#arguments = args;
     if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
     let k = 0;
     for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
-    if (args.owner !== this || this.#hasStreams) this.#setParameters();
+    if (args.owner !== this || this.#hasStreams) this.#setParameters(args);
     return true;
   }
 
   /** The scalar parameters come last, behind the buffers and where each begins. */
-  #setParameters(): void {
-    const args = this.#arguments, { parameters, isWide, checksIndices } = this.#generated;
+  #setParameters(args: KernelArguments): void {
+    const { parameters, isWide, checksIndices } = this.#generated;
     const first = 2 * this.#elementBytes.length + (checksIndices ? 1 : 0);
     args.owner = null;
     args.setParameters(first, parameters, isWide);

@@ -45,8 +45,9 @@ import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
-import { type KernelText, Programs } from "./programs.ts";
-import { warmLaunch } from "./kernel_arguments.ts";
+import type { KernelText } from "./kernel_texts.ts";
+import { Programs } from "./programs.ts";
+import { type KernelArguments, LaunchKernels, warmLaunch } from "./kernel_arguments.ts";
 import { BackgroundCompiler } from "../tiers/background_compiler.ts";
 import { TieredLaunch, Tiers } from "../tiers/tiers.ts";
 import { gatesOf } from "../transfers/gates.ts";
@@ -311,8 +312,10 @@ export class OpenCLBackend implements Backend {
 
   #custom(kernel: CustomKernelCall): Launch {
     const written = kernel.call.kernel, placed = placedSource(written);
-    const args = this.#programs.custom(written, placed ?? written.source);
-    return new CustomLaunch(this.#launchContext, this.memory, args, kernel, placed !== null);
+    const other = (): KernelArguments => this.#programs.custom(written, placed ?? written.source);
+    const addressed = placed === null ? null : this.#programs.addressed(written);
+    const kernels = new LaunchKernels(addressed ?? other(), other);
+    return new CustomLaunch(this.#launchContext, this.memory, kernels, kernel, placed !== null);
   }
 
   #launchStep(step: LaunchStep): Launch {

@@ -1,14 +1,6 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
 import { host } from "../../../ffi/runtime/host.ts";
-import { hashText } from "./cache_folder.ts";
-import {
-  type CommandQueue,
-  type Context,
-  type Device,
-  type Kernel,
-  OpenCLError,
-  Program,
-} from "../../../ffi/mod.ts";
+import { type Context, type Device, type Kernel, OpenCLError, Program } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import { buildProgram, type ProgramSource } from "../building/build_program.ts";
@@ -18,24 +10,22 @@ import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.t
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, type Driver, driverOf, indispensable, optionsOfText } from "./driver.ts";
+import { endBuildAfter, named } from "./ends_of_builds.ts";
 import { DeviceAddresses, TELLER } from "./addresses.ts";
-import { AddressedArguments, KernelArguments, type LaunchKernels } from "./kernel_arguments.ts";
-import { addressedKernel, wordsOf } from "../codegen/addressed_kernel.ts";
-import { type Generated, namedKernel } from "../codegen/generated.ts";
-import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
+import { AddressedArguments, KernelArguments, LaunchKernels } from "./kernel_arguments.ts";
+import { addressedSource, wordsOfText } from "../codegen/placed_kernel.ts";
+import { namedKernel } from "../codegen/generated.ts";
 import { declarationsOf, WITHOUT_HEADER } from "../codegen/builtins.ts";
-import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, LIFTED_PROBE } from "../codegen/units/warpgroup_helpers.ts";
 import type { DeferredText, ProgramStore } from "../tiers/tiers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
-
-/** A kernel to be compiled: its parameter list and body, and what to call it. */
-export interface KernelText {
-  readonly source: string;
-  readonly label: string;
-  /** The same in pieces, for drivers that take the body better as a function of its own. */
-  readonly generated?: Generated;
-}
+import {
+  kernelName,
+  type KernelText,
+  kernelTextFor,
+  programText,
+  wordsIn,
+} from "./kernel_texts.ts";
 
 /** A program to be built, and the kernels that it is of; those of users are not in the group. */
 interface BuildRequest extends ProgramSource {
@@ -62,7 +52,7 @@ export class Programs implements ProgramStore {
   readonly #buildsBeside: boolean;
   readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
-  /** Where kernels are told addresses. */
+  /** The addresses that kernels are told; null where they are given memory objects. */
   readonly #addresses: DeviceAddresses | null;
   /** True when another thread has the compiler: then nothing waits for it at the end. */
   isCompilerBusy: () => boolean = () => false;
@@ -173,7 +163,10 @@ export class Programs implements ProgramStore {
 
   #request(group: readonly KernelText[]): BuildRequest {
     return {
-      text: programText(group.map((text) => this.#kernelText(text)), this.#driver.readsHeader),
+      text: programText(
+        group.map((text) => kernelTextFor(text, this.#driver)),
+        this.#driver.readsHeader,
+      ),
       options: this.#options,
       isLifted: group.some(({ source }) => hasLifted(source)),
       kernels: group.length,
@@ -217,19 +210,16 @@ export class Programs implements ProgramStore {
   #adopt({ group }: BuildRequest, program: Program): void {
     this.#programs.push(program);
     for (const text of group) {
-      this.#kernels.set(text.source, this.#argumentsOf(program, text));
+      this.#kernels.set(
+        text.source,
+        this.#arguments(program, kernelName(text), wordsIn(text, this.#driver)),
+      );
     }
-  }
-
-  #argumentsOf(program: Program, text: KernelText): KernelArguments {
-    const name = kernelName(text), { generated } = text;
-    if (this.#addresses === null || !generated) return this.#arguments(program, name);
-    return new AddressedArguments(() => program.kernel(name), this.#addresses, wordsOf(generated));
   }
 
   /** A kernel that was built before, in the forms in which the driver takes it. */
   forms(text: KernelText): LaunchKernels {
-    return { first: this.kernel(text.source), other: () => this.#listed(text) };
+    return new LaunchKernels(this.kernel(text.source), () => this.#listed(text));
   }
 
   /** A kernel that takes memory objects, where others are told addresses. */
@@ -249,22 +239,20 @@ export class Programs implements ProgramStore {
     return this.#program({ text, options: this.#options, isLifted: false }).kernel(name);
   }
 
-  #kernelText(text: KernelText): string {
-    const name = kernelName(text), { generated } = text;
-    if (this.#addresses !== null && generated) return addressedKernel(name, generated);
-    if (this.#driver.copiesKernels && generated && canOutline(generated)) {
-      return outlinedKernel(name, generated);
-    }
-    return namedKernel(name, text.source);
+  /** The same, told addresses; null where the driver is given memory objects, or the text takes nothing else. */
+  addressed(custom: CustomKernel): KernelArguments | null {
+    const source = this.#addresses && addressedSource(custom);
+    return source === null ? null : this.custom(custom, source, wordsOfText(custom));
   }
 
   /**
    * A kernel that a user wrote, in a program of its own.
    *
    * @param source Its text, or what it has become.
+   * @param words The number of words that it takes; 0 where it takes memory objects.
    * @throws {KernelBuildError} With the kernel's name, the compiler's log and the lines that it names.
    */
-  custom(custom: CustomKernel, source: string): KernelArguments {
+  custom(custom: CustomKernel, source: string, words = 0): KernelArguments {
     const { name, buildOptions } = custom;
     const key = `${name}\n${buildOptions}\n${source}`;
     let kernel = this.#kernels.get(key);
@@ -273,7 +261,7 @@ export class Programs implements ProgramStore {
     const declares = options.includes(WITHOUT_HEADER);
     const text = declares ? `${declarationsOf(source)}\n${source}` : source;
     const program = (): Program => this.#program({ text, options, isLifted: false });
-    kernel = named(name, () => this.#arguments(program(), name));
+    kernel = named(name, () => this.#arguments(program(), name, words));
     this.#kernels.set(key, kernel);
     return kernel;
   }
@@ -288,8 +276,11 @@ export class Programs implements ProgramStore {
   }
 
   /** A kernel of a program; who watches builds is told when the driver is done with it. */
-  #arguments(program: Program, name: string): KernelArguments {
-    const kernel = new KernelArguments(() => program.kernel(name));
+  #arguments(program: Program, name: string, words = 0): KernelArguments {
+    const create = (): Kernel => program.kernel(name);
+    const kernel = words === 0
+      ? new KernelArguments(create)
+      : new AddressedArguments(create, this.#addresses!, words);
     if (this.#compiledByLaunch.has(program)) kernel.onFirstLaunch = endBuildAfter;
     return kernel;
   }
@@ -401,38 +392,4 @@ export class Programs implements ProgramStore {
     this.#kernels.clear();
     this.#programs.length = 0;
   }
-}
-
-/** Says that a kernel is compiled when its first launch, which was just enqueued, is done. */
-function endBuildAfter(queue: CommandQueue): void {
-  const marker = queue.marker();
-  const end = (): void => {
-    marker.release();
-    endBuild(1);
-  };
-  // Whoever reads what the kernel computes gets its error.
-  marker.wait().then(end, end);
-}
-
-/** Has the error of a build say which of the user's kernels it is. */
-function named<T>(name: string, build: () => T): T {
-  try {
-    return build();
-  } catch (error) {
-    if (error instanceof OpenCLError) {
-      error.message = `Cannot build the kernel ${name}: ${error.message}`;
-    }
-    throw error;
-  }
-}
-
-/** A name that a person can read in a trace, and that no other text has. */
-function kernelName({ label, source }: KernelText): string {
-  return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
-}
-
-function programText(kernels: readonly string[], declares: boolean): string {
-  const bodies = kernels.join("\n\n");
-  const prelude = preludeFor(bodies, declares);
-  return prelude ? `${prelude}\n\n${bodies}` : bodies;
 }

@@ -2,10 +2,10 @@
 import type { Pair } from "./butterfly.ts";
 import { type Form, isMirrored, type LinePlan } from "./line_plan.ts";
 
-/** Parameters of a form: pointers to parts, or to pairs. */
-export function parameters(form: Form, space: string, re: string, im: string): string {
+/** Parameters of a form: pointers to parts, or to pairs; `type` is that of a pointer. */
+export function parameters(form: Form, type: string, re: string, im: string): string {
   const names = form === "parts" ? [re, im] : [re];
-  return names.map((name) => `${space} T* restrict ${name}`).join(", ");
+  return names.map((name) => `${type} ${name}`).join(", ");
 }
 
 /** Gives names the parts of the number at a place. */

@@ -72,8 +72,8 @@ class LineWriter {
 #define AT(w, e) ((w) * ${pitchOf(n)} + (e) + ((e) >> 5))
 ${turnText(dtype)}
 kernel __attribute__((reqd_work_group_size(${this.#items}, 1, 1)))
-void ${name}(${parameters(from, "global const", "re", "im")},
-  ${parameters(to, "global", "yr", "yi")}, int lines, int in_line, int in_step, int in_sample,
+void ${name}(${parameters(from, "global const T*", "re", "im")},
+  ${parameters(to, "global T*", "yr", "yi")}, int lines, int in_line, int in_step, int in_sample,
   int out_line, int out_step, int out_sample, int columns, T scale) {
   local T room[${this.#room}]${rooms === 2 ? `, other_room[${this.#room}]` : ""};
   const int id = get_local_id(0);

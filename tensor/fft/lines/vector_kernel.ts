@@ -64,9 +64,11 @@ ${turnText(dtype, true)}
 ${this.#writeText()}
 ${this.#transposeText()}
 kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void ${name}(${parameters(from, "global const", "re", "im")}, global const T* restrict cosines,
+void ${name}(${
+      parameters(from, "global const T* restrict", "re", "im")
+    }, global const T* restrict cosines,
   global const T* restrict sines, ${
-      parameters(to, "global", "yr", "yi")
+      parameters(to, "global T* restrict", "yr", "yi")
     }, int lines, int in_line, int in_step,
   int in_sample, int out_line, int out_step, int out_sample, int columns, T scale) {
   local V ar[${n}], ai[${n}], br[${n}], bi[${n}];

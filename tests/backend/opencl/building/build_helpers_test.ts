@@ -9,7 +9,7 @@ import {
 import type { ProgramSource } from "../../../../backend/opencl/building/build_program.ts";
 import { JobFolder } from "../../../../backend/opencl/building/job_folder.ts";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
-import type { KernelText } from "../../../../backend/opencl/runtime/programs.ts";
+import type { KernelText } from "../../../../backend/opencl/runtime/kernel_texts.ts";
 import { watchBuilds } from "../../../../backend/profiling/builds.ts";
 import { Buffer, KernelBuildError, Program } from "../../../../ffi/mod.ts";
 import { hasOpenCL, openCLDevice } from "../../../opencl.ts";

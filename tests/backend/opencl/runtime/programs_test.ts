@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
 import { hasWarpgroups } from "../../../../backend/opencl/runtime/matrix_units.ts";
-import type { KernelText } from "../../../../backend/opencl/runtime/programs.ts";
+import type { KernelText } from "../../../../backend/opencl/runtime/kernel_texts.ts";
 import { profiler } from "../../../../mod.ts";
 import { openCLDevice, testOpenCL } from "../../../opencl.ts";
 import { runProgram } from "../../../run_deno.ts";
