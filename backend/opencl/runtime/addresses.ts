@@ -37,7 +37,10 @@ export class DeviceAddresses {
     this.#makeTeller = makeTeller;
   }
 
-  /** The address of a buffer, which is kept for kernels that are told it; null where it may change. */
+  /**
+   * The address of a buffer, which is kept for kernels that are told it; null where it may change, and of a part
+   * of a buffer: drivers want parts back in an order that what is kept would break.
+   */
   of(buffer: Buffer): bigint | null {
     let address = this.#known.get(buffer);
     if (address === undefined) this.#known.set(buffer, address = this.#ask(buffer));
@@ -46,7 +49,7 @@ export class DeviceAddresses {
 
   #ask(buffer: Buffer): bigint | null {
     const moves = this.#device.hostUnifiedMemory ? MemFlags.USE_HOST_PTR : NOT_FIXED;
-    if (buffer.flags & moves || this.#context.devices.length > 1) return null;
+    if (buffer.parent || buffer.flags & moves || this.#context.devices.length > 1) return null;
     this.#teller ??= {
       queue: new CommandQueue(this.#context, this.#device),
       kernel: this.#makeTeller(),

@@ -5,8 +5,8 @@ import { dtypes } from "../../graph/dtype.ts";
 import type { CustomKernelCall } from "../../kernel/kernel.ts";
 import { encodeScalar } from "../../graph/kernel_declaration.ts";
 import { sizeOf } from "../../graph/shape.ts";
-import type { KernelArguments, LaunchKernels } from "./kernel_arguments.ts";
-import { enqueue, isFar, type LaunchContext, type LaunchSizes, sizesOf } from "./launch.ts";
+import { isFar, type KernelArguments, type LaunchKernels } from "./kernel_arguments.ts";
+import { enqueue, type LaunchContext, type LaunchSizes, sizesOf } from "./launch.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
 const MIN_ARGUMENT_BYTES = 16;
@@ -96,7 +96,10 @@ export class CustomLaunch implements RepeatedLaunch {
     const first = blocks.length, places = first + numbers.length;
     for (let k = 0; k < first; k++) {
       const block = blocks[k]!, isWhole = this.needsOwnBuffers || isFar(block);
-      if (!args.setBuffer(k, isWhole ? block.buffer : block.base)) return false;
+      const taken = this.needsOwnBuffers
+        ? args.setBuffer(k, block.buffer)
+        : args.setBlock(k, block);
+      if (!taken) return false;
       if (!this.needsOwnBuffers) args.setIndex(places + k, isWhole ? 0 : block.offset);
     }
     for (let k = 0; k < numbers.length; k++) {

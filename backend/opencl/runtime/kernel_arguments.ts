@@ -1,5 +1,6 @@
 /** The arguments of a compiled kernel, which outlive its launches: only what changes is set again. */
 import type { Buffer, CommandQueue, Kernel } from "../../../ffi/mod.ts";
+import type { Block } from "../../execution/backend.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Parameter } from "../../codegen/emit.ts";
 import type { Generated } from "../codegen/generated.ts";
@@ -75,6 +76,9 @@ function encodedParameter(p: Parameter, isWide: boolean): ArrayBufferView {
   return encode(p.value, p.dtype);
 }
 
+/** True for a block that begins where the int of a kernel's argument does not reach. */
+export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
+
 /** A kernel and what its arguments are; several launches of other sizes may share it. */
 export class KernelArguments {
   /** The kernel; its arguments are complete after {@linkcode settle}. */
@@ -143,6 +147,20 @@ export class KernelArguments {
     this.#present[at] = value;
   }
 
+  /**
+   * Sets an argument to the memory of a block: what begins behind the reach of an int is taken whole.
+   *
+   * @returns False where the kernel cannot take it.
+   */
+  setBlock(at: number, block: Block): boolean {
+    return this.setBuffer(at, isFar(block) ? block.buffer : block.base);
+  }
+
+  /** Has the next call set an argument, whatever it is now. */
+  protected forget(at: number): void {
+    this.#present[at] = undefined;
+  }
+
   protected writeBuffer(at: number, buffer: Buffer): boolean {
     this.kernel.setBuffer(at, buffer);
     return true;
@@ -176,6 +194,15 @@ export class AddressedArguments extends KernelArguments {
     if (this.#isSettled) return;
     this.kernel.setBytes(0, this.#words);
     this.#isSettled = true;
+  }
+
+  /** A block has an address without a memory object of its own. */
+  override setBlock(at: number, block: Block): boolean {
+    if (!isFar(block)) return this.setBuffer(at, block.base);
+    if (!this.writeBuffer(at, block.base)) return false;
+    this.#words[at]! += BigInt(block.offset);
+    this.forget(at);
+    return true;
   }
 
   protected override writeBuffer(at: number, buffer: Buffer): boolean {

@@ -8,7 +8,7 @@ import { activeTrace } from "../../profiling/trace.ts";
 import { type Generated, namedKernel } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
 import { sequence } from "../../execution/launch_sequence.ts";
-import type { KernelArguments, LaunchKernels } from "./kernel_arguments.ts";
+import { isFar, type KernelArguments, type LaunchKernels } from "./kernel_arguments.ts";
 import { enqueueTraced } from "../transfers/traced_command.ts";
 
 /** A launch's needs of its backend. */
@@ -95,8 +95,8 @@ export class KernelLaunch implements RepeatedLaunch {
   ): boolean {
     const bytes = this.#elementBytes;
     let at = 0, taken = true;
-    for (const block of inputs) taken &&= args.setBuffer(at++, memoryOf(block));
-    for (const block of outputs) taken &&= args.setBuffer(at++, memoryOf(block));
+    for (const block of inputs) taken &&= args.setBlock(at++, block);
+    for (const block of outputs) taken &&= args.setBlock(at++, block);
     if (!taken) return false;
     if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
     let k = 0;
@@ -160,12 +160,6 @@ export function inSequence(launches: readonly Launch[], kept?: KeptOutput): Laun
   };
   return sequence(launches[0]!.name, launches, run, kept);
 }
-
-/** True for a block that begins where the int of a kernel's argument does not reach. */
-export const isFar = (block: Block): boolean => block.offset >= 2 ** 31;
-
-/** The memory object that a kernel is given of a block. */
-const memoryOf = (block: Block): Buffer => isFar(block) ? block.buffer : block.base;
 
 /** Start of a block in its memory object, in elements. */
 function startOf(block: Block, elementBytes: number): number {

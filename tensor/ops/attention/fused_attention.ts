@@ -52,10 +52,10 @@ const MAX_FEATURES = 256;
 const MIN_QUERIES = 4;
 
 /**
- * Scores of a turn, where whole products take turns, for each of those that would be kept: 64 MiB on GPUs, which fill
+ * Scores of a turn, where whole products take turns, for each of those that would be kept: 128 MiB on GPUs, which fill
  * one with products of heads, and of which the caches of a large one have most.
  */
-const KEPT_OF_TURN = 16;
+const KEPT_OF_TURN = 32;
 
 /** More scores of a head take turns: see `nn/attention/scaled_dot_product_attention.ts`. */
 export const MAX_WHOLE_SCORES = 2 ** 20;

@@ -4,15 +4,24 @@ import { backendOf } from "../../../../backend/internal.ts";
 import { addressedKernel, wordsOf } from "../../../../backend/opencl/codegen/addressed_kernel.ts";
 import { generated } from "../../../../backend/opencl/codegen/generated.ts";
 import { AddressedArguments } from "../../../../backend/opencl/runtime/kernel_arguments.ts";
+import type { Block } from "../../../../backend/execution/backend.ts";
 import type { DType } from "../../../../backend/graph/dtype.ts";
 import { DeviceAddresses, TELLER } from "../../../../backend/opencl/runtime/addresses.ts";
 import { compile, manualSeed, nn, optim, Tensor, withDevice } from "../../../../mod.ts";
 import { DeviceHandle, manager } from "../../../../mod.ts";
-import { Buffer, CommandQueue, MemFlags, Program, UserEvent } from "../../../../ffi/mod.ts";
+import {
+  Buffer,
+  CommandQueue,
+  type Kernel,
+  MemFlags,
+  Program,
+  UserEvent,
+} from "../../../../ffi/mod.ts";
 import { cl, replaceSymbols } from "../../../../ffi/library/library.ts";
 import { awaitDeferred } from "../../../../ffi/events/context_work.ts";
 import { countingCalls } from "../../../ffi/counting_calls.ts";
-import { openCLDevice, testOpenCL } from "../../../opencl.ts";
+import { SvmPool } from "../../../../memory/mod.ts";
+import { hasOpenCL, openCLDevice, testOpenCL } from "../../../opencl.ts";
 import { learn } from "../../../tensor/training.ts";
 import { setVariables } from "../../../variables.ts";
 
@@ -127,11 +136,25 @@ for (const isCompiled of [false, true]) {
   );
 }
 
-testOpenCL("NETCL_ADDRESSES: memory that may move is given to kernels as it was", async () => {
+Deno.test("NETCL_ADDRESSES: memory that may move is given to kernels as it was", {
+  ignore: !hasOpenCL || !SvmPool.isAvailable(openCLDevice.queue!),
+}, async () => {
   await onDevice({ NETCL_ADDRESSES: "1", NETCL_POOL: "svm" }, async () => {
     using x = Tensor.ones([100]);
     assertEquals(await x.mul(2).add(1).sum().item(), 300);
   });
+});
+
+Deno.test("AddressedArguments: a block behind the reach of an int is told by its address", () => {
+  const told: bigint[] = [], base = {} as Buffer;
+  const setBytes = (_at: number, words: BigUint64Array): void => void told.push(words[0]!);
+  const addresses = { of: () => 1000n } as unknown as DeviceAddresses;
+  const args = new AddressedArguments(() => ({ setBytes }) as unknown as Kernel, addresses, 1);
+  for (const offset of [2 ** 31 + 8, 2 ** 31 + 16, 4]) {
+    assert(args.setBlock(0, { base, offset } as Block));
+    args.settle();
+  }
+  assertEquals(told, [1000n + 2n ** 31n + 8n, 1000n + 2n ** 31n + 16n, 1000n]);
 });
 
 /** Calls with addresses of buffers in the context of the tests. */

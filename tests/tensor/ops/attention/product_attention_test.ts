@@ -146,7 +146,7 @@ testOpenCL("productAttention: scores of layers on a GPU do not wait for each oth
 testOpenCL(
   "productAttention: a GPU has the scores of a few heads at a time, forward and backward",
   () => {
-    const shape = [16, 8, 512, 32], scores = 16 * 8 * 512 * 512 * 4;
+    const shape = [32, 8, 512, 32], scores = 32 * 8 * 512 * 512 * 4;
     const device = paperGPU({ warps: true, warpgroups: true, matrixUnits: "mma" });
     let peak = NaN;
     withPaperDevice(device, () => {}, () => {
