@@ -47,7 +47,7 @@ export type { LaterGraph } from "./schedule/plan_cache.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isView } from "./kernel/view.ts";
-export { isInterrupted } from "./lifecycle/interruption.ts";
+export { asWhole, isInterrupted } from "./lifecycle/interruption.ts";
 export { Pace } from "./lifecycle/pace.ts";
 export { BlockPart, MAX_BASE_BYTES } from "./execution/block_part.ts";
 export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";

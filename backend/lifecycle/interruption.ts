@@ -193,9 +193,22 @@ export function resetInterruption(): void {
   interruptSignal = controller.signal;
 }
 
+/** Calls that must not end half done, one within the other. */
+let whole = 0;
+
+/** Calls what must not end half done: an interrupt that comes meanwhile is told to the next call that launches or waits. */
+export function asWhole(call: () => void): void {
+  whole++;
+  try {
+    call();
+  } finally {
+    whole--;
+  }
+}
+
 /** Throws the interrupt if it was not delivered yet; for calls that launch or wait. */
 export function throwIfInterrupted(): void {
-  if (isUndelivered()) throw deliver();
+  if (whole === 0 && isUndelivered()) throw deliver();
 }
 
 /** True when the signal came and the queues are being finished. */

@@ -83,7 +83,11 @@ export function replay(
       }
     }, blocks);
     marks?.passed(-1);
-    launches.run(backendOf(program.device), blocks, (k) => holderOf(slots[k]!), marks);
+    let firstUpdate = Infinity;
+    for (const slot of updated.keys()) {
+      firstUpdate = Math.min(firstUpdate, program.lastWrites[slot]!);
+    }
+    launches.run(backendOf(program.device), blocks, (k) => holderOf(slots[k]!), marks, firstUpdate);
   } catch (error) {
     blocks.forEach((block, k) => {
       if (slots[k]!.kind === "fresh" && !updated.has(k)) block.release();

@@ -1,5 +1,11 @@
 /** The launches of a recorded program, whose arguments stay set from one replay to the next. */
-import type { Backend, Block, Launch, RepeatedLaunch } from "../../backend/internal.ts";
+import {
+  asWhole,
+  type Backend,
+  type Block,
+  type Launch,
+  type RepeatedLaunch,
+} from "../../backend/internal.ts";
 import type { PendingUploads, Storage } from "../../memory/mod.ts";
 import type { GradientMarks } from "./gradient_marks.ts";
 
@@ -119,17 +125,19 @@ export class ReplayedLaunches implements Disposable {
    * @param blocks By slot.
    * @param storageOf The value of a slot that was there before; null for others.
    * @param marks Told after each launch that it is enqueued.
+   * @param firstUpdate The first launch that changes a value which somebody has: Ctrl+C ends no replay behind it.
    */
   run(
     backend: Backend,
     blocks: readonly Block[],
     storageOf: (slot: number) => Storage<unknown> | null,
     marks: GradientMarks | null,
+    firstUpdate: number,
   ): void {
     const binding = this.#repeats && backend.mayRepeat() ? this.#bindingFor(blocks) : null;
     const { uploads } = backend.memory;
     const arriving = binding && !uploads.isEmpty ? this.#arriving(uploads, blocks) : null;
-    for (let k = 0; k < this.#launches.length; k++) {
+    const launch = (k: number): void => {
       arriving?.get(k)?.forEach((block) => uploads.await(block));
       const own = binding === null ? null : binding.launches[k]!;
       if (own === null) this.#run(this.#launches[k]!.launch, k, blocks);
@@ -142,7 +150,13 @@ export class ReplayedLaunches implements Disposable {
         if (from !== null && !this.#madeOf.get(k)?.is(from)) this.#madeOf.set(k, new Seen(from));
       }
       if (marks !== null) marks.passed(k);
-    }
+    };
+    const { length } = this.#launches, first = Math.min(firstUpdate, length);
+    for (let k = 0; k < first; k++) launch(k);
+    if (first === length) return;
+    asWhole(() => {
+      for (let k = first; k < length; k++) launch(k);
+    });
   }
 
   /** Blocks that are still filled beside the kernels, by the first launch that takes them. */

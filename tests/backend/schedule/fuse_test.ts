@@ -21,6 +21,7 @@ const unlimited: Limits = {
   splits: new Map(),
   storesPadding: true,
   storesRepeats: false,
+  storesDecoded: false,
   storesProducts: false,
   cutsRows: false,
   storesRows: false,

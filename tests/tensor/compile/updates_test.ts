@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import {
   amp,
   compile,
@@ -9,6 +9,14 @@ import {
   setDeterministic,
   Tensor,
 } from "../../../mod.ts";
+import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
+import {
+  beginInterruption,
+  completeInterruption,
+  InterruptedError,
+  resetInterruption,
+  throwIfInterrupted,
+} from "../../../backend/lifecycle/interruption.ts";
 import { paperGPU, withPaperDevice } from "../../backend/paper_device.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
@@ -165,4 +173,53 @@ testOnBackends(
     assertEquals([...pending.toHostSync("float32")], Array(5).fill(50));
     assertEquals([...state.toHostSync("float32")], Array(5).fill(7));
   },
+);
+
+testOpenCL(
+  "compile: an interrupt in the midst of a step leaves all parameters as before, or as behind it",
+  () =>
+    withDeviceType("gpu", () => {
+      setDeterministic(true);
+      const parts = works["a small net"]!(), call = compile(stepOf(parts, "float32"));
+      const values = () => [...parts.model.parameters()].map((p) => [...p.toHostSync("float32")]);
+      for (let k = 0; k < 4; k++) call(parts.x).realize().dispose();
+      const genuine = cl;
+      let launches = 0, at = Infinity, thrown = 0;
+      const former = replaceSymbols({
+        ...genuine,
+        // As where the host is held back behind each launch: it is told of the interrupt there.
+        clEnqueueNDRangeKernel: (...args: Parameters<typeof genuine.clEnqueueNDRangeKernel>) => {
+          const status = genuine.clEnqueueNDRangeKernel(...args);
+          if (++launches === at && beginInterruption()) completeInterruption();
+          throwIfInterrupted();
+          return status;
+        },
+      });
+      try {
+        call(parts.x).realize().dispose();
+        const all = launches;
+        assert(all > 5, `${all} launches`);
+        for (let k = 1; k <= all; k++) {
+          const before = values();
+          launches = 0;
+          at = k;
+          try {
+            call(parts.x).realize().dispose();
+          } catch (error) {
+            assertInstanceOf(error, InterruptedError);
+            thrown++;
+          }
+          at = Infinity;
+          resetInterruption();
+          const changed = values().map((list, p) =>
+            list.some((value, i) => value !== before[p]![i])
+          );
+          assertEquals(new Set(changed).size, 1, `interrupted at ${k} of ${all}: ${changed}`);
+        }
+        assert(thrown > 0);
+      } finally {
+        replaceSymbols(former);
+      }
+      return Promise.resolve();
+    }),
 );
