@@ -18,7 +18,10 @@ const ofCPUs = [
 ];
 const ofNVIDIA = ["attention to filled keys", "mma attention", "warpgroup gemm"];
 /** Kernels that the library has as texts, and CPUs alone are given. */
-const textsOfCPUs = ["fourier_vectors", "triangular_solve", "tridiagonal_eigen"];
+const textsOfCPUs = [
+  ...["fourier_vectors", "qr_factor", "triangular_solve", "tridiagonal_form", "tridiagonal_merge"],
+  "tridiagonal_sweeps",
+];
 
 /** The functions that call such kernels, or make them. */
 const makers = "callDeviceKernel|callBlocks|MatrixKernel|elementKernel";
