@@ -86,7 +86,7 @@ export const environmentVariables = {
   NETCL_ADDRESSES: {
     values: "0, 1",
     default: "1 with NVIDIA's driver, else 0",
-    description: "Whether kernels are told addresses, which shortens launches, not memory objects",
+    description: "Whether kernels are told addresses, not memory objects: launches are shorter",
   },
   NETCL_CACHE_DIR: {
     values: "a folder, or off",

@@ -2,6 +2,7 @@
  * One context for the tests of a file. Importing it opens the library, so that no test counts it as
  * its own; without OpenCL the exports are never touched, as `testOpenCL` leaves the tests out.
  */
+import { runCollector } from "../../memory/core/garbage.ts";
 import {
   type Buffer,
   CommandQueue,
@@ -68,6 +69,11 @@ export async function contentOf(
 
 /** Runs `fn` and returns how many objects it left behind, by kind; empty if none. */
 export async function leftBehind(fn: () => unknown): Promise<Record<string, number>> {
+  // What others forgot goes before, not meanwhile.
+  for (let turn = 0; turn < 2; turn++) {
+    runCollector();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
   const before: Record<string, number> = liveObjects();
   await fn();
   const changes = Object.entries(liveObjects()).map(([kind, n]) => [kind, n - before[kind]!]);
